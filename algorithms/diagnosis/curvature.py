@@ -29,7 +29,7 @@ MIN_ROWS = 30
 
 
 @dataclass(frozen=True)
-class Family:
+class FittedFamily:
     """A variable, its parents, those of them that have cubes, and their weights, in standard deviations."""
 
     child: int
@@ -71,7 +71,7 @@ def curvature(
         of = np.flatnonzero(parents[:, j])
         weights = np.linalg.lstsq(R[np.ix_(of, of)], R[of, j], rcond=None)[0]
         deviation = np.sqrt(max(R[j, j] - weights @ R[of, j], 1e-12))
-        families.append(Family(int(j), of, np.flatnonzero(numbers[of]), weights, float(deviation)))
+        families.append(FittedFamily(int(j), of, np.flatnonzero(numbers[of]), weights, float(deviation)))
     found = np.zeros(len(S))
     with_parents = [one for one in families if len(one.parents)]
     if with_parents:
@@ -92,7 +92,7 @@ def _lacking(rows: FloatArray, all_rows: int) -> FloatArray:
     return np.asarray(1 / np.maximum(rows, 1) - 1 / all_rows)
 
 
-def _family_sums(z: FloatArray, families: list[Family]) -> FloatArray:
+def _family_sums(z: FloatArray, families: list[FittedFamily]) -> FloatArray:
     """For each family its complete rows, and the sums and products of its design, one after the other."""
     every, complete = [], not np.isnan(z.sum())
     for one in families:
@@ -105,7 +105,7 @@ def _family_sums(z: FloatArray, families: list[Family]) -> FloatArray:
     return np.concatenate(every)
 
 
-def _bent_share(sums: FloatArray, family: Family) -> float:
+def _bent_share(sums: FloatArray, family: FittedFamily) -> float:
     """The share of the child's residual given its parents that the square and the cubes explain, less their number."""
     m, k, n = family.columns, len(family.parents), sums[0]
     if n < MIN_ROWS or n < 2 * m:
@@ -118,7 +118,7 @@ def _bent_share(sums: FloatArray, family: Family) -> float:
     return float(explained / left[0, 0] - (m - k - 1) / n)
 
 
-def _pair_sums(z: FloatArray, families: list[Family]) -> FloatArray:
+def _pair_sums(z: FloatArray, families: list[FittedFamily]) -> FloatArray:
     """The sums of 1, a, b, a², b², ab over complete rows, `[6, d, d]`: a is the square of i, b the residual of j."""
     a, b = np.clip(z, -BOUND, BOUND) ** 2, np.zeros_like(z)
     for one in families:
@@ -143,7 +143,7 @@ def _square_shares(sums: FloatArray) -> FloatArray:
 
 
 def _unjoined(
-    R: FloatArray, families: list[Family], joined: NDArray[np.bool_], numbers: NDArray[np.bool_]
+    R: FloatArray, families: list[FittedFamily], joined: NDArray[np.bool_], numbers: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Which squares of i are tested in the residual of j, `[d, d]`: see the module."""
     residual_map = np.eye(len(R))

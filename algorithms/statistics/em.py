@@ -22,11 +22,7 @@ The data do not determine the covariance of two columns that no row has together
 It is set so that the two are independent given all other columns, which is the choice of maximum entropy (Dempster
 1972, "Covariance selection"); learners must not join such a pair (`ImputationModel.apart`).
 
-The steps use Anderson acceleration of a fixed-point iteration over covariances (Walker, Ni 2011); plain EM needs two to
-ten times as many. The next point is the mixture of the last images whose residuals cancel best, if it is a covariance
-near the last one. Residuals are measured in the units of the last image, L⁻¹ (F(S) − S) L⁻ᵀ with F(S) = L Lᵀ, so
-scales of columns and nearly equal columns have no influence. Mixtures are unreliable far from the fixed point, so plain
-steps are used until a step changes no direction's variance by more than `RESTART_CHANGE`.
+The steps use Anderson acceleration (`anderson.py`).
 
 Empty cells of labels are drawn from a Bayesian network that all silos have estimated together (Geman, Geman 1984 for
 the sampler; Celeux, Diebolt 1985 for its use in a stochastic EM). Every empty cell is first drawn given its parents,
@@ -35,7 +31,7 @@ times those of its children. Draws use the silo's own generator and stay at the 
 values.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -46,56 +42,10 @@ from ..core.schema import FloatArray, ImputationModel, Schema
 from ..errors import BadInput, require
 from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, empty_structure
+from .anderson import Iteration, anderson_step
 from .coding import Coding, coded_units, coding_of
 from .moments import Table, about_means, centred_moments, chunks, column_summaries, pooled_packing, product_units
 from .packing import from_triangle, triangle
-
-MIXTURE_SIZE = 4
-"""number of points in a mixture"""
-RESTART_CHANGE = 0.3
-"""largest relative change of a variance, in any direction, at which mixtures are used"""
-FIXED_POINT_CHANGE = 1e-12
-"""relative change of a variance up to which a point is its own image, as if no cell is empty"""
-MAX_MIXTURE_FACTOR = 10.0
-"""largest ratio of variances between a mixture and the last image, in any direction"""
-RIDGE = 1e-10
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """The next point to evaluate `[D, D]`, the last points and their images, and the change of the last step."""
-
-    point: FloatArray
-    points: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
-    images: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
-    change: float = np.inf
-    """greatest relative change of a variance, in any direction"""
-
-
-def anderson_step(iteration: Iteration, image: FloatArray) -> Iteration:
-    """The iteration after the `image` of its point `[D, D]`, positive definite."""
-    before = np.linalg.inv(np.linalg.cholesky(iteration.point))
-    change = float(np.abs(np.linalg.eigvalsh(before @ image @ before.T) - 1).max())
-    if not FIXED_POINT_CHANGE < change <= RESTART_CHANGE:
-        return Iteration(image, change=change)
-    points, images = (
-        np.concatenate([old.reshape(-1, *image.shape), new[None]])[-MIXTURE_SIZE:]
-        for old, new in ((iteration.points, iteration.point), (iteration.images, image))
-    )
-    return replace(iteration, point=_mixture(points, images), points=points, images=images, change=change)
-
-
-def _mixture(points: FloatArray, images: FloatArray) -> FloatArray:
-    """The mixture of `images` whose residuals cancel best, or the last image if the mixture is too far from it."""
-    last = images[-1]
-    units = np.linalg.inv(np.linalg.cholesky(last))
-    residuals = (units @ (images - points) @ units.T).reshape(len(points), -1)
-    gram = residuals @ residuals.T
-    gram += RIDGE * max(np.trace(gram), 1e-300) * np.eye(len(gram))
-    shares = np.linalg.solve(gram, np.ones(len(gram)))
-    mixture = np.tensordot(shares / shares.sum(), images, axes=1)
-    ratios = np.linalg.eigvalsh(units @ mixture @ units.T)
-    return np.asarray(mixture if ratios[0] > 1 / MAX_MIXTURE_FACTOR and ratios[-1] < MAX_MIXTURE_FACTOR else last)
 
 
 @dataclass(frozen=True)
