@@ -193,8 +193,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureAdditive)
         return replace(server, linear=secure_linear.aggregate(linear, part, settings.linear))
     assert replies.total is not None
     rows = degrees_of_freedom(linear.schema, replies)
-    S = from_triangle(replies.total) * (sum(linear.schema.rows.values()) / rows)
-    return choose(server, S, rows, settings)
+    return choose(server, from_triangle(replies.total), rows, settings)  # only correlations matter
 
 
 def choose(server: Server, S: FloatArray, rows: int, settings: SecureAdditive) -> Server:
