@@ -246,6 +246,10 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     return Diagnosed((*capped, *gaps, *of_data), found.bytes_sent + sent)
 
 
+REJECTED = "One further masked sum for an additive model did not support it, so the result is linear."
+"""what the finding on curved effects adds if `auto` has tried secure-additive"""
+
+
 def with_curved_effects(
     job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure, diagnosed: Diagnosed
 ) -> tuple[Job, Algorithm, Round[Any], Diagnosed] | None:
@@ -253,8 +257,8 @@ def with_curved_effects(
 
     One further masked sum follows, under the run id `<run id>-curved`: it starts from the last state of the linear run.
     The result is the job with the other algorithm, that algorithm, its last round, and the findings, with the bytes of
-    the sum. None if the run stays linear: without a diagnosis there is no sign of curved effects, and with empty cells,
-    other parameters or a lost silo the additive model is not tried, nor kept unless the summed moments support it.
+    the sum; if the summed moments do not support the additive model, those of the linear run. None if there is no such
+    sum: without a diagnosis there is no sign of curved effects, and empty cells or other parameters exclude the model.
     """
     schema = session.schema
     curved = [one for one in diagnosed.findings if one.name == findings.NOT_LINEAR]
@@ -264,8 +268,13 @@ def with_curved_effects(
     settings = secure_additive.SecureAdditive(seed=job.spec.settings.seed)
     spec = AlgorithmSpec("secure-additive", settings)
     found = extra_exchange(job, session, spec, "curved", secure_additive.after_linear(last.server))
+    sent = diagnosed.bytes_sent + found.bytes_sent
     if found.lost or not is_nonlinear(job, found.last):
-        return None
+        rejected = tuple(
+            replace(one, said=f"{one.said} {REJECTED}") if one.name == findings.NOT_LINEAR else one
+            for one in diagnosed.findings
+        )
+        return job, algorithm, last, Diagnosed(rejected, sent)
     rest = tuple(one for one in diagnosed.findings if one.name not in findings.OF_LINEAR_MODELS)
     round_after = replace(found.last, number=last.number, lost=(*last.lost, *found.last.lost))
     learner = with_knowledge(registry.build(spec), job.run_schema(schema))
@@ -275,7 +284,7 @@ def with_curved_effects(
         replace(job, spec=spec),
         learner,
         round_after,
-        Diagnosed(rest, diagnosed.bytes_sent + found.bytes_sent),
+        Diagnosed(rest, sent),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn
+from fedbnsl.algorithms.moments import secure_additive
 from fedbnsl.data.federated import FederatedData, continuous
 from fedbnsl.data.folder.folder import write_folder
 from tests.algorithms.curved import curved, wrong_edges
@@ -68,3 +69,16 @@ def test_both_engines_learn_the_same(server, choice, tmp_path):
     assert one.basis == other.basis
     assert one.algorithm == "secure-additive"
     assert "linear, though the learner is nonlinear" in one.parameters.how
+
+
+def test_a_sum_that_does_not_support_the_model_is_reported(monkeypatch):
+    monkeypatch.setattr(secure_additive, "curvature_gain", lambda blocks, dag: -1.0)
+    data, _ = data_of("tanh", 73, silos=3)
+    tried, linear = learn(data, parameters=False).result, learn(data, "secure-linear", parameters=False).result
+    assert tried.algorithm == "secure-linear"
+    np.testing.assert_array_equal(tried.structure.weights, linear.structure.weights)
+    (found,) = (one for one in tried.diagnosed.findings if one.name == "not linear")
+    assert found.said.endswith(
+        "One further masked sum for an additive model did not support it, so the result is linear."
+    )
+    assert tried.diagnosed.bytes_sent > linear.diagnosed.bytes_sent

@@ -168,7 +168,7 @@ RUNS = {
     "labels, masked tests": (
         "labels",
         {"algorithm": "fed-pc", "secure": True},
-        ("rounds fed-pc: 4 masked", "parameters family-tables: 1 masked", "diagnosis diagnosis-tables: 2 masked"),
+        ("rounds fed-pc: 4 masked", "diagnosis diagnosis-tables: 2 masked", "parameters family-tables: 1 masked"),
     ),
 }
 """run -> data set, options, and its steps: "step algorithm: number of exchanges masked|clear[, charged]" """
