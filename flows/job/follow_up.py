@@ -262,8 +262,9 @@ def with_curved_effects(
     """
     schema = session.schema
     curved = [one for one in diagnosed.findings if one.name == findings.NOT_LINEAR]
-    plain = job.spec.settings == SecureLinear(seed=getattr(job.spec.settings, "seed", 0))
-    if not curved or not plain or job.settings.algorithm != AUTO or schema.gaps or job.imputation_model.rows:
+    if not curved or job.settings.algorithm != AUTO or schema.gaps or job.imputation_model.rows:
+        return None
+    if job.spec.settings != SecureLinear(seed=getattr(job.spec.settings, "seed", 0)):
         return None
     settings = secure_additive.SecureAdditive(seed=job.spec.settings.seed)
     spec = AlgorithmSpec("secure-additive", settings)

@@ -87,7 +87,9 @@ def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret
     if secret is not None and registry.unpack(terms.spec).wrappers:
         seed = int(keyed_checksum(secret, "resamples", terms.seed, silo), 16)
     generator = silo_generator(seed, silo)
-    state = algorithm.open_silo(screened(table, terms.schema), terms.schema, silo, generator)
+    if terms.schema.imputation_model.screens:
+        table = screened(table, terms.schema)
+    state = algorithm.open_silo(table, terms.schema, silo, generator)
     if run_state.state is not None:
         state = unpack_state(algorithm, state, run_state.state)
     return OpenRun(algorithm, terms.schema, run_state.number, state)

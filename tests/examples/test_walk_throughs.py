@@ -58,6 +58,7 @@ def time_series(left, said):
 
 def nonlinear(left, said):
     assert left["nonlinear"].metrics["shd"] < left["linear"].metrics["shd"]
+    assert left["additive"].metrics["shd"] < left["linear"].metrics["shd"]
     assert "not all effects are linear" in said
 
 

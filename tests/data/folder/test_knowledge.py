@@ -45,7 +45,7 @@ def test_tiers_are_in_the_order_of_their_numbers_wherever_they_stand_in_the_file
         ("forbidden,age,weight", "line 2, column 'target': 'weight' is not a column of the data"),
         ("required,age,", "line 2, column 'target': '' is not a column of the data"),
         ("no-parents,weight", "line 2, column 'source': 'weight' is not a column of the data"),
-        ("tier,age,first", "line 2, column 'target': 'first' is not a tier"),
+        ("tier,age,first", "line 2, column 'target': 'first' is not the number of a tier"),
     ],
 )
 def test_a_bad_line_is_refused_by_place_and_value(tmp_path, line, said):

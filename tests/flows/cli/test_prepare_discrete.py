@@ -135,7 +135,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(capsys, files, tmp_path, c
 BAD = {
     "missing column": ("x\nred\nblue\n", ["two.csv", "'y'", "missing"]),
     "empty cell": ("x,y\nred,\nblue,b\n", ["two.csv", "line 2", "'y'", "empty"]),
-    "missing value": ("x,y\nred,a\nNA,b\n", ["two.csv", "line 3", "'x'", "empty", "--missing refuse"]),
+    "missing value": ("x,y\nred,a\n?,b\n", ["two.csv", "line 3", "'x'", "empty", "--missing refuse"]),
     "undeclared level": ("x,y\nred,a\ngreen,b\n", ["two.csv", "line 3", "'x'", "'green'", "red, blue"]),
     "continuous column": ("x,y\nred,1.5\nblue,2\n", ["two.csv", "line 2", "'y'", "'1.5'", "continuous"]),
 }

@@ -77,7 +77,7 @@ def test_both_engines_give_the_same_strengths_masked_or_not(server, example, tmp
     }
     assert len(bytes_sent) == 1
     said = capsys.readouterr().out
-    assert "bootstrap: 12 resamples in 1 more exchanges" in said
+    assert "bootstrap: 12 resamples in 1 more exchange, " in said
     assert "strength 1.00" in said
 
 

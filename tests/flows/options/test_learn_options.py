@@ -114,6 +114,13 @@ CASES = {
     "secure": Case(False, True, (False, True), lambda done: done.result.secure, more={"algorithm": "fed-sparse"}),
     "ignore": Case((), ("c",), ("abcd", "abd"), lambda done: "".join(done.result.structure.variables), more=SUM),
     "only": Case((), ("d", "a"), ("abcd", "ad"), lambda done: "".join(done.result.structure.variables), more=SUM),
+    "outliers": Case(
+        "keep",
+        "set-aside",
+        (False, True),
+        lambda done: any(note.startswith("outliers") for note in done.result.notes),
+        more={"algorithm": "secure-linear"},
+    ),
     "missing": Case(
         "model",
         "complete-rows",
