@@ -11,7 +11,7 @@ rows agree with the schema.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 from fedbnsl.algorithms.core.schema import Kind, Schema
@@ -214,8 +214,6 @@ class InferredSchema:
     notes: tuple[str, ...] = ()
     without_members: tuple[str, ...] = ()
     """silos whose owners know no other silo by its certificate"""
-    outliers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """by silo, the number of cells of each variable that were set aside as outliers"""
     suppressed_cells: bool = False
     """whether the policy of any owner sets small counts to 0"""
 
@@ -435,9 +433,9 @@ def negotiate_schema(
         profiles = _with_columns(request(complete), schema.variables)
         new = infer_schema(place, profiles, complete, names).schema
         schema_now = replace(new, kind=schema.kind, aside=schema.aside | new.aside)
-        inferred = replace(inferred, schema=schema_now, outliers=_outliers(profiles, schema_now, declared))
+        inferred = replace(inferred, schema=schema_now)
         if new.variables == schema.variables:
-            notes = outlier_notes(inferred.schema, inferred.outliers)
+            notes = outlier_notes(schema_now, _outliers(profiles, schema_now, declared))
             return replace(inferred, notes=(*inferred.notes, *notes))
 
 

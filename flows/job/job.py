@@ -108,6 +108,8 @@ class Job:
 
     def pairs_apart(self, schema: Schema) -> tuple[Arc, ...]:
         """The pairs of variables of which no row has both cells, unless background knowledge requires an arc."""
+        if not schema.empty and not len(self.imputation_model.apart):
+            return ()
         apart = self.imputation_model.apart if len(self.imputation_model.apart) else schema.columns_apart
         pairs = [(schema.variables[i], schema.variables[j]) for i, j in np.argwhere(np.triu(apart, 1))]
         required = {frozenset(arc) for arc in self.knowledge.required}
