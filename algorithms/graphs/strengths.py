@@ -20,6 +20,9 @@ from .edges import Edge, LaggedEdge, edges_of, padded_lagged_weights
 from .pag import ARROW
 from .structure import GraphKind, Structure
 
+MAJORITY = 0.5
+"""share of the structures that a significant edge must exceed"""
+
 
 @dataclass(frozen=True)
 class Strengths:
@@ -69,6 +72,10 @@ class Strengths:
         strength = float(self.strength[i, j])
         return strength, float(self.direction[i, j]) if strength else None
 
+    def unstable(self, edge: Edge) -> bool:
+        """Whether at most half of the structures have `edge`, so the averaged network may not."""
+        return self.strength_and_direction(edge)[0] <= MAJORITY
+
 
 def edge_strengths(structures: Sequence[Structure]) -> Strengths:
     """The strengths over `structures`, which must have the same variables."""
@@ -113,7 +120,7 @@ def inclusion_threshold(strengths: NDArray[np.float64]) -> float:
     its values, t = F(½), and the threshold is the greatest strength that is at most ½, or 0 if there is none. So the
     significant edges are those of more than half of the structures.
     """
-    at_most_half = strengths[strengths <= 0.5]
+    at_most_half = strengths[strengths <= MAJORITY]
     return float(at_most_half.max(initial=0.0))
 
 

@@ -272,7 +272,7 @@ class LearnKeywords(TypedDict, total=False):
     diagnose: bool
     smoothing: float
     small_cells: SmallCells
-    bootstrap: int
+    bootstrap: int | None
     seed: int
     out: str | Path | None
     name: str | None

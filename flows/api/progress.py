@@ -55,8 +55,8 @@ class _Line:
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Show how many resamples have converged."""
-        done = job.settings.bootstrap - running
-        self._update(f"{done} of {job.settings.bootstrap} resamples done, {exchanges} exchanges", always=not running)
+        done = job.resamples - running
+        self._update(f"{done} of {job.resamples} resamples done, {exchanges} exchanges", always=not running)
 
     def end(self) -> None:
         """Clear the line."""

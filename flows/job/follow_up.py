@@ -27,6 +27,7 @@ from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
 from fedbnsl.algorithms.parameters.tables import Extension, dag_extension
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
+from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
 from .job import Job, Session, extra_exchange
@@ -343,6 +344,48 @@ def check_bootstrap(job: Job) -> None:
         raise BadInput(PRIVATE_LEARNER_ERROR)
 
 
+AUTOMATIC_RESAMPLES = 30
+"""how many resamples a run has by default, if they are cheap"""
+AUTOMATIC_SECONDS = 2.0
+"""CPU seconds that the resamples of a run may take by default, as `resampling_seconds` estimates them"""
+AUTOMATIC_ROUNDS = 2
+"""greatest number of rounds of a run that has resamples by default: that many exchanges follow, of 30 times the size"""
+
+
+def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Schema, structure: Structure) -> Job:
+    """The job with its number of resamples: as requested or, if that is open, 30 if they are cheap.
+
+    Open means a learner that `auto` chose. Resamples are cheap after at most two rounds, if `resampling_seconds` is at
+    most 2. They disclose sums over random halves of the rows, so silos of other owners only take part if masked.
+    """
+    if job.settings.bootstrap is not None:
+        return replace(job, resamples=job.settings.bootstrap)
+    masks = masked.is_masked(algorithm, schema, requested=job.settings.secure)
+    possible = (
+        job.settings.algorithm == AUTO
+        and last.outcome != "silo lost"
+        and last.number <= AUTOMATIC_ROUNDS
+        and algorithm.private is None
+        and not schema.streamed
+        and (masks or job.settings.federation is None)
+        and resampling_seconds(job, last, schema, structure) <= AUTOMATIC_SECONDS
+    )
+    return replace(job, resamples=AUTOMATIC_RESAMPLES if possible else 0)
+
+
+def resampling_seconds(job: Job, last: Round[Any], schema: Schema, structure: Structure) -> float:
+    """An estimate of the CPU seconds of 30 resamples of a learner that searches over second moments.
+
+    It depends on public numbers only, so both engines and every machine decide alike. With m columns of moments, a
+    search takes 2e-4·m² seconds (measured at m = 8 to 30), the moments 1e-9·m² a row.
+    """
+    levels = sum(len(labels) - 1 for labels in schema.levels.values())
+    columns = (len(schema.variables) - len(schema.levels) + levels) * (structure.lags + 1)
+    if is_nonlinear(job, last):
+        columns *= secure_additive.WIDTH
+    return AUTOMATIC_RESAMPLES * columns**2 * (2e-4 + 1e-9 * sum(schema.rows.values()))
+
+
 def confidence(
     job: Job, session: Session, last: Round[Any], structure: Structure, on_exchange: OnExchange
 ) -> Confidence | None:
@@ -351,10 +394,10 @@ def confidence(
     The exchanges run over the same silos, under the run id `<run id>-bootstrap`, masked if the run was. A resumed run
     repeats them with the same seed, and so with the same result.
     """
-    if not job.settings.bootstrap or last.outcome == "silo lost":
+    if not job.resamples or last.outcome == "silo lost":
         return None
-    learner = resample_spec(job.spec, structure.lags, job.settings.bootstrap)
-    spec = learner.wrapped("bootstrap", Bootstrap(job.settings.bootstrap, structure.lags))
+    learner = resample_spec(job.spec, structure.lags, job.resamples)
+    spec = learner.wrapped("bootstrap", Bootstrap(job.resamples, structure.lags))
     found = extra_exchange(
         job, session, spec, "bootstrap", on_round=lambda one: on_exchange(len(one.server.running), one.number)
     )
@@ -383,7 +426,7 @@ def resample_spec(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSp
 
 def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
     """The metrics of the resamples; empty if none were requested."""
-    if not job.settings.bootstrap:
+    if not job.resamples:
         return {}
     if found is None:
         return {"bootstrap": None, "threshold": None}

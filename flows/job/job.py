@@ -65,6 +65,8 @@ class Job:
     """the cost of that model"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for synthetic data that have them"""
+    resamples: int = 0
+    """how many resamples to learn from after the run"""
 
     @property
     def dataset(self) -> str:
@@ -92,7 +94,7 @@ class Job:
             dataset=self.dataset,
             about={key: value for key, value in self.about.items() if not (private and key == "checksums")},
             asked=self.settings.algorithm,
-            bootstrap=self.settings.bootstrap,
+            bootstrap=self.resamples,
             small_cells=None if private else self.settings.small_cells,
         )
 

@@ -28,6 +28,7 @@ from .follow_up import (
     parameters,
     refit,
     with_curved_effects,
+    with_resamples,
 )
 from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
@@ -86,10 +87,13 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     model = unless_refused(lambda: parameters(*after), lambda refusal: Parameters(None, refusal))
+    job = with_resamples(job, algorithm, last, session.schema, scored.structure)
     callback = _resample_callback(job, listeners)
     edge_confidence = unless_refused(
         lambda: confidence(job, session, last, scored.structure, callback), lambda refusal: None
     )
+    if edge_confidence is None and job.settings.bootstrap is None:
+        job = replace(job, resamples=0)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         **vars(job.description),

@@ -194,17 +194,17 @@ class LearnOptions(Options):
         ),
     ] = "blank"
     bootstrap: Annotated[
-        int,
+        int | None,
         Field(
             ge=0,
             le=10_000,
             title="Resamples",
             description="Number of resamples (random halves of each silo's rows), 2 or more, to estimate the "
-            "confidence "
-            "in each edge; 0: none.",
+            "confidence in each edge; 0: none; default: 30 if auto chose the learner and they take about 2 seconds or "
+            "less.",
         ),
         OnCommandLine(value="N"),
-    ] = 0
+    ] = None
     seed: Annotated[
         int,
         Field(
@@ -267,7 +267,7 @@ class LearnOptions(Options):
 
     @field_validator("bootstrap")
     @classmethod
-    def _none_or_several(cls, resamples: int) -> int:
+    def _none_or_several(cls, resamples: int | None) -> int | None:
         if resamples == 1:
             raise BadInput(
                 "bootstrap is 1: a single resample cannot estimate confidence; give 2 or more, or 0 for none"

@@ -189,11 +189,18 @@ def confidence_lines(result: RunResult) -> list[str]:
     if found is None:
         return ["the confidence in the edges is unknown: a silo was lost before the resamples ended"]
     sent = format_bytes(found.bytes_sent)
+    edges = [*classify(result.structure, None), *classify_lagged(result.structure, None)]
+    unstable = sum(map(found.strengths.unstable, edges))
     return [
         f"bootstrap: {pluralize(found.strengths.structures, 'resample')} in "
         f"{pluralize(found.exchanges, 'more exchange')}, {sent}; "
         f"averaged network of strengths above {found.threshold:.2f}: "
-        f"{pluralize(int(result.metrics['averaged_edges'] or 0), 'edge')}"
+        f"{pluralize(int(result.metrics['averaged_edges'] or 0), 'edge')}",
+        *(
+            [f"unstable: {unstable} of {len(edges)} learned edges are in at most half of the resamples"]
+            if unstable
+            else []
+        ),
     ]
 
 
@@ -276,12 +283,12 @@ class _Bar:
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
         """Show how many resamples have converged."""
-        done, shown = job.settings.bootstrap - running, f"{self._name}: resamples"
+        done, shown = job.resamples - running, f"{self._name}: resamples"
         self._progress.update(
             self._task,
             description=shown,
             completed=done,
-            total=job.settings.bootstrap,
+            total=job.resamples,
             figures=pluralize(exchanges, "exchange"),
         )
 
@@ -305,5 +312,5 @@ class _Lines:
         """Print how many resamples have converged, if it is time."""
         if time.monotonic() >= self._next or not running:
             self._next = time.monotonic() + LINE_INTERVAL_SECONDS
-            done = f"{job.settings.bootstrap - running} of {job.settings.bootstrap} resamples done"
+            done = f"{job.resamples - running} of {job.resamples} resamples done"
             print(f"exchange {exchanges}: {done}", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tracking.outputs import structure_csv, write_outputs
-from fedbnsl.tracking.pictures.drawing import thickness
+from fedbnsl.tracking.pictures.drawing import UNSTABLE_OPACITY, pens
 from fedbnsl.tracking.pictures.picture import draw_structure
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.result import Confidence
@@ -89,11 +89,24 @@ def test_a_run_that_was_not_asked_says_nothing_of_it(chain, sure):
 def test_lines_are_as_thick_as_edges_are_strong_whatever_they_weigh_or_are(sure):
     strengths = sure.confidence.strengths
     edges = classify(sure.structure, structure("ab", "ac"))
-    thick = thickness(edges, strengths)
-    widths = {(edge.text, edge.category): round(thick(edge), 9) for edge in edges}
+    pen = pens(edges, strengths)
+    widths = {(edge.text, edge.category): round(pen(edge).width, 9) for edge in edges}
     assert widths == {("a → b", "right"): 2.5, ("b → c", "extra"): 1.9, ("a → c", "missing"): 0.9}
     lines = [patch.get_linewidth() for patch in draw_structure(sure.structure, None, "", strengths).axes[0].patches]
     assert {2.5, 1.9} <= {round(float(width), 9) for width in lines}
+
+
+def test_edges_of_at_most_half_of_the_resamples_are_pale_and_counted(sure):
+    strengths = edge_strengths([structure("ab", "bc")] * 5 + [structure("ab")] * 5)
+    axes = draw_structure(sure.structure, None, "", strengths).axes[0]
+    assert {patch.get_alpha() for patch in axes.patches if patch.get_linewidth() == 1.5} == {UNSTABLE_OPACITY}
+    assert "1 unstable" in {text.get_text() for text in axes.get_legend().get_texts()}
+    firm = draw_structure(sure.structure, None, "", sure.confidence.strengths).axes[0]
+    assert not any("unstable" in text.get_text() for text in firm.get_legend().get_texts())
+    lagged = structure(lagged=np.eye(3)[None])
+    over_time = draw_structure(lagged, None, "", edge_strengths([lagged, structure()])).axes[0]
+    assert "3 unstable" in {text.get_text() for text in over_time.get_legend().get_texts()}
+    assert UNSTABLE_OPACITY in {patch.get_alpha() for patch in over_time.patches}
 
 
 def test_in_a_drawing_over_time_lagged_edges_are_as_thick_as_they_are_strong():

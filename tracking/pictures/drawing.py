@@ -84,16 +84,31 @@ def truncate(name: str, longest: int) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-Thickness = Callable[[Edge], float]
-"""edge -> its line width in points"""
+UNSTABLE_OPACITY = 0.4
+"""opacity of edges that at most half of the resamples have"""
 
 
-def thickness(edges: Iterable[Edge], strengths: Strengths | None) -> Thickness:
-    """The line widths of `edges`: by strength only or, without `strengths`, by category and weight."""
+@dataclass(frozen=True)
+class Pen:
+    """The line width of an edge in points, and its opacity from 0 to 1."""
+
+    width: float
+    opacity: float = 1.0
+
+
+def pens(edges: Iterable[Edge], strengths: Strengths | None) -> Callable[[Edge], Pen]:
+    """The pens of `edges`: by strength, paler if unstable, or, without `strengths`, by category and weight."""
     if strengths is not None:
-        return lambda edge: 0.5 + 2.0 * strengths.strength_and_direction(edge)[0]
+        return lambda edge: Pen(
+            0.5 + 2.0 * strengths.strength_and_direction(edge)[0], UNSTABLE_OPACITY if strengths.unstable(edge) else 1.0
+        )
     heaviest = max((abs(edge.weight or 0.0) for edge in edges), default=0.0) or 1.0
-    return lambda edge: STYLES[edge.category].width + 0.9 * abs(edge.weight or 0.0) / heaviest
+    return lambda edge: Pen(STYLES[edge.category].width + 0.9 * abs(edge.weight or 0.0) / heaviest)
+
+
+def count_unstable(edges: Iterable[Edge], strengths: Strengths | None) -> int:
+    """The number of learned edges that at most half of the resamples have; 0 without `strengths`."""
+    return sum(strengths.unstable(edge) for edge in edges if edge.category != "missing") if strengths else 0
 
 
 if TYPE_CHECKING:
@@ -139,7 +154,8 @@ def draw_graph(
     layout = layered([box_width(name) for name in names], arcs)
     left, bottom, right, top = layout.bounds
     entries, bands = legend_entries(edges, compared), sum(is_required(edge, required) for edge in edges)
-    legend_width = ENTRY_WIDTH * (len(entries) + bool(bands) + 2 * bool(labels))
+    unstable = count_unstable(edges, strengths)
+    legend_width = ENTRY_WIDTH * (len(entries) + bool(bands) + bool(unstable) + 2 * bool(labels))
     width = max(right - left + 2 * MARGIN, MIN_WIDTH, legend_width)
     height = top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
     figure = Figure(figsize=(width, height))
@@ -147,15 +163,15 @@ def draw_graph(
     middle = (left + right) / 2
     axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(bottom - MARGIN, bottom - MARGIN + height))
     axes.axis("off")
-    thick = thickness(edges, strengths)
+    pen = pens(edges, strengths)
     for edge, route, down in zip(ordered, layout.routes, layout.down, strict=True):
         downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
-        _draw_edge(axes, edge, route, downwards, thick(edge))
+        _draw_edge(axes, edge, route, downwards, pen(edge))
         if is_required(edge, required):
             _draw_band(axes, route)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
         draw_box(axes, name, x, y, box, layout.height, labels=variable in labels)
-    write_header(axes, title, entries, middle, top + MARGIN, bands, kinds=bool(labels))
+    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, kinds=bool(labels))
     return figure
 
 
@@ -178,8 +194,8 @@ def _draw_band(axes: "Axes", route: FloatArray) -> None:
     axes.add_patch(band)
 
 
-def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, width: float) -> None:
-    """Draw an edge with its marks, in a line of `width` points.
+def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, pen: Pen) -> None:
+    """Draw an edge with its marks.
 
     `downwards` is whether its source is at the upper end of the route.
     """
@@ -189,22 +205,21 @@ def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, wid
     route = route.copy()
     ends = (edge.at_source, edge.at_target) if downwards else (edge.at_target, edge.at_source)
     for mark, end, inwards in zip(ends, (0, -1), (-1, 1), strict=True):
-        route[end, 1] += inwards * _draw_mark(axes, mark, route[end].copy(), inwards, style.colour, width)
-    line = PathPatch(
-        route_path(route), fill=False, edgecolor=style.colour, linewidth=width, linestyle=style.line, capstyle="butt"
-    )
+        route[end, 1] += inwards * _draw_mark(axes, mark, route[end].copy(), inwards, style.colour, pen)
+    line = PathPatch(route_path(route), fill=False, ec=style.colour, lw=pen.width, ls=style.line, capstyle="butt")
+    line.set_alpha(pen.opacity)
     line.set_zorder(2 if edge.category in ("right", "learned") else 3)
     axes.add_patch(line)
 
 
-def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: str, width: float) -> float:
+def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: str, pen: Pen) -> float:
     """Draw a mark that touches a box at `tip` from above or below; returns the gap between the line and the box."""
     from matplotlib.patches import Circle, Polygon
 
     if mark == ARROW:
-        wing = 0.36 + 0.06 * width
+        wing = 0.36 + 0.06 * pen.width
         corners = tip + inwards * HEAD * np.array([(0.0, 0.0), (-wing, 1.0), (wing, 1.0)])
-        axes.add_patch(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4))
+        axes.add_patch(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4, alpha=pen.opacity))
         return 0.8 * HEAD
     if mark == CIRCLE:
         centre = tip + np.array([0.0, inwards * RING])
@@ -251,12 +266,14 @@ def write_header(
     middle: float,
     bottom: float,
     bands: int = 0,
+    unstable: int = 0,
     *,
     kinds: bool = False,
 ) -> None:
-    """Write the title, and below it the legend, whose lower edge is at `bottom`; `bands` counts the required edges.
+    """Write the title, and below it the legend, whose lower edge is at `bottom`.
 
-    With `kinds`, the legend distinguishes the boxes of numbers and of labels.
+    `bands` counts the required edges, and `unstable` those that at most half of the resamples have. With `kinds`, the
+    legend distinguishes the boxes of numbers and of labels.
     """
     from matplotlib.artist import Artist
     from matplotlib.lines import Line2D
@@ -270,6 +287,8 @@ def write_header(
     ]
     if bands:
         handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{bands} required"))
+    if unstable:
+        handles.append(Line2D([], [], color=INK, linewidth=1.0, alpha=UNSTABLE_OPACITY, label=f"{unstable} unstable"))
     if kinds:
         handles += [
             Patch(fc=fill, ec="#4a5a6e", label=kind) for fill, kind in ((FILL, "numbers"), (LABELS_FILL, "labels"))

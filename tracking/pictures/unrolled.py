@@ -28,9 +28,11 @@ from .drawing import (
     MIN_WIDTH,
     STYLES,
     TITLE,
+    Pen,
+    count_unstable,
     draw_box,
     legend_entries,
-    thickness,
+    pens,
     truncate,
     write_header,
 )
@@ -99,7 +101,8 @@ def draw_unrolled(
     left, right = -MARGIN, grid.right(0) + 0.75 * reach + MARGIN + HEAD
     top, bottom = PITCH / 2 + HEADER, -depth + PITCH / 2 - MARGIN
     entries = legend_entries([*within, *lagged], compared)
-    figure_width = max(right - left, MIN_WIDTH, ENTRY_WIDTH * len(entries))
+    unstable = count_unstable([*within, *lagged], strengths)
+    figure_width = max(right - left, MIN_WIDTH, ENTRY_WIDTH * (len(entries) + bool(unstable)))
     figure_height = top - bottom + LEGEND + (TITLE if title else 0.0)
     figure = Figure(figsize=(figure_width, figure_height))
     axes = figure.add_axes((0, 0, 1, 1))
@@ -113,7 +116,7 @@ def draw_unrolled(
     _draw_edges(axes, grid, within, lagged, strengths)
     for lag in range(lags + 1):
         _draw_column(axes, grid, names, lag)
-    write_header(axes, title, entries, middle, top)
+    write_header(axes, title, entries, middle, top, unstable=unstable)
     return figure
 
 
@@ -122,11 +125,11 @@ def _draw_edges(
 ) -> None:
     """Draw all edges; line widths show the strength, or the weight relative to edges of the same kind."""
     ports, tracks = _ports(grid, within, lagged), _tracks(grid, lagged)
-    thick, thick_lagged = thickness(within, strengths), thickness(lagged, strengths)
+    pen, lagged_pen = pens(within, strengths), pens(lagged, strengths)
     for edge in within:
-        _draw_arc(axes, grid, edge, ports, thick(edge))
+        _draw_arc(axes, grid, edge, ports, pen(edge))
     for one in lagged:
-        _draw_lagged(axes, grid, one, ports, tracks, thick_lagged(one))
+        _draw_lagged(axes, grid, one, ports, tracks, lagged_pen(one))
 
 
 def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> Ports:
@@ -166,7 +169,7 @@ def _draw_lagged(
     edge: LaggedEdge,
     ports: Ports,
     tracks: dict[tuple[LaggedEdge, int], float],
-    width: float,
+    pen: Pen,
 ) -> None:
     """Draw an edge from an earlier column to the last one, on its track past the columns on its way."""
     start, end = ports[edge, "source"], ports[edge, "target"]
@@ -174,8 +177,8 @@ def _draw_lagged(
     for lag in range(edge.lag - 1, 0, -1):
         points += [(grid.left(lag), tracks[edge, lag]), (grid.right(lag), tracks[edge, lag])]
     points.append((grid.left(0) - 0.8 * HEAD, end))
-    _draw_route(axes, edge, np.array(points), width)
-    _draw_head(axes, edge, np.array([grid.left(0), end]), -1.0)
+    _draw_route(axes, edge, np.array(points), pen)
+    _draw_head(axes, edge, np.array([grid.left(0), end]), -1.0, pen)
 
 
 def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, int], float]:
@@ -194,7 +197,7 @@ def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, 
     return tracks
 
 
-def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, width: float) -> None:
+def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, pen: Pen) -> None:
     """Draw an edge within one time step, from the right side of a box at t to that of another."""
     from matplotlib.path import Path
 
@@ -202,10 +205,10 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, width: float) 
     start, end = ports[edge, "source"], ports[edge, "target"]
     stops = [0.8 * HEAD if mark == ARROW else 0.0 for mark in (edge.at_source, edge.at_target)]
     vertices = [(x + stops[0], start), (x + bulge, start), (x + bulge, end), (x + stops[1], end)]
-    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), width)
+    _draw_path(axes, edge, Path(vertices, [Path.MOVETO, *[Path.CURVE4] * 3]), pen)
     for mark, y in ((edge.at_source, start), (edge.at_target, end)):
         if mark == ARROW:
-            _draw_head(axes, edge, np.array([x, y]), 1.0)
+            _draw_head(axes, edge, np.array([x, y]), 1.0, pen)
 
 
 def _reach(grid: Grid, edge: Edge) -> float:
@@ -213,7 +216,7 @@ def _reach(grid: Grid, edge: Edge) -> float:
     return float(ARC + 0.62 * np.sqrt(abs(grid.row[edge.source] - grid.row[edge.target])))
 
 
-def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, width: float) -> None:
+def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, pen: Pen) -> None:
     """Draw S-curves between the columns and straight lines through them."""
     from matplotlib.path import Path
 
@@ -227,22 +230,23 @@ def _draw_route(axes: "Axes", edge: Edge, points: FloatArray, width: float) -> N
         else:
             vertices.append(end)
             codes.append(Path.LINETO)
-    _draw_path(axes, edge, Path(np.array(vertices), codes), width)
+    _draw_path(axes, edge, Path(np.array(vertices), codes), pen)
 
 
-def _draw_path(axes: "Axes", edge: Edge, path: "Path", width: float) -> None:
+def _draw_path(axes: "Axes", edge: Edge, path: "Path", pen: Pen) -> None:
     from matplotlib.patches import PathPatch
 
     style = STYLES[edge.category]
-    line = PathPatch(path, fill=False, ec=style.colour, lw=width, ls=style.line, capstyle="butt")
+    line = PathPatch(path, fill=False, ec=style.colour, lw=pen.width, ls=style.line, capstyle="butt", alpha=pen.opacity)
     line.set_zorder(2 if edge.category in ("right", "learned") else 3)
     axes.add_patch(line)
 
 
-def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float) -> None:
+def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float, pen: Pen) -> None:
     """Draw an arrowhead that touches a box at `tip` from its right side (`outwards` 1) or its left side (−1)."""
     from matplotlib.patches import Polygon
 
     wing = 0.36 + 0.06 * STYLES[edge.category].width
     corners = tip + HEAD * np.array([(0.0, 0.0), (outwards, -wing), (outwards, wing)])
-    axes.add_patch(Polygon(corners, closed=True, color=STYLES[edge.category].colour, linewidth=0, zorder=4))
+    colour = STYLES[edge.category].colour
+    axes.add_patch(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4, alpha=pen.opacity))

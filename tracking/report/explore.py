@@ -19,7 +19,7 @@ from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..pictures.drawing import LONGEST_NAME, STYLES, box_width, is_required, layout_order, thickness, truncate
+from ..pictures.drawing import LONGEST_NAME, STYLES, box_width, is_required, layout_order, pens, truncate
 from ..pictures.heat_map import causal_order
 from ..pictures.layout import Layout, layered
 from ..result import RunResult, strengths_in
@@ -168,7 +168,7 @@ def graph_data(found: LaidOutGraph, result: RunResult) -> dict[str, Any]:
 def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) -> list[dict[str, Any]]:
     """The edges with their known properties."""
     at = {name: number for number, name in enumerate(found.variables)}
-    thick, weighted = thickness(found.edges, strengths), any(edge.weight not in (None, 1.0) for edge in found.edges)
+    pen, weighted = pens(found.edges, strengths), any(edge.weight not in (None, 1.0) for edge in found.edges)
     edges = []
     for edge in found.edges:
         strength, direction = strengths.strength_and_direction(edge) if strengths else (None, None)
@@ -184,7 +184,8 @@ def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) 
             "direction": _short(direction),
             "lag": getattr(edge, "lag", None),
             "required": is_required(edge, result.knowledge.required) or None,
-            "thick": _short(thick(edge)) or 1.0,
+            "thick": _short(pen(edge).width) or 1.0,
+            "opacity": pen(edge).opacity,
             "by": found.ways.get(edge) or None,
         }
         edges.append({name: value for name, value in one.items() if value is not None})

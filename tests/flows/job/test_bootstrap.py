@@ -3,18 +3,22 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fedbnsl import learn
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Round, Traffic
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines.inline import job_inline, run_inline
-from fedbnsl.flows.job.follow_up import resample_spec
+from fedbnsl.flows.job.follow_up import resample_spec, with_resamples
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.terminal.summary import progress_bar
 
@@ -178,3 +182,40 @@ def test_resamples_share_the_cells_that_a_search_may_ask_for_in_an_exchange():
     chosen = registry.specify("secure-sum", {"lags": "auto"})
     assert resample_spec(chosen, 3, 10).settings.lags == 3
     assert resample_spec(registry.specify("secure-sum", {"lags": 2}), 3, 10).settings.lags == 2
+
+
+def test_auto_has_30_resamples_by_default_where_they_are_cheap(data):
+    default, none = learn(data), learn(data, bootstrap=0)
+    assert default.result.confidence.strengths.structures == 30
+    assert default.metrics["bootstrap"] == 30
+    assert none.result.confidence is None
+    assert (default.weights == none.weights).all().all()
+    assert learn(data, "secure-linear").result.confidence is None
+
+
+def default_resamples(data, *, schema=None, number=1, federation=None, secure=False, lags=0, **options):
+    """How many resamples `auto` has by default after `number` rounds on `data`."""
+    settings = LearnSettings(data="data", federation=federation, secure=secure, **options)
+    job = job_inline(LearnSettings(data="data", secure=secure, **options), "run", data)
+    job = replace(job, settings=settings)
+    last = Round(number, None, Traffic(), "converged")
+    graph = Structure(data.schema.variables, np.zeros((len(data.schema.variables),) * 2))
+    if lags:
+        graph = replace(graph, lagged=np.zeros((lags, *graph.weights.shape)))
+    return with_resamples(job, registry.build(job.spec), last, schema or data.schema, graph).resamples
+
+
+def test_resamples_that_cost_much_or_disclose_more_are_not_the_default(data):
+    wide = homogeneous(variables=19, silos=3, rows=120, seed=5)
+    assert default_resamples(data) == 30
+    assert default_resamples(wide) == 0
+    assert default_resamples(wide, bootstrap=7) == 7
+    assert default_resamples(data, lags=3) == 0
+    assert default_resamples(data, number=2) == 30
+    assert default_resamples(data, number=3) == 0
+    assert default_resamples(data, epsilon=1.0) == 0
+    schema = data.schema
+    assert default_resamples(data, schema=replace(schema, streamed=schema.silos[:1])) == 0
+    assert default_resamples(data, schema=replace(schema, rows=dict.fromkeys(schema.rows, 10**9))) == 0
+    assert default_resamples(data, federation="federation.toml") == 30  # The default learner's sums are masked.
+    assert default_resamples(data, algorithm="fed-sparse", federation="federation.toml") == 0

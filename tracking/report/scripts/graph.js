@@ -111,7 +111,8 @@
       { selector: "node.labels", style: { shape: "rectangle", "background-color": "#fbeedd" } },
       { selector: "node.chosen", style: { "border-width": 3, "border-color": "#16202c" } },
       { selector: "edge", style: {
-        width: "data(thick)", "line-color": "data(colour)", "curve-style": "bezier", "control-point-step-size": 26,
+        width: "data(thick)", opacity: "data(opacity)", "line-color": "data(colour)", "curve-style": "bezier",
+        "control-point-step-size": 26,
         "source-arrow-shape": "data(from)", "target-arrow-shape": "data(to)", "source-arrow-fill": "data(fromFill)",
         "target-arrow-fill": "data(toFill)", "source-arrow-color": "data(colour)", "target-arrow-color": "data(colour)",
         "arrow-scale": 0.8, label: "data(label)", "font-size": 7, color: "#44525f", "text-background-color": "#fff",
