@@ -165,6 +165,8 @@ class Server:
     """greatest penalised mean log-likelihood so far"""
     rows: int
     """number of rows of the silos that answered"""
+    sums: FloatArray
+    """log-likelihood, gradient and minus the Hessian at the final weights, per row; empty before"""
     done: bool
 
 
@@ -172,7 +174,7 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
     """The server's state before the exchanges, for the learned `dag` `[d, d]`."""
     weights = np.zeros(sum(levels * columns for levels, columns in weight_shapes(coding_of(schema), dag).values()))
     nothing = np.empty(0)
-    return Server(schema.in_order(), dag, nothing, nothing, weights, 0 * weights, -np.inf, 0, done=False)
+    return Server(schema.in_order(), dag, nothing, nothing, weights, 0 * weights, -np.inf, 0, nothing, done=False)
 
 
 def weight_shapes(coding: Coding, dag: NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
@@ -227,7 +229,7 @@ def broadcast(server: Server) -> Broadcast:
     """The request for moments and tables, then for the sums of the logistic regressions."""
     if not len(server.moments):
         return Broadcast(server.dag, np.empty(0), np.empty(0), server.weights)
-    moments = _moments(server)
+    moments = moments_of(server)
     return Broadcast(server.dag, moments["sums"], _scales(moments), server.weights)
 
 
@@ -280,8 +282,9 @@ def _newton_update(server: Server, total: FloatArray, prior: float, coding: Codi
         half = 0.5 * server.direction
         return replace(server, weights=server.weights - half, direction=half)
     if likelihood - server.likelihood < MIN_LIKELIHOOD_GAIN:
-        return replace(server, likelihood=likelihood, done=True)
-    return replace(server, weights=server.weights + direction, direction=direction, likelihood=likelihood)
+        return replace(server, likelihood=likelihood, sums=total, done=True)
+    further = server.weights + direction
+    return replace(server, weights=further, direction=direction, likelihood=likelihood, sums=total)
 
 
 def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
@@ -290,7 +293,7 @@ def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
     `blank`: nothing in it rests on a cell of 1 or 2 rows. Tables are formed of publishable counts
     (`privacy/disclosure_control.py`); in regressions, levels of fewer than three rows are merged with another one.
     """
-    coding, moments = coding_of(server.schema), _moments(server)
+    coding, moments = coding_of(server.schema), moments_of(server)
     tables, logistic = _count_tables(server, coding), weight_shapes(coding, server.dag)
     counts = dict(zip(tables, counts_for_model([*tables.values()], blank=blank), strict=True))
     rare = _rare_levels(server, coding) if blank else {}
@@ -344,7 +347,7 @@ class RareLevels:
 
 def _rare_levels(server: Server, coding: Coding) -> dict[int, RareLevels]:
     """The rare levels of the discrete variables that have some."""
-    rare, shares = {}, _moments(server)["sums"]
+    rare, shares = {}, moments_of(server)["sums"]
     for v in np.flatnonzero(coding.discrete):
         others = shares[coding.blocks[v]]
         rows = np.rint(np.append(1 - others.sum(), others) * server.rows)
@@ -423,7 +426,8 @@ def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:
     return count_limits().apply(counts, silo.table.shape[0], len(family))
 
 
-def _moments(server: Server) -> Mapping[str, FloatArray]:
+def moments_of(server: Server) -> Mapping[str, FloatArray]:
+    """The means and second moments of the coded columns, after the first exchange."""
     return pooled_packing(coding_of(server.schema).size).unpack(server.moments)
 
 

@@ -1,7 +1,7 @@
 """Exchanges after the rounds: the model's parameters, refit errors, diagnoses and bootstrap confidence."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any
 
@@ -18,7 +18,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.mlp.admm import MlpSettings
-from fedbnsl.algorithms.moments import secure_additive
+from fedbnsl.algorithms.moments import label_edges, secure_additive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
@@ -28,15 +28,25 @@ from fedbnsl.algorithms.parameters.tables import Extension, dag_extension
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.secure import masked
+from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
-from .job import Job, Session, extra_exchange
+from .job import ExchangeResult, Job, Session, extra_exchange
 from .preparation import with_knowledge
 from .score import structure_scores
 
 
-def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Parameters:
+def parameters(
+    job: Job,
+    session: Session,
+    algorithm: Algorithm,
+    last: Round[Any],
+    structure: Structure,
+    fitted: ExchangeResult | None = None,
+) -> Parameters:
     """The model of the run that ended with `last`, or the reason for having none.
+
+    A mixed network may have been `fitted` already, for a DAG of the class of `structure`.
 
     The exchange runs over the same silos, under the run id `<run id>-parameters`, masked if the run was. A private run
     has no such exchange, as it would be a release that the privacy budget does not account for.
@@ -53,7 +63,7 @@ def parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any
     if session.schema.kind == "discrete":
         return _tables(job, session, algorithm, chosen.dag, chosen.how)
     if session.schema.kind == "mixed":
-        return _mixed(job, session, algorithm, chosen.dag, chosen.how)
+        return _mixed(job, session, algorithm, chosen.dag, chosen.how, fitted)
     if structure.lags:
         return _lagged_regressions(job, session, algorithm, structure, chosen)
     note = LINEAR_NOTE if is_nonlinear(job, last) else ""
@@ -78,13 +88,16 @@ def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bo
     if reason:
         return Parameters(None, reason)
     settings = tables.FamilyTables(job.settings.smoothing, masked=algorithm.needs_secure_sum)
-    last = _exchange(job, session, AlgorithmSpec("family-tables", settings), tables.start(session.schema, dag))
-    if last is None:
+    found = extra_exchange(
+        job, session, AlgorithmSpec("family-tables", settings), "parameters", tables.start(session.schema, dag)
+    )
+    if found.lost:
         return LOST
-    rows = "the rows without empty cells" if session.schema.gaps else f"{tables.contributing_rows(last.server):,} rows"
+    server = found.last.server
+    rows = "the rows without empty cells" if session.schema.gaps else f"{tables.contributing_rows(server):,} rows"
     prior = f"counts in {rows}, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
     notes, blank = (prior, SMALL_CELL_NOTES[job.settings.small_cells], how), job.settings.small_cells == "blank"
-    return _learned(tables.network(last.server, settings.ess, blank=blank), notes, last)
+    return _learned(tables.network(server, settings.ess, blank=blank), notes, found)
 
 
 SMALL_CELL_NOTES = {
@@ -95,17 +108,24 @@ SMALL_CELL_NOTES = {
 """what was published of small cells, by the option"""
 
 
-def _mixed(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
-    settings = mixed_families.MixedFamilies(job.settings.smoothing, masked=algorithm.needs_secure_sum)
-    last = _exchange(job, session, AlgorithmSpec("mixed-families", settings), mixed_families.start(session.schema, dag))
-    if last is None:
+def _mixed(
+    job: Job,
+    session: Session,
+    algorithm: Algorithm,
+    dag: NDArray[np.bool_],
+    how: str,
+    fitted: ExchangeResult | None,
+) -> Parameters:
+    found = fitted or fit_mixed_families(job, session, algorithm, dag, "parameters")
+    if found.lost:
         return LOST
-    rows = mixed_families.contributing_rows(last.server)
-    fitted = f"regressions, tables and logistic regressions on {rows:,} rows"
+    server: mixed_families.Server = found.last.server
+    rows = mixed_families.contributing_rows(server)
+    summary = f"regressions, tables and logistic regressions on {rows:,} rows"
     note, blank = SMALL_CELL_NOTES[job.settings.small_cells], job.settings.small_cells == "blank"
     if blank:
         note += f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another one"
-    return _learned(mixed_families.network(last.server, settings.ess, blank=blank), (fitted, note, how), last)
+    return _learned(mixed_families.network(server, job.settings.smoothing, blank=blank), (summary, note, how), found)
 
 
 LINEAR_NOTE = "linear, though the learner is nonlinear: its weights are strengths, these are slopes"
@@ -122,11 +142,12 @@ def _regressions(
 ) -> Parameters:
     settings = regressions.Regressions(job.center, masked=algorithm.needs_secure_sum)
     start = regressions.start(session.schema, dag)
-    last = _exchange(job, session, AlgorithmSpec("regressions", settings), start)
-    if last is None:
+    found = extra_exchange(job, session, AlgorithmSpec("regressions", settings), "parameters", start)
+    if found.lost:
         return LOST
-    fitted = f"each variable regressed on its parents over {regressions.contributing_rows(last.server):,} rows"
-    return _learned(regressions.network(last.server, settings), (fitted, note, how), last)
+    server = found.last.server
+    fitted = f"each variable regressed on its parents over {regressions.contributing_rows(server):,} rows"
+    return _learned(regressions.network(server, settings), (fitted, note, how), found)
 
 
 def _lagged_regressions(
@@ -140,13 +161,14 @@ def _lagged_regressions(
     masked = algorithm.needs_secure_sum
     settings = lagged_regressions.LaggedRegressions(job.center_series, masked, structure.lags)
     start = lagged_regressions.start(session.schema, chosen.dag, structure)
-    last = _exchange(job, session, AlgorithmSpec("lagged-regressions", settings), start)
-    if last is None:
+    found = extra_exchange(job, session, AlgorithmSpec("lagged-regressions", settings), "parameters", start)
+    if found.lost:
         return LOST
-    windows = regressions.contributing_rows(last.server)
+    server = found.last.server
+    windows = regressions.contributing_rows(server)
     fitted = f"each variable regressed on its parents at the same and at earlier times, at {windows:,} times"
-    network, forecasts = lagged_regressions.network(last.server, settings)
-    return replace(_learned(network, (fitted, chosen.how), last), forecasts=forecasts)
+    network, forecasts = lagged_regressions.network(server, settings)
+    return replace(_learned(network, (fitted, chosen.how), found), forecasts=forecasts)
 
 
 def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
@@ -166,16 +188,9 @@ def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
 LOST = Parameters(None, "too few silos responded when the parameters were estimated")
 
 
-def _exchange(job: Job, session: Session, spec: AlgorithmSpec, start: Any) -> Any:
-    """Run the one round of `spec` from the server's state `start` and return it; None if too many silos were lost."""
-    found = extra_exchange(job, session, spec, "parameters", start)
-    return None if found.lost else found.last
-
-
-def _learned(network: Any, notes: tuple[str, ...], last: Round[Any]) -> Parameters:
-    lost = f"without {', '.join(last.lost)}" if last.lost else ""
-    sent = last.traffic.up + last.traffic.down
-    return Parameters(network, "; ".join(part for part in (*notes, lost) if part), sent)
+def _learned(network: Any, notes: tuple[str, ...], found: ExchangeResult) -> Parameters:
+    lost = f"without {', '.join(found.last.lost)}" if found.last.lost else ""
+    return Parameters(network, "; ".join(part for part in (*notes, lost) if part), found.bytes_sent)
 
 
 def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
@@ -288,6 +303,71 @@ def with_curved_effects(
         round_after,
         Diagnosed(rest, sent),
     )
+
+
+MAX_LABEL_CHECKS = 5
+"""greatest number of times that edges into labels are checked, each with the Newton steps of one fit"""
+
+
+@dataclass(frozen=True)
+class LabelCheck:
+    """The run after the check of its edges into labels."""
+
+    algorithm: Algorithm
+    last: Round[Any]
+    fitted: ExchangeResult | None = None
+    """the fit of the parameters of the final graph, if there was one: of a DAG of its class with labels late"""
+    bytes_sent: int = 0
+    """bytes of other fits"""
+
+
+def with_label_edges(
+    job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure
+) -> LabelCheck:
+    """The run without edges into labels that their logistic regressions do not support, if `auto` took `secure-boss`.
+
+    The regressions are those of the model's parameters, under the run id `<run id>-labels`; they are also returned, if
+    no edge was dropped after them. Without labels to check there is no exchange. Runs with empty cells are not checked:
+    the regressions would omit rows that the search has used.
+    """
+    schema = session.schema
+    unchecked = LabelCheck(algorithm, last)
+    applies = schema.kind == "mixed" and job.settings.algorithm == AUTO and job.spec.name == "secure-boss"
+    if not applies or schema.gaps or job.imputation_model.rows or last.outcome == "silo lost":
+        return unchecked
+    coding, pairs, lost, sent = coding_of(schema), list[tuple[int, int]](), list[str](), 0
+    kept: ExchangeResult | None = None
+    for _ in range(MAX_LABEL_CHECKS):
+        dag = label_edges.labels_late_dag(structure, coding)
+        if dag is None or not label_edges.edges_to_test(dag, coding).any():
+            break
+        found = fit_mixed_families(job, session, algorithm, dag, "labels")
+        if found.lost:
+            return unchecked
+        lost += found.last.lost
+        fitted: mixed_families.Server = found.last.server
+        weak = label_edges.unsupported_edges(fitted, label_edges.edges_to_test(dag, coding), last.server.prior)
+        if not weak:
+            kept = found
+            break
+        pairs, sent = [*pairs, *weak], sent + found.bytes_sent
+        last = replace(last, server=label_edges.without_edges(last.server, dag, weak))
+        structure = algorithm.structure(last.server)
+    if pairs:
+        edges = ", ".join(f"{schema.variables[u]} → {schema.variables[v]}" for u, v in pairs)
+        reason = f"Not in the graph: {edges}, which logistic regressions of the labels do not support."
+        basis = algorithm.basis
+        algorithm = replace(algorithm, basis=lambda server: (*basis(server), reason))
+    return LabelCheck(algorithm, replace(last, lost=(*last.lost, *dict.fromkeys(lost))), kept, sent)
+
+
+def fit_mixed_families(
+    job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], name: str
+) -> ExchangeResult:
+    """The exchange that fits the parameters of a mixed network with this `dag` `[d, d]`."""
+    settings = mixed_families.MixedFamilies(job.settings.smoothing, masked=algorithm.needs_secure_sum)
+    spec = AlgorithmSpec("mixed-families", settings)
+    return extra_exchange(job, session, spec, name, mixed_families.start(session.schema, dag))
 
 
 def not_diagnosed(refusal: str) -> Diagnosed:

@@ -19,6 +19,7 @@ from fedbnsl.tracking.result import Parameters, RunResult
 
 from .check import check
 from .follow_up import (
+    LabelCheck,
     confidence,
     confidence_metrics,
     diagnose,
@@ -28,6 +29,7 @@ from .follow_up import (
     parameters,
     refit,
     with_curved_effects,
+    with_label_edges,
     with_resamples,
 )
 from .job import Job, Session, unless_refused
@@ -83,10 +85,17 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     second = unless_refused(lambda: with_curved_effects(*linear, diagnosed), lambda refusal: None)
     if second is not None:
         job, algorithm, last, diagnosed = second
+    unchecked = LabelCheck(algorithm, last)
+    checked = unless_refused(
+        lambda: with_label_edges(job, session, algorithm, last, algorithm.structure(last.server)),
+        lambda refusal: unchecked,
+    )
+    algorithm, last = checked.algorithm, checked.last
+    diagnosed = replace(diagnosed, bytes_sent=diagnosed.bytes_sent + checked.bytes_sent)
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
-    model = unless_refused(lambda: parameters(*after), lambda refusal: Parameters(None, refusal))
+    model = unless_refused(lambda: parameters(*after, checked.fitted), lambda refusal: Parameters(None, refusal))
     job = with_resamples(job, algorithm, last, session.schema, scored.structure)
     callback = _resample_callback(job, listeners)
     edge_confidence = unless_refused(

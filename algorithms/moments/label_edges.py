@@ -1,0 +1,112 @@
+"""Edges into labels that logistic regressions do not support (ours).
+
+The degenerate Gaussian score fits a straight line to the probability of a label. Where a number has a steep effect, the
+probability is a curve, and variables that correlate with the number become spurious parents because they help the line
+to follow the curve. A logistic regression of the label on its parents needs no such help. The parameters of a mixed
+network contain these regressions (`parameters/mixed_families.py`), so the check needs no exchange of its own if every
+edge passes.
+
+An edge u → v into a label v with a number among its other parents is tested by Wald's statistic wᵀ Cov(w)⁻¹ w of the
+weights w of u. The edge is dropped if it is below the price of the edge in the search, and if the edge also adds little
+to the degenerate Gaussian score: with nearly separated levels, weights and their variances grow without limit, and
+Wald's statistic vanishes for the strongest effects (Hauck & Donner 1977). Of each label, the weakest such edge is
+dropped, and the rest of the graph stays: another search would only find the next best help for the line. In the DAG
+of the class that is tested, labels come as late as the class allows.
+
+What leaves a silo: the sums of `mixed_families.py`. Cost: the Newton steps of one fit for each repetition.
+"""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.knowledge import Prior
+from ..core.schema import FloatArray
+from ..graphs.cpdag import meek_closure, pdag_with_knowledge
+from ..graphs.structure import Structure
+from ..parameters import mixed_families
+from ..parameters.tables import dag_extension
+from ..score.equivalence import class_of
+from ..score.gaussian import price_of
+from ..statistics.coding import Blocks, Coding, blocks_of_covariance, coding_of, log_residual_det
+from ..statistics.packing import from_triangle
+
+MAX_LINEAR_GAIN = 0.05
+"""log-likelihood per row of the degenerate Gaussian model above which an edge is kept without a test"""
+
+
+def labels_late_dag(structure: Structure, coding: Coding) -> NDArray[np.bool_] | None:
+    """A DAG in the class of `structure` in which numbers come before labels where the class allows it."""
+    if structure.kind != "cpdag":
+        return dag_extension(structure).dag
+    graph, labels = structure.adjacency, np.array(coding.discrete)
+    for u, v in np.argwhere(graph & graph.T & ~labels[:, None] & labels):
+        if graph[u, v] and graph[v, u]:
+            graph = graph.copy()
+            graph[v, u] = False
+            graph = meek_closure(graph)
+    return dag_extension(replace(structure, weights=graph.astype(np.float64))).dag
+
+
+def edges_to_test(dag: NDArray[np.bool_], coding: Coding) -> NDArray[np.bool_]:
+    """The edges of `dag` `[d, d]` that are tested: to a label with a number among its other parents."""
+    numbers, edges = ~np.array(coding.discrete), np.zeros_like(dag)
+    for v in np.flatnonzero(coding.discrete):
+        for u in np.flatnonzero(dag[:, v]):
+            edges[u, v] = (dag[:, v] & numbers).sum() > numbers[u]
+    return edges
+
+
+def unsupported_edges(fitted: mixed_families.Server, tested: NDArray[np.bool_], prior: Prior) -> list[tuple[int, int]]:
+    """The weakest of the `tested` edges `[d, d]` into each label that its logistic regression does not support.
+
+    `fitted` is the final state of the regressions; `prior` keeps required edges.
+    """
+    coding, blocks = coding_of(fitted.schema), _blocks(fitted)
+    dropped, begin, position = [], 0, 0
+    for v, shape in mixed_families.weight_shapes(coding, fitted.dag).items():
+        q = prod(shape)
+        own = fitted.sums[begin : begin + mixed_families.packed_size(q)]
+        weights = fitted.weights[position : position + q].reshape(shape)
+        begin, position = begin + mixed_families.packed_size(q), position + q
+        information = fitted.rows * from_triangle(own[1 + q :])
+        covariance = np.linalg.pinv(information, hermitian=True).reshape(*shape, *shape)
+        parents, column, margins = np.flatnonzero(fitted.dag[:, v]), 1, {}
+        for u in parents:
+            block = slice(column, column + coding.widths[u])
+            column += coding.widths[u]
+            if not tested[u, v] or prior.required[u, v]:
+                continue
+            w = weights[:, block].ravel()
+            wald = float(w @ np.linalg.lstsq(covariance[:, block, :, block].reshape(len(w), -1), w)[0])
+            margin = wald - price_of(fitted.rows) * len(w)
+            if margin < 0 and linear_gain(blocks, int(u), v, parents) < MAX_LINEAR_GAIN:
+                margins[int(u)] = margin
+        if margins:
+            dropped.append((min(margins, key=margins.__getitem__), v))
+    return dropped
+
+
+def linear_gain(blocks: Blocks, u: int, v: int, parents: NDArray[np.intp]) -> float:
+    """The log-likelihood per row that parent u adds to the degenerate Gaussian model of v given its other `parents`."""
+    others = parents[parents != u].astype(np.int64)
+    without = log_residual_det(blocks.R, blocks.first, v, others)
+    return 0.5 * float(without - log_residual_det(blocks.R, blocks.first, v, np.append(others, u)))
+
+
+def without_edges(server: Any, dag: NDArray[np.bool_], edges: list[tuple[int, int]]) -> Any:
+    """The final state `server` of `secure-boss` with the class of `dag` `[d, d]` without these `edges`."""
+    rest = dag.copy()
+    for u, v in edges:
+        rest[u, v] = False
+    prior = server.prior
+    return replace(server, found=pdag_with_knowledge(class_of(rest), prior.required, prior.possible))
+
+
+def _blocks(fitted: mixed_families.Server) -> Blocks:
+    """The correlations of the coded columns within the silos."""
+    S: FloatArray = np.asarray(mixed_families.moments_of(fitted)["products"])
+    return blocks_of_covariance(S, fitted.rows, coding_of(fitted.schema))
