@@ -113,6 +113,8 @@ class Server:
     """whether each silo, in sorted order, is in these sums"""
     figures: FloatArray
     """by silo, in sorted order, and by figure: its value and its column, `[silos, 4, 2]`; NaN for a lost silo"""
+    owners: NDArray[np.int64]
+    """the variable of each column, `[d]`"""
 
 
 def start(schema: Schema, structure: Structure) -> Server:
@@ -124,7 +126,7 @@ def start(schema: Schema, structure: Structure) -> Server:
     figures, owners = np.empty((0, len(FIGURES), 2)), coding_of(schema).owners
     coded = replace(schema.in_order(), variables=coded_names(schema), levels={}, imputation_model=NO_IMPUTATION)
     joined = structure.adjacency[np.ix_(owners, owners)]
-    return Server(coded, joined, 0, nothing, np.empty((0, 0)), nobody, figures)
+    return Server(coded, joined, 0, nothing, np.empty((0, 0)), nobody, figures, owners)
 
 
 def moments_packing(d: int) -> Packing:

@@ -6,11 +6,12 @@ disagree.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
 from ..graphs.edges import edge_count
@@ -85,7 +86,7 @@ OTHERWISE = "Use --algorithm auto or secure-linear: they rely on variances only 
 def fit_findings(server: Server, structure: Structure, *, equal_variances: bool) -> list[Finding]:
     """Findings from the comparison of the learned structure with the second moments."""
     S, rows, names = server.within, server.rows - len(server.schema.silos), server.schema.variables
-    found = same_columns(S, names)
+    found = same_columns(S, structure.variables, server.owners)
     if structure.kind == "pag" or rows < 2:
         return found
     joined = structure.adjacency
@@ -94,7 +95,7 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
         sentence = (
             f"{parameters} weights and variances were learned from {rows:,} rows: many edges may be due to chance."
         )
-        found.append(Finding("few rows", sentence, "Rely on the strengths of --bootstrap 100, or add rows."))
+        found.append(Finding("few rows", sentence, RESAMPLE))
     if structure.kind != "dag" or not structure.acyclic or len(S) != len(joined):
         return found
     variances = residual_variances(S, refit(S, joined))
@@ -115,7 +116,7 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
 
 def parent_cap_findings(structure: Structure, most_parents: int | None) -> list[Finding]:
     """A finding if variables have as many parents as the settings allow: the true number may be larger."""
-    if most_parents is None or structure.kind != "dag":
+    if most_parents is None or structure.kind != "dag" or most_parents >= len(structure.variables) - 1:
         return []
     full = [structure.variables[j] for j in np.flatnonzero(structure.adjacency.sum(axis=0) >= most_parents)]
     if not full:
@@ -135,13 +136,17 @@ def apart_findings(pairs: Sequence[tuple[str, str]]) -> list[Finding]:
     return [Finding("not identified", sentence, advice)]
 
 
-def same_columns(S: FloatArray, names: Sequence[str]) -> list[Finding]:
-    """A finding if columns differ only in scale."""
+def same_columns(S: FloatArray, names: Sequence[str], owners: NDArray[np.int64]) -> list[Finding]:
+    """A finding if columns of different variables differ only in scale.
+
+    `owners` has the variable of each column of `S` `[d, d]`, `names` those of the variables.
+    """
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
-    same = np.argwhere(np.triu(np.abs(S / np.outer(scale, scale)) > MIN_CORRELATION, k=1))
+    collinear = np.abs(S / np.outer(scale, scale)) > MIN_CORRELATION
+    same = np.argwhere(np.triu(collinear & (owners[:, None] != owners), k=1))
     if not len(same):
         return []
-    return [one_to_one_pairs([(names[i], names[j]) for i, j in same])]
+    return [one_to_one_pairs([(names[owners[i]], names[owners[j]]) for i, j in same])]
 
 
 def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
@@ -149,7 +154,9 @@ def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
     sentence = ", ".join(f"{first} and {second}" for first, second in pairs[:5])
     more = f", and {len(pairs) - 5} more pairs" * (len(pairs) > 5)
     sentence = f"Each of {sentence}{more} determines the other: the data cannot distinguish A → B from B → A."
-    return Finding("one-to-one", sentence, "Drop one of each pair, or state which comes first with --knowledge.")
+    return Finding(
+        "one-to-one", sentence, f"Learn again with --ignore {pairs[0][1]}, or drop another one of each pair."
+    )
 
 
 class Compared(Protocol):
@@ -249,11 +256,36 @@ def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos
     return Finding("weights differ", sentence, advice, who)
 
 
+OUTLIERS = "outliers"
+"""the name of the finding on outliers"""
+SET_ASIDE = "Learn again with --outliers set-aside."
+LOOK = "Look for wrong units and codes for missing values."
+ADVISED_RESAMPLES = 100
+RESAMPLE = f"Rely on the strengths of --bootstrap {ADVISED_RESAMPLES}, or add rows."
+RESAMPLED = "Rely on the strengths of the resamples, or add rows."
+
+
+def revised_advice(
+    found: Sequence[Finding], *, may_set_aside: bool, numbers: bool, complete: bool, resampled: bool
+) -> list[Finding]:
+    """The findings with advice that can be followed, and that was not followed already.
+
+    `may_set_aside`: whether outliers can be set aside and were not; `numbers`: whether all columns are continuous and
+    rows independent; `complete`: whether no cell is empty; `resampled`: whether the run has the advised number of
+    resamples.
+    """
+    advice = {
+        OUTLIERS: f"{SET_ASIDE} {LOOK}" if may_set_aside else LOOK,
+        NOT_LINEAR: TRANSFORM if not numbers else ADDITIVE if complete else ADDITIVE_ON_COMPLETE_ROWS,
+    }
+    revised = [replace(one, advice=advice.get(one.name, one.advice)) for one in found]
+    return [replace(one, advice=RESAMPLED) if resampled and one.advice == RESAMPLE else one for one in revised]
+
+
 def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     at = who[0] if alone else f"{len(who)} of {silos} silos"
     sentence = f"{at}: {share_class(value)} of the cells are outliers, most of them in {column}."
-    advice = "Learn again with --outliers set-aside, and look for wrong units and codes for missing values."
-    return Finding("outliers", sentence, advice, who)
+    return Finding(OUTLIERS, sentence, f"{SET_ASIDE} {LOOK}", who)
 
 
 NOT_LINEAR = "not linear"
@@ -262,6 +294,10 @@ OF_LINEAR_MODELS = (NOT_LINEAR, "no better than empty")
 """the names of findings that concern only linear models"""
 ADDITIVE = "Learn again with --algorithm secure-additive, which allows curved effects."
 """the advice of that finding"""
+ADDITIVE_ON_COMPLETE_ROWS = (
+    "Learn again with --algorithm secure-additive --missing complete-rows: it allows curved effects but needs complete "
+    "rows."
+)
 TRANSFORM = "Take logarithms of skewed columns; under a wrong model, edges may be wrong."
 """the advice where secure-additive cannot learn"""
 
@@ -300,8 +336,7 @@ def table_fit_findings(server: TableServer, structure: Structure) -> list[Findin
             f"The structure's tables have {free:,} free parameters, learned from {rows:,} rows: many are estimated "
             "from few rows."
         )
-        advice = "Rely on the strengths of --bootstrap 100 and not on single probabilities, or add rows."
-        found.append(Finding("few rows", sentence, advice))
+        found.append(Finding("few rows", sentence, RESAMPLE))
     return found
 
 

@@ -16,7 +16,7 @@ from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.scan import check_levels_public
 
 from ..options.learn import LearnOptions, LearnSettings
-from .follow_up import check_bootstrap
+from .follow_up import check_bootstrap, outlier_refusal
 from .job import Job
 from .preparation import knowledge_of
 from .score import check_truth
@@ -145,15 +145,8 @@ def create_job(
 
 def _check_outliers(job: Job, schema: Schema) -> None:
     """Raise `BadInput` for data and learners that outliers cannot be set aside for."""
-    if job.settings.outliers == "keep":
-        return
-    reasons = {
-        "its columns are labels": schema.kind == "discrete",
-        "empty cells would break its time series": schema.kind == "time-series",
-        "with an ε, values are clipped instead": registry.build(job.spec).private is not None,
-        f"silo {', '.join(schema.streamed)} reads its rows in passes": bool(schema.streamed),
-    }
-    for reason in [reason for reason, holds in reasons.items() if holds][:1]:
+    reason = outlier_refusal(job, schema)
+    if job.settings.outliers != "keep" and reason:
         raise BadInput(f"--outliers set-aside cannot be used with {job.dataset}: {reason}")
 
 

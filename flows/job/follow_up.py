@@ -258,8 +258,26 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         return Diagnosed(tuple(capped))
     gaps, sent = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
     curved = is_nonlinear(job, last)
-    of_data = _data_findings(job, session.schema, found.last.server, structure, curved=curved)
+    schema = session.schema
+    of_data = findings.revised_advice(
+        _data_findings(job, schema, found.last.server, structure, curved=curved),
+        may_set_aside=job.settings.outliers == "keep" and not outlier_refusal(job, schema),
+        numbers=schema.kind == "continuous",
+        complete=not schema.gaps,
+        resampled=(job.settings.bootstrap or 0) >= findings.ADVISED_RESAMPLES,
+    )
     return Diagnosed((*capped, *gaps, *of_data), found.bytes_sent + sent)
+
+
+def outlier_refusal(job: Job, schema: Schema) -> str:
+    """The reason why outliers cannot be set aside in these data with this learner; empty if they can."""
+    reasons = {
+        "its columns are labels": schema.kind == "discrete",
+        "empty cells would break its time series": schema.kind == "time-series",
+        "with an ε, values are clipped instead": registry.build(job.spec).private is not None,
+        f"silo {', '.join(schema.streamed)} reads its rows in passes": bool(schema.streamed),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 REJECTED = "One further masked sum for an additive model did not support it, so the result is linear."
@@ -401,13 +419,7 @@ def _data_findings(
         *findings.fit_findings(server, structure, equal_variances=equal),
         *findings.silo_findings(server, findings.RULES),
     ]
-    if curved:
-        return [one for one in found if one.name not in findings.OF_LINEAR_MODELS]
-    additive = schema.kind == "continuous" and not schema.gaps
-    return [
-        replace(one, advice=findings.TRANSFORM) if one.name == findings.NOT_LINEAR and not additive else one
-        for one in found
-    ]
+    return [one for one in found if one.name not in findings.OF_LINEAR_MODELS] if curved else found
 
 
 OnExchange = Callable[[int, int], None]

@@ -122,18 +122,26 @@ def test_a_structure_no_better_than_none():
 def test_columns_that_determine_each_other(correlation, expected):
     S = np.diag([1.0, 4.0, 2.0])
     S[0, 2] = S[2, 0] = correlation * math.sqrt(2)
-    said = [one.said for one in findings.same_columns(S, NAMES)]
+    said = [one.said for one in findings.same_columns(S, NAMES, np.arange(len(S)))]
     text = "Each of age and score determines the other: the data cannot distinguish A → B from B → A."
     assert said == [text] * expected
 
 
+def test_levels_of_one_variable_do_not_determine_each_other():
+    """Two of three levels occur: their indicators are opposite, which is no news about other variables."""
+    S = np.array([[1.0, -1.0, 0.2], [-1.0, 1.0, -0.2], [0.2, -0.2, 1.0]])
+    assert findings.same_columns(S, NAMES, np.array([0, 0, 1])) == []
+    (found,) = findings.same_columns(S, NAMES, np.array([0, 2, 1]))
+    assert found.said.startswith("Each of age and score determines the other")
+
+
 def test_a_cap_is_reached_by_as_many_parents_and_not_by_fewer():
-    graph = dag((0, 3), (1, 3), (2, 3), (0, 2), (1, 2), d=4)
-    (found,) = findings.parent_cap_findings(graph, 3)
-    assert found.said == "smoke: 3 parents, as many as most_parents allows; there may be more."
-    assert found.advice == "Try -p most_parents=6."
-    assert findings.parent_cap_findings(graph, 4) == []
+    graph = dag((0, 3), (1, 3), d=4)
     (found,) = findings.parent_cap_findings(graph, 2)
+    assert found.said == "smoke: 2 parents, as many as most_parents allows; there may be more."
+    assert found.advice == "Try -p most_parents=4."
+    assert findings.parent_cap_findings(graph, 3) == []
+    (found,) = findings.parent_cap_findings(dag((0, 3), (1, 3), (2, 3), (0, 2), (1, 2), d=4), 2)
     assert found.said.startswith("score, smoke: 2 parents")
 
 

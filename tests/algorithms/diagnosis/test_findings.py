@@ -1,5 +1,7 @@
 """Each finding where it should be and not where it should not, and the silo that it names."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,9 @@ def server_of(S, rows=1000, means=None, silos=4, figures=None):
     schema = Schema(tuple("abcdefgh"[:d]), {f"s{k}": rows // silos for k in range(silos)})
     means = np.zeros(d) if means is None else np.array(means, float)
     figures = np.zeros((silos, len(FIGURES), 2)) if figures is None else figures
-    return Server(schema, np.zeros((d, d), bool), rows, means, np.array(S, float), np.ones(silos, bool), figures)
+    return Server(
+        schema, np.zeros((d, d), bool), rows, means, np.array(S, float), np.ones(silos, bool), figures, np.arange(d)
+    )
 
 
 def names(found):
@@ -90,19 +94,20 @@ def test_no_better_than_empty():
 
 def test_one_to_one_columns():
     S = np.array([[1.0, 2, 0], [2, 4, 0], [0, 0, 1]])
-    (found,) = same_columns(S, "abc")
+    (found,) = same_columns(S, "abc", np.arange(3))
     assert "a and b determines the other" in found.said
     S[0, 1] = S[1, 0] = 1.999
-    assert same_columns(S, "abc") == []
+    assert same_columns(S, "abc", np.arange(3)) == []
 
 
 def test_a_cap_on_parents():
-    structure = dag((0, 2), (1, 2))
+    structure = dag((0, 2), (1, 2), d=4)
     (found,) = parent_cap_findings(structure, 2)
     assert (found.name, found.said.split(":")[0]) == ("cap reached", "c")
     assert parent_cap_findings(structure, 3) == []
     assert parent_cap_findings(structure, None) == []
-    assert parent_cap_findings(Structure(tuple("abc"), structure.weights, "cpdag"), 2) == []
+    assert parent_cap_findings(replace(structure, kind="cpdag"), 2) == []
+    assert parent_cap_findings(dag((0, 2), (1, 2), d=3), 2) == []  # More parents than all other variables: no cap.
 
 
 def silos_of(seed, silos=6, rows=300):
