@@ -190,21 +190,29 @@ class Rule:
 def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
     """Findings on silos that disagree with the others; `rules` are those of the figures, in their order."""
     silos, names, found = server.schema.silos, server.schema.variables, list[Finding]()
-    rows = np.array([server.schema.rows[silo] for silo in silos], np.float64)
-    for place, rule in enumerate(rules.values()):
-        values = np.nan_to_num(server.figures[:, place, 0])
-        if rule.cells is not None:
-            # A share of 1 or 2 cells would describe them.
-            values = np.where(values * rule.cells(rows, len(names)) < MIN_COUNT - 0.5, 0.0, values)
-        loud = np.flatnonzero(values > np.maximum(rule.least, MIN_CHANCE_RATIO * rule.chance(rows, len(names))))
+    for place, (name, excess) in enumerate(excesses(server, rules).items()):
+        loud, rule, values = np.flatnonzero(excess > 1), rules[name], np.nan_to_num(server.figures[:, place, 0])
         if not len(loud):
             continue
-        order = np.argsort(-values)
+        order = np.argsort(-np.where(excess > 0, values, 0.0))
         alone = len(silos) > 1 and values[order[0]] > MIN_OUTLIER_RATIO * values[order[1]]
         who = (silos[order[0]],) if alone else tuple(silos[s] for s in loud)
         column = names[int(server.figures[order[0], place, 1])]
         found.append(rule.says(who, column, float(values[order[0]]), alone, len(silos)))
     return _of_one_cause(found)
+
+
+def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArray]:
+    """The figures of each rule in units of the value above which a silo disagrees, `[silos]`."""
+    names = server.schema.variables
+    rows, found = np.array([server.schema.rows[silo] for silo in server.schema.silos], np.float64), {}
+    for place, (name, rule) in enumerate(rules.items()):
+        values = np.nan_to_num(server.figures[:, place, 0])
+        if rule.cells is not None:
+            # A share of 1 or 2 cells would describe them.
+            values = np.where(values * rule.cells(rows, len(names)) < MIN_COUNT - 0.5, 0.0, values)
+        found[name] = values / np.maximum(rule.least, MIN_CHANCE_RATIO * rule.chance(rows, len(names)))
+    return found
 
 
 def _of_one_cause(found: list[Finding]) -> list[Finding]:

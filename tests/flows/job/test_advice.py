@@ -99,7 +99,7 @@ def test_a_run_that_set_outliers_aside_is_not_told_to_do_so(monkeypatch):
     monkeypatch.setitem(
         findings.RULES,
         "outliers",
-        replace(findings.RULES["outliers"], least=-1.0, cells=None, chance=lambda rows, d: -np.ones(len(rows))),
+        replace(findings.RULES["outliers"], least=1e-9, cells=None, chance=lambda rows, d: np.zeros(len(rows))),
     )
     tables, advice = silos(wrong_cells), {}
     for outliers in ("keep", "set-aside"):
