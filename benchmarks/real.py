@@ -63,6 +63,8 @@ class Setting:
     """what is done to one cell in a hundred"""
     site_means: float = 0.0
     means: float = 0.0
+    slopes: float = 0.0
+    """the standard deviation by which each weight differs between the silos"""
 
 
 def standardised(rng: np.random.Generator, X: FloatArray) -> FloatArray:
@@ -97,6 +99,10 @@ def draw(setting: Setting, seed: int) -> FederatedData:
     X = SCALES[setting.scale](rng, errors @ np.linalg.inv(np.eye(d) - weights))
     X = X + rng.uniform(-setting.means, setting.means, d)
     tables = dict(zip(silo_names(setting.silos), dealt(X, setting.silos, rng), strict=True))
+    if setting.slopes:
+        sources = {silo: table @ (np.eye(d) - weights) for silo, table in tables.items()}
+        own = {silo: weights + setting.slopes * dag * rng.normal(size=(d, d)) for silo in tables}
+        tables = {silo: rows @ np.linalg.inv(np.eye(d) - own[silo]) for silo, rows in sources.items()}
     tables = {silo: table + setting.site_means * rng.normal(size=d) for silo, table in tables.items()}
     tables = {silo: CORRUPTIONS[setting.corrupted](rng, table) for silo, table in tables.items()}
     names = tuple(f"v{place:03d}" for place in rng.permutation(d))
@@ -127,7 +133,7 @@ class Ran:
 def ran(data: FederatedData, seed: int, algorithm: str = "auto", **options: Any) -> Ran:
     """Learn from `data` by default and compare with the truth, edge by edge and class by class."""
     start = time.process_time()
-    learned = learn(data, algorithm, seed=seed, parameters=False, diagnose=False, **options)
+    learned = learn(data, algorithm, **({"seed": seed, "parameters": False, "diagnose": False} | options))
     cpu = time.process_time() - start
     found, truth = learned.result.structure, data.truth
     assert truth is not None
@@ -331,6 +337,17 @@ def cells() -> None:
     show("real-cells", rows, runs)
 
 
+def slopes() -> None:
+    """Weights that differ between the silos: the default, which follows its diagnosis, and the silos' own scores."""
+    runs, rows = {}, []
+    for sd, asked in ((0.0, "as before"), (0.1, "≤ 2"), (0.3, "≤ 4")):
+        for algorithm, options in (("auto", {"diagnose": True}), ("secure-boss", {"weights": "own"})):
+            label = f"sd {sd:g} between silos, {algorithm}"
+            runs[label] = over_seeds(Setting(20, 40, rows=4000, slopes=sd), algorithm, FRESH, **options)
+            rows.append(line(label, runs[label], f"CPDAG {asked}"))
+    show("real-slopes", rows, runs)
+
+
 def clean(seed: int) -> Setting:
     """A random setting in which a linear model holds and silos differ in size only."""
     rng = np.random.default_rng(10_000 + seed)
@@ -451,6 +468,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "bent": bent,
     "silos": silos,
     "weak": weak,
+    "slopes": slopes,
     "cells": cells,
     "alarms": alarms,
     "speed": speed,

@@ -252,16 +252,25 @@ def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: 
 
 
 def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
-    advice = "Compare the graphs with and without such silos: silos may share a structure and differ in its weights."
     left = 100 * (1 - float(np.exp(-value)))
     if alone:
         sentence = (
             f"{who[0]} has different weights: the residual variance of {column} on its rows is {left:.0f} % "
             "smaller with weights fitted to these rows than with weights fitted to the rows of the others."
         )
-        return Finding("silo with different weights", sentence, advice, who)
+        return Finding("silo with different weights", sentence, OWN_WEIGHTS, who)
     sentence = f"{len(who)} of {silos} silos have weights of their own, most for {column} ({', '.join(who[:5])})."
-    return Finding("weights differ", sentence, advice, who)
+    return Finding("weights differ", sentence, OWN_WEIGHTS, who)
+
+
+WEIGHTS_DIFFER = ("weights differ", "silo with different weights")
+"""the names of the findings on silos with weights of their own"""
+OWN_WEIGHTS = (
+    "Learn again with --algorithm secure-boss -p weights=own, which adds up the silos' own scores of one structure."
+)
+"""the advice of these findings"""
+COMPARE_SILOS = "Compare the graphs with and without such silos: silos may share a structure and differ in its weights."
+"""the advice where secure-boss cannot add up own scores"""
 
 
 OUTLIERS = "outliers"

@@ -2,7 +2,10 @@
 
 from ..core.spec import ANY_ROWS, OWN_ROWS, Entry, lazy_factory
 
-COUNTS = "masked: counts over sets of variables that the search requests; of other data centred moments, once"
+COUNTS = (
+    "masked: counts over sets of variables that the search requests; of other data centred moments, once, and with "
+    "weights=own the silo's scores of families"
+)
 
 ALGORITHMS: dict[str, Entry] = {
     "rfcd": Entry(

@@ -4,6 +4,12 @@ Gaussian BIC of a linear regression on the parents (`score_moments`, `score_cova
 −n/2 (ln 2πσ² + 1) − ½ ln n (k + 2) with k parents, an intercept and the residual variance σ², the Schur complement of
 the parents in the covariance about the mean. Moments add up over silos, so the pooled score takes one exchange.
 
+The same score with weights of each silo's own (`score_own_rows`; IMaGES: Ramsey et al. 2010, "Six problems for causal
+inference from fMRI"): Σ_p −n_p/2 ln v_p − ½ ln n_p (k + 1), where v_p is the unbiased residual variance of the silo's
+own regression. It takes a sum for every family. v_p divides by n_p − k: the expected gain of k parents that explain
+nothing is then 0 before the penalty, which matters with few rows. The correction depends on k only, so the members of
+a Markov equivalence class have equal scores.
+
 Conditional Gaussian score of mixed data, from moments by configuration (`score_configurations`; Andrews, Ramsey, Cooper
 2018): score(X | Pa) = L(X ∪ Pa) − L(Pa), where a set with the discrete members D and the continuous members C has
 
@@ -54,6 +60,34 @@ def _gaussian_score(n, S, first, members):  # type: ignore[no-untyped-def]  # no
         child, parents = members[first[m]], members[first[m] + 1 : first[m + 1]]
         variance = _residual_variance(S, child, parents)
         scores[m] = -0.5 * n * (math.log(2 * math.pi * variance) + 1) - 0.5 * math.log(n) * (len(parents) + 2)
+    return scores
+
+
+MIN_RESIDUAL_ROWS = 3
+"""degrees of freedom that a silo's own regression must leave; otherwise its parents count as explaining nothing"""
+
+
+def score_own_rows(moments: FloatArray, d: int, batch: Batch) -> FloatArray:
+    """A silo's part of the score of every family of `batch`, from its own `moments` and with weights of its own.
+
+    A silo of one row has no degree of freedom, and scores every family 0.
+    """
+    if moments[0] < 1:
+        return np.zeros(len(batch))
+    n, S = covariance(moments, d)
+    return np.asarray(_own_score(float(n), S, batch.first, batch.members))
+
+
+@njit(cache=True)
+def _own_score(n, S, first, members):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    scores = np.empty(len(first) - 1)
+    for m in range(len(scores)):
+        child, parents = members[first[m]], members[first[m] + 1 : first[m + 1]]
+        k = len(parents)
+        variance = max(S[child, child], 1e-300)
+        if n - k >= MIN_RESIDUAL_ROWS:
+            variance = _residual_variance(S, child, parents) * n / (n - k)
+        scores[m] = -0.5 * n * math.log(variance) - 0.5 * math.log(n) * (k + 1)
     return scores
 
 

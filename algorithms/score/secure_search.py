@@ -5,28 +5,39 @@ variables; a set covers all families within it. Each silo counts the joint state
 counts of all silos have the same public positions, and only their sum is needed. Equal counts give bit-identical
 scores, so the search takes exactly the same steps as on pooled rows.
 
+Numbers can also be scored with weights of each silo's own (`weights=own`), where silos share a structure but not its
+coefficients. Then no pooled moments determine the scores: each silo sends its own score of every requested family
+(`gaussian.py`), and the server adds them up. To need few exchanges, the server of BOSS searches ahead to the end with
+scores predicted from the summed moments, and requests all families that this search meets; with the true scores, the
+real search continues to its first family without a score. It takes the steps of a search without predictions, in ten
+or twenty exchanges instead of hundreds. If a silo's rows are too few for a family's weights, the parents explain
+nothing in that silo.
+
 What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
-means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); masked with two silos or
-more. A round costs a silo one pass over its rows for each set. With `ahead`, counts that the next moves may need are
-requested together with those needed now: fewer exchanges, more bytes. The exact search at the end of BOSS over few
-variables requests all sets of up to `exact_parents` + 1 variables, the largest first.
+means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); with weights of its own
+also its part of the scores; masked with two silos or more. A round costs a silo one pass over its rows for each set.
+With `ahead`, counts that the next moves may need are requested together with those needed now: fewer exchanges, more
+bytes. The exact search at the end of BOSS over few variables requests all sets of up to `exact_parents` + 1 variables,
+the largest first.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, no_basis
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..errors import BadInput, require
 from ..graphs.cpdag import pdag_with_knowledge
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding, blocks_of, coding_of
-from ..statistics.moments import undo_per_row
+from ..statistics.count_tables import PAD
+from ..statistics.moments import covariance, undo_per_row
 from ..statistics.rows import (
     MixedRows,
     Numbers,
@@ -53,8 +64,9 @@ from .discrete import (
     score_tables,
     sets_of,
 )
+from .equivalence import member_of
 from .families import Batch, Families, SearchSettings, no_families
-from .gaussian import score_configurations
+from .gaussian import score_configurations, score_covariance, score_own_rows
 from .ges import EquivalenceSearch
 from .procedures import (
     BOSS,
@@ -80,6 +92,9 @@ class SecureSearch(SearchSettings):
     """approximate largest number of table cells to request in one exchange"""
     rounds: int = 10_000
     """largest number of exchanges"""
+    weights: Literal["common", "own"] = "common"
+    """for numbers; own: each silo fits its own coefficients, and the silos' own scores are added up; for silos that
+    share a structure and differ in the strength of effects"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -87,6 +102,15 @@ class SecureSearch(SearchSettings):
         require(self.ahead >= 0, "ahead", self.ahead, "0 or more")
         require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+
+    @property
+    def own_scores(self) -> bool:
+        """Whether the silos score families with weights of their own."""
+        return self.weights == "own"
+
+    def in_tables(self, kind: str) -> bool:
+        """Whether scores of this `kind` of data are requested during the search."""
+        return super().in_tables(kind) or self.own_scores
 
 
 @dataclass(frozen=True)
@@ -110,6 +134,12 @@ class Server(Generic[State]):
     """the CPDAG, `[d, d]`, once the search is done"""
     done: bool
     exchanges: int
+    S: FloatArray
+    """weights of the silos' own: the covariance within the silos `[d, d]`, which predicts scores; empty until summed"""
+    freedom: int
+    """its degrees of freedom"""
+    own_price: float
+    """weights of the silos' own: the penalty of a parent, Σ_p ½ ln n_p"""
 
 
 @dataclass(frozen=True)
@@ -152,6 +182,7 @@ def _secure(
         broadcast_type=Query,
         reply_type=Numbers,
         max_rounds=settings.rounds,
+        basis=_basis if settings.own_scores else no_basis,
         summand=summand,
         entry_units=units_of,
         needs_secure_sum=True,
@@ -165,6 +196,7 @@ def _initial_server(
 ) -> Server[Any]:
     """The state of a search that needs its first scores. Raises BadInput for data that cannot be scored."""
     cardinalities = cardinalities_of(schema)
+    _refuse_labels(schema, settings)
     if schema.kind == "mixed" and settings.in_tables(schema.kind):
         cardinalities = configurations_of(schema)
     refuse_wide(schema, settings.most_cells)
@@ -184,8 +216,18 @@ def _initial_server(
         found=np.zeros((d, d), np.bool_),
         done=False,
         exchanges=0,
+        S=np.empty((0, 0)),
+        freedom=0,
+        own_price=0.5 * sum(math.log(max(rows - 1, 1)) for rows in schema.rows.values()),
     )
-    return _advance(server, procedure, settings)
+    return server if settings.own_scores else _advance(server, procedure, settings)
+
+
+def _refuse_labels(schema: Schema, settings: SecureSearch) -> None:
+    """Raise `BadInput` for labels if the silos are to fit their own weights: the scores are those of regressions."""
+    if settings.own_scores and schema.levels:
+        column = next(iter(schema.levels))
+        raise BadInput(f"weights=own scores columns of numbers, and '{column}' has labels: use weights=common")
 
 
 def _with_sum(
@@ -196,6 +238,9 @@ def _with_sum(
     server = replace(server, exchanges=server.exchanges + 1)
     if not settings.in_tables(server.kind):
         return _from_moments(server, undo_per_row(replies.total, server.rows), procedure, settings)
+    if _lacks_moments(server, settings):
+        n, S = covariance(undo_per_row(replies.total, server.rows), len(server.variables))
+        return _advance(replace(server, S=S, freedom=n), procedure, settings)
     batch = requested_families(server, settings, procedure)
     possible = drop_impossible(batch, server.prior) if procedure.orders else batch
     scores = score_batch(server, replies.total, possible, settings)
@@ -206,17 +251,29 @@ def _with_sum(
 
 def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Query:
     """The query to all silos: for moments, or for counts over the sets of the requested families."""
-    if not settings.in_tables(server.kind):
+    if not settings.in_tables(server.kind) or _lacks_moments(server, settings):
         return Query("moments", exchange=server.exchanges)
     batch = requested_families(server, settings, procedure)
     batch = drop_impossible(batch, server.prior) if procedure.orders else batch
+    if settings.own_scores:
+        ends = batch.first[1:]
+        listed = np.insert(batch.members.astype(np.int16), ends, PAD)
+        return Query("families", listed.reshape(1, -1), exchange=server.exchanges)
     sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
     return Query("tables" if server.kind == "discrete" else "configurations", sets, exchange=server.exchanges)
+
+
+def _lacks_moments(server: Server[Any], settings: SecureSearch) -> bool:
+    """Whether the server needs the moments first, to predict the silos' own scores."""
+    return settings.own_scores and not len(server.S)
 
 
 def requested_families(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Batch:
     """The families to score in this exchange."""
     pending = shuffled(len(server.variables), settings).families(server.families.pending)
+    if settings.own_scores:
+        n_families = min(len(pending), settings.cells)
+        return Batch(pending.first[: n_families + 1], pending.members[: pending.first[n_families]])
     possible = drop_impossible(pending, server.prior) if procedure.orders else pending
     n_families = len(families_within_budget(possible, server.cardinalities, settings.most_cells, settings.cells))
     return Batch(pending.first[: n_families + 1], pending.members[: pending.first[n_families]])
@@ -231,6 +288,8 @@ def units_of(schema: Schema, query: Query) -> FloatArray:
 
 def score_batch(server: Server[Any], total: NDArray[Any], batch: Batch, settings: SearchSettings) -> FloatArray:
     """The scores of `batch` from the summed tables."""
+    if isinstance(settings, SecureSearch) and settings.own_scores:
+        return np.asarray(total * server.rows, np.float64)
     if server.kind == "discrete":
         criterion = create_criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
         return score_tables(total, batch, server.cardinalities, criterion, settings)
@@ -242,7 +301,17 @@ def answer(rows: Rows, query: Query) -> Numbers:
     """The silo's part of the sum."""
     if isinstance(rows, MixedRows):
         return Numbers(configuration_moments(rows, query.sets))
+    if query.what == "families":
+        return Numbers(score_own_rows(rows.moments, len(rows.cardinalities), _listed(query)) / rows.all_rows)
     return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
+
+
+def _listed(query: Query) -> Batch:
+    """The families that `query` lists."""
+    listed = query.sets[0]
+    ends = np.flatnonzero(listed == PAD)
+    first = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int64)
+    return Batch(first, listed[listed != PAD].astype(np.uint16))
 
 
 def measures(server: Server[Any]) -> dict[str, float]:
@@ -254,23 +323,71 @@ def measures(server: Server[Any]) -> dict[str, float]:
 def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
     """The state with the search advanced until it needs scores or is done."""
     state, families = server.state, server.families
-    shuffle = shuffled(len(server.variables), settings)
+    shuffle, before = shuffled(len(server.variables), settings), server.state
+    predicts = settings.own_scores and settings.ahead > 0 and procedure.orders
     while not state.done:
         if len(families.pending):
             pending = shuffle.families(families.pending)
-            if not settings.in_tables(server.kind) or not all_too_wide(
-                pending, server.cardinalities, settings.most_cells
-            ):
+            if settings.own_scores or not all_too_wide(pending, server.cardinalities, settings.most_cells):
                 break
             families = families.with_scores(np.full(len(families.pending), EXCLUDED_SCORE))
-        state = procedure.advance(state, families, settings.ahead)
+        state = procedure.advance(state, families, 0 if predicts else settings.ahead)
         if families.full:
             families = families.grown()
     found = server.found
     if state.done:
         found = shuffle.graph(procedure.graph(state, families))
         found = pdag_with_knowledge(found, server.prior.required, server.prior.possible)
+    elif predicts and state is not before:
+        families = _with_predicted(server, state, families, procedure, settings)
     return replace(server, state=state, families=families, found=found, done=state.done)
+
+
+def _with_predicted(
+    server: Server[Any], state: Any, families: Families, procedure: ScoreSearch[Any], settings: SecureSearch
+) -> Families:
+    """`families` with all further ones pending that the search needs if scores are as the summed moments predict.
+
+    A search over orders ends with any scores. One over classes need not: with scores of both kinds, its steps could
+    form a cycle.
+    """
+    shuffle = shuffled(len(server.variables), settings)
+    state, ahead = procedure.copy(state), families.copy()
+    while not state.done:
+        if len(ahead.pending):
+            batch = shuffle.families(ahead.pending)
+            scores = _common_scores(server, batch, server.own_price)
+            ahead = ahead.with_scores(apply_knowledge(scores, batch, server.prior))
+        state = procedure.advance(state, ahead, 0)
+        if ahead.full:
+            ahead = ahead.grown()
+    return replace(ahead, used=np.array([ahead.used[0], families.used[1], 0]))
+
+
+def _common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArray:
+    """The scores of `batch` with common weights from the summed moments, and `price` for a parent and a variance."""
+    n, size = server.freedom, np.diff(batch.first)
+    return (
+        score_covariance(n, server.S, batch)
+        + 0.5 * n * (math.log(2 * math.pi) + 1)
+        + (0.5 * math.log(n) * (size + 1) - price * size)
+    )
+
+
+def _basis(server: Server[Any]) -> tuple[str, ...]:
+    return (
+        "Each silo fits weights of its own, and the sum of the silos' scores determines the structure.",
+        "Directions rest on conditional independences within the silos: those of v-structures, and those that follow.",
+    )
+
+
+def own_weights_gain(server: BossServer) -> float:
+    """The gain in BIC of weights of each silo's own over common ones, at the end of a search with `weights=own`."""
+    dag = member_of(server.found)
+    families = [np.concatenate([[j], np.flatnonzero(dag[:, j])]) for j in range(len(dag))]
+    first = np.cumsum([0, *map(len, families)])
+    batch = Batch(first, np.concatenate(families).astype(np.uint16))
+    return float(server.state.total - _common_scores(server, batch, 0.5 * math.log(server.freedom)).sum())
 
 
 def _from_moments(

@@ -45,11 +45,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Query:
-    """The server's query: for moments, for tables over sets (counts, or moments by configuration), or for tests."""
+    """The server's query: for moments, for tables over sets (counts, or moments by configuration), or for tests.
 
-    what: Literal["moments", "tables", "configurations", "sketches", "votes"]
+    Families are a child and its parents, of which a silo returns its own scores.
+    """
+
+    what: Literal["moments", "tables", "configurations", "families", "sketches", "votes"]
     sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
-    """sets of variables, or tests, `[n, size]`, padded with -1"""
+    """sets of variables, or tests, `[n, size]`, padded with -1; families: one row, each family followed by -1"""
     margins: FloatArray = field(default_factory=lambda: NO_VALUES)
     """for sketches: the summed margins of the tests' tables"""
     exchange: int = 0

@@ -1,7 +1,7 @@
 """Exchanges after the rounds: the model's parameters, refit errors, diagnoses and bootstrap confidence."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from statistics import median
 from typing import Any
 
@@ -18,8 +18,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.mlp.admm import MlpSettings
-from fedbnsl.algorithms.moments import label_edges, secure_additive
-from fedbnsl.algorithms.moments.secure_linear import SecureLinear
+from fedbnsl.algorithms.moments import secure_additive
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Server, refit_start
@@ -27,8 +26,8 @@ from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
 from fedbnsl.algorithms.parameters.tables import Extension, dag_extension
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
+from fedbnsl.algorithms.score.secure_search import SecureSearch
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
 from .job import ExchangeResult, Job, Session, extra_exchange
@@ -66,7 +65,7 @@ def parameters(
         return _mixed(job, session, algorithm, chosen.dag, chosen.how, fitted)
     if structure.lags:
         return _lagged_regressions(job, session, algorithm, structure, chosen)
-    note = LINEAR_NOTE if is_nonlinear(job, last) else ""
+    note = LINEAR_NOTE if is_nonlinear(job, last) else OWN_WEIGHTS_NOTE if has_own_weights(job) else ""
     return _regressions(job, session, algorithm, chosen.dag, note, chosen.how)
 
 
@@ -131,10 +130,18 @@ def _mixed(
 LINEAR_NOTE = "linear, though the learner is nonlinear: its weights are strengths, these are slopes"
 
 
+OWN_WEIGHTS_NOTE = "common slopes, though the silos' weights differ: each is about their mean"
+
+
 def is_nonlinear(job: Job, last: Round[Any]) -> bool:
     """Whether the structure of the run that ended with `last` has curved effects."""
     additive = isinstance(last.server, secure_additive.Server) and bool(len(last.server.strengths))
     return additive or isinstance(job.spec.settings, MlpSettings)
+
+
+def has_own_weights(job: Job) -> bool:
+    """Whether each silo fits weights of its own in the job's search."""
+    return isinstance(job.spec.settings, SecureSearch) and job.spec.settings.own_scores
 
 
 def _regressions(
@@ -280,105 +287,6 @@ def outlier_refusal(job: Job, schema: Schema) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-REJECTED = "One further masked sum for an additive model did not support it, so the result is linear."
-"""what the finding on curved effects adds if `auto` has tried secure-additive"""
-
-
-def with_curved_effects(
-    job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure, diagnosed: Diagnosed
-) -> tuple[Job, Algorithm, Round[Any], Diagnosed] | None:
-    """The run continued by `secure-additive` if `auto` took `secure-linear` and its diagnosis found curved effects.
-
-    One further masked sum follows, under the run id `<run id>-curved`: it starts from the last state of the linear run.
-    The result is the job with the other algorithm, that algorithm, its last round, and the findings, with the bytes of
-    the sum; if the summed moments do not support the additive model, those of the linear run. None if there is no such
-    sum: without a diagnosis there is no sign of curved effects, and empty cells or other parameters exclude the model.
-    """
-    schema = session.schema
-    curved = [one for one in diagnosed.findings if one.name == findings.NOT_LINEAR]
-    if not curved or job.settings.algorithm != AUTO or schema.gaps or job.imputation_model.rows:
-        return None
-    if job.spec.settings != SecureLinear(seed=getattr(job.spec.settings, "seed", 0)):
-        return None
-    settings = secure_additive.SecureAdditive(seed=job.spec.settings.seed)
-    spec = AlgorithmSpec("secure-additive", settings)
-    found = extra_exchange(job, session, spec, "curved", secure_additive.after_linear(last.server))
-    sent = diagnosed.bytes_sent + found.bytes_sent
-    if found.lost or not is_nonlinear(job, found.last):
-        rejected = tuple(
-            replace(one, said=f"{one.said} {REJECTED}") if one.name == findings.NOT_LINEAR else one
-            for one in diagnosed.findings
-        )
-        return job, algorithm, last, Diagnosed(rejected, sent)
-    rest = tuple(one for one in diagnosed.findings if one.name not in findings.OF_LINEAR_MODELS)
-    round_after = replace(found.last, number=last.number, lost=(*last.lost, *found.last.lost))
-    learner = with_knowledge(registry.build(spec), job.run_schema(schema))
-    reason = f"The diagnosis of a linear model led to one further masked sum: {curved[0].said}"
-    learner = replace(learner, basis=lambda server: (reason, *secure_additive.basis(server)))
-    return (
-        replace(job, spec=spec),
-        learner,
-        round_after,
-        Diagnosed(rest, sent),
-    )
-
-
-MAX_LABEL_CHECKS = 5
-"""greatest number of times that edges into labels are checked, each with the Newton steps of one fit"""
-
-
-@dataclass(frozen=True)
-class LabelCheck:
-    """The run after the check of its edges into labels."""
-
-    algorithm: Algorithm
-    last: Round[Any]
-    fitted: ExchangeResult | None = None
-    """the fit of the parameters of the final graph, if there was one: of a DAG of its class with labels late"""
-    bytes_sent: int = 0
-    """bytes of other fits"""
-
-
-def with_label_edges(
-    job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure
-) -> LabelCheck:
-    """The run without edges into labels that their logistic regressions do not support, if `auto` took `secure-boss`.
-
-    The regressions are those of the model's parameters, under the run id `<run id>-labels`; they are also returned, if
-    no edge was dropped after them. Without labels to check there is no exchange. Runs with empty cells are not checked:
-    the regressions would omit rows that the search has used.
-    """
-    schema = session.schema
-    unchecked = LabelCheck(algorithm, last)
-    applies = schema.kind == "mixed" and job.settings.algorithm == AUTO and job.spec.name == "secure-boss"
-    if not applies or schema.gaps or job.imputation_model.rows or last.outcome == "silo lost":
-        return unchecked
-    coding, pairs, lost, sent = coding_of(schema), list[tuple[int, int]](), list[str](), 0
-    kept: ExchangeResult | None = None
-    for _ in range(MAX_LABEL_CHECKS):
-        dag = label_edges.labels_late_dag(structure, coding)
-        if dag is None or not label_edges.edges_to_test(dag, coding).any():
-            break
-        found = fit_mixed_families(job, session, algorithm, dag, "labels")
-        if found.lost:
-            return unchecked
-        lost += found.last.lost
-        fitted: mixed_families.Server = found.last.server
-        weak = label_edges.unsupported_edges(fitted, label_edges.edges_to_test(dag, coding), last.server.prior)
-        if not weak:
-            kept = found
-            break
-        pairs, sent = [*pairs, *weak], sent + found.bytes_sent
-        last = replace(last, server=label_edges.without_edges(last.server, dag, weak))
-        structure = algorithm.structure(last.server)
-    if pairs:
-        edges = ", ".join(f"{schema.variables[u]} → {schema.variables[v]}" for u, v in pairs)
-        reason = f"Not in the graph: {edges}, which logistic regressions of the labels do not support."
-        basis = algorithm.basis
-        algorithm = replace(algorithm, basis=lambda server: (*basis(server), reason))
-    return LabelCheck(algorithm, replace(last, lost=(*last.lost, *dict.fromkeys(lost))), kept, sent)
-
-
 def fit_mixed_families(
     job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], name: str
 ) -> ExchangeResult:
@@ -391,6 +299,10 @@ def fit_mixed_families(
 def not_diagnosed(refusal: str) -> Diagnosed:
     """The finding if an owner's policy refuses the exchanges."""
     return Diagnosed((findings.Finding("not diagnosed", f"{refusal}.", "What the data can support is unknown."),))
+
+
+ALLOWED_FOR = "Nothing to do: the structure rests on the sum of the silos' own scores, which allows for it."
+"""the advice on silos whose weights differ, if each fits its own"""
 
 
 def _missingness_findings(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
@@ -419,7 +331,13 @@ def _data_findings(
         *findings.fit_findings(server, structure, equal_variances=equal),
         *findings.silo_findings(server, findings.RULES),
     ]
-    return [one for one in found if one.name not in findings.OF_LINEAR_MODELS] if curved else found
+    if curved:
+        found = [one for one in found if one.name not in findings.OF_LINEAR_MODELS]
+    own = has_own_weights(job)
+    if schema.kind == "continuous" and not own and not curved:
+        return found
+    advice = dict.fromkeys(findings.WEIGHTS_DIFFER, ALLOWED_FOR if own else findings.COMPARE_SILOS)
+    return [replace(one, advice=advice.get(one.name, one.advice)) for one in found]
 
 
 OnExchange = Callable[[int, int], None]

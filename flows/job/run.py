@@ -18,8 +18,8 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.tracking.result import Parameters, RunResult
 
 from .check import check
+from .continuation import LabelCheck, continued, with_label_edges
 from .follow_up import (
-    LabelCheck,
     confidence,
     confidence_metrics,
     diagnose,
@@ -28,8 +28,6 @@ from .follow_up import (
     not_diagnosed,
     parameters,
     refit,
-    with_curved_effects,
-    with_label_edges,
     with_resamples,
 )
 from .job import Job, Session, unless_refused
@@ -82,16 +80,11 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     linear = (job, session, algorithm, last, algorithm.structure(last.server))
     diagnosed = unless_refused(lambda: diagnose(*linear), not_diagnosed)
-    second = unless_refused(lambda: with_curved_effects(*linear, diagnosed), lambda refusal: None)
-    if second is not None:
-        job, algorithm, last, diagnosed = second
-    unchecked = LabelCheck(algorithm, last)
-    checked = unless_refused(
-        lambda: with_label_edges(job, session, algorithm, last, algorithm.structure(last.server)),
-        lambda refusal: unchecked,
-    )
-    algorithm, last = checked.algorithm, checked.last
-    diagnosed = replace(diagnosed, bytes_sent=diagnosed.bytes_sent + checked.bytes_sent)
+    best = continued(job, session, algorithm, last, diagnosed)
+    unchecked = LabelCheck(best.algorithm, best.last)
+    checked = unless_refused(lambda: with_label_edges(best, session), lambda refusal: unchecked)
+    job, algorithm, last = best.job, checked.algorithm, checked.last
+    diagnosed = replace(best.diagnosed, bytes_sent=best.diagnosed.bytes_sent + checked.bytes_sent)
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)

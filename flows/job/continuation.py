@@ -1,0 +1,192 @@
+"""The continuation of a run of `auto` by another model, where the diagnosis of a linear one suggests it.
+
+Findings on curved effects lead to one further masked sum, for an additive model; findings on silos whose weights differ
+lead to a search by the sum of the silos' own scores. Both models are compared with the linear one by BIC, and the run
+continues with the one that gains more, if any does. Weights that differ can look like curves, because the common
+weights then fit no silo; and curves like weights that differ, in silos at different places of a curve.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Round
+from fedbnsl.algorithms.core.schema import AUTO
+from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.diagnosis import findings
+from fedbnsl.algorithms.moments import label_edges, secure_additive
+from fedbnsl.algorithms.moments.secure_linear import SecureLinear
+from fedbnsl.algorithms.parameters import mixed_families
+from fedbnsl.algorithms.score.secure_search import SecureSearch, own_weights_gain
+from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.tracking.result import Diagnosed
+
+from .follow_up import ALLOWED_FOR, fit_mixed_families, is_nonlinear
+from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
+from .preparation import with_knowledge
+
+REJECTED = "One further masked sum for an additive model did not support it, so the result is linear."
+"""what the finding on curved effects adds if `auto` has tried secure-additive"""
+NOT_OWN = "A search with weights of each silo's own did not support them, so the result has common weights."
+"""what the finding on weights that differ adds if `auto` has tried secure-boss with weights=own"""
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A run after a further model: its job, algorithm and last round, and the findings with the bytes of the model.
+
+    Those of the linear run if the model is not supported.
+    """
+
+    job: Job
+    algorithm: Algorithm
+    last: Round[Any]
+    diagnosed: Diagnosed
+    gain: float = -math.inf
+    """by which BIC is better than with the linear model; −∞ without a supported model"""
+
+
+def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], diagnosed: Diagnosed) -> Continued:
+    """The run of `auto` continued by the best model that its findings suggest, or as it is.
+
+    `auto` continues only a run of `secure-linear` with its own settings. Without a diagnosis there are no findings, and
+    an owner's policy may refuse a model.
+    """
+    linear = Continued(job, algorithm, last, diagnosed)
+    default = SecureLinear(seed=getattr(job.spec.settings, "seed", 0))
+    if job.settings.algorithm != AUTO or job.spec.settings != default or session.schema.kind != "continuous":
+        return linear
+    curved = unless_refused(lambda: _with_curved_effects(linear, session), lambda refusal: linear)
+    before = curved if curved.gain < 0 else linear
+    own = unless_refused(lambda: _with_own_weights(before, session), lambda refusal: before)
+    best = own if own.gain > curved.gain or before is curved else curved
+    spent = (one.diagnosed.bytes_sent - diagnosed.bytes_sent for one in ((own,) if before is curved else (curved, own)))
+    return replace(best, diagnosed=replace(best.diagnosed, bytes_sent=diagnosed.bytes_sent + sum(spent)))
+
+
+def _with_curved_effects(linear: Continued, session: Session) -> Continued:
+    """The run after one masked sum for `secure-additive`, under the run id `<run id>-curved`.
+
+    The sum starts from the last state of the linear run. There is none with empty cells, which the model excludes.
+    """
+    job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
+    if findings.NOT_LINEAR not in found or session.schema.gaps or job.imputation_model.rows:
+        return linear
+    spec = AlgorithmSpec("secure-additive", secure_additive.SecureAdditive(seed=job.spec.settings.seed))
+    tried = extra_exchange(job, session, spec, "curved", secure_additive.after_linear(linear.last.server))
+    sent = linear.diagnosed.bytes_sent + tried.bytes_sent
+    if tried.lost or not is_nonlinear(job, tried.last):
+        return replace(linear, diagnosed=_annotated(linear.diagnosed, (findings.NOT_LINEAR,), REJECTED, sent))
+    rest = tuple(one for one in linear.diagnosed.findings if one.name not in findings.OF_LINEAR_MODELS)
+    learner = with_knowledge(registry.build(spec), job.run_schema(session.schema))
+    reason = f"The diagnosis of a linear model led to one further masked sum: {found[findings.NOT_LINEAR].said}"
+    return Continued(
+        replace(job, spec=spec),
+        replace(learner, basis=lambda server: (reason, *secure_additive.basis(server))),
+        _after(linear.last, tried.last),
+        Diagnosed(rest, sent),
+        tried.last.server.gain,
+    )
+
+
+def _with_own_weights(linear: Continued, session: Session) -> Continued:
+    """The run after a search by the sum of the silos' own scores, under the run id `<run id>-own`.
+
+    There is none if the findings name outliers: these can look like weights that differ, and must be set aside first.
+    """
+    job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
+    differing = [found[name] for name in findings.WEIGHTS_DIFFER if name in found]
+    if not differing or "outliers" in found:
+        return linear
+    spec = AlgorithmSpec("secure-boss", SecureSearch(weights="own", seed=job.spec.settings.seed))
+    tried = extra_exchange(job, session, spec, "own")
+    sent = linear.diagnosed.bytes_sent + tried.bytes_sent
+    gain = own_weights_gain(tried.last.server) if tried.last.outcome == "converged" else -math.inf
+    if gain <= 0:
+        return replace(linear, diagnosed=_annotated(linear.diagnosed, findings.WEIGHTS_DIFFER, NOT_OWN, sent))
+    # Curves were looked for in residuals of common weights, which fit no silo.
+    rest = tuple(
+        replace(one, advice=ALLOWED_FOR) if one.name in findings.WEIGHTS_DIFFER else one
+        for one in linear.diagnosed.findings
+        if one.name not in findings.OF_LINEAR_MODELS
+    )
+    learner = with_knowledge(registry.build(spec), job.run_schema(session.schema))
+    reason = (
+        f"The diagnosis of a model with common weights led to a search by the silos' own scores: {differing[0].said}"
+    )
+    return Continued(
+        replace(job, spec=spec),
+        replace(learner, basis=lambda server: (reason, *learner.basis(server))),
+        _after(linear.last, tried.last),
+        Diagnosed(rest, sent),
+        gain,
+    )
+
+
+MAX_LABEL_CHECKS = 5
+"""greatest number of times that edges into labels are checked, each with the Newton steps of one fit"""
+
+
+@dataclass(frozen=True)
+class LabelCheck:
+    """The run after the check of its edges into labels."""
+
+    algorithm: Algorithm
+    last: Round[Any]
+    fitted: ExchangeResult | None = None
+    """the fit of the parameters of the final graph, if there was one: of a DAG of its class with labels late"""
+    bytes_sent: int = 0
+    """bytes of other fits"""
+
+
+def with_label_edges(run: Continued, session: Session) -> LabelCheck:
+    """The run without edges into labels that their logistic regressions do not support, if `auto` took `secure-boss`.
+
+    The regressions are those of the model's parameters, under the run id `<run id>-labels`; they are also returned, if
+    no edge was dropped after them. Without labels to check there is no exchange. Runs with empty cells are not checked:
+    the regressions would omit rows that the search has used.
+    """
+    job, algorithm, last, schema = run.job, run.algorithm, run.last, session.schema
+    unchecked = LabelCheck(algorithm, last)
+    applies = schema.kind == "mixed" and job.settings.algorithm == AUTO and job.spec.name == "secure-boss"
+    if not applies or schema.gaps or job.imputation_model.rows or last.outcome == "silo lost":
+        return unchecked
+    structure = algorithm.structure(last.server)
+    coding, pairs, lost, sent = coding_of(schema), list[tuple[int, int]](), list[str](), 0
+    kept: ExchangeResult | None = None
+    for _ in range(MAX_LABEL_CHECKS):
+        dag = label_edges.labels_late_dag(structure, coding)
+        if dag is None or not label_edges.edges_to_test(dag, coding).any():
+            break
+        found = fit_mixed_families(job, session, algorithm, dag, "labels")
+        if found.lost:
+            return unchecked
+        lost += found.last.lost
+        fitted: mixed_families.Server = found.last.server
+        weak = label_edges.unsupported_edges(fitted, label_edges.edges_to_test(dag, coding), last.server.prior)
+        if not weak:
+            kept = found
+            break
+        pairs, sent = [*pairs, *weak], sent + found.bytes_sent
+        last = replace(last, server=label_edges.without_edges(last.server, dag, weak))
+        structure = algorithm.structure(last.server)
+    if pairs:
+        edges = ", ".join(f"{schema.variables[u]} → {schema.variables[v]}" for u, v in pairs)
+        reason = f"Not in the graph: {edges}, which logistic regressions of the labels do not support."
+        basis = algorithm.basis
+        algorithm = replace(algorithm, basis=lambda server: (*basis(server), reason))
+    return LabelCheck(algorithm, replace(last, lost=(*last.lost, *dict.fromkeys(lost))), kept, sent)
+
+
+def _annotated(diagnosed: Diagnosed, names: tuple[str, ...], sentence: str, sent: int) -> Diagnosed:
+    """The findings with a further `sentence` in those with these `names`, and the bytes `sent`."""
+    return Diagnosed(
+        tuple(replace(one, said=f"{one.said} {sentence}") if one.name in names else one for one in diagnosed.findings),
+        sent,
+    )
+
+
+def _after(linear: Round[Any], last: Round[Any]) -> Round[Any]:
+    """The `last` round of a further model, with the number of the linear run's, and the silos lost in both."""
+    return replace(last, number=linear.number, lost=(*linear.lost, *last.lost))

@@ -1,0 +1,101 @@
+"""Silos whose weights differ: the finding, its advice, and `auto`, which continues with the silos' own scores."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fedbnsl import learn
+from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.data.federated import FederatedData, continuous, with_gaps
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.flows.job import continuation
+from tests.algorithms.curved import curved
+from tests.algorithms.score.test_own_weights import NAMES, silos_of
+
+
+def data_of(seed, sd, **other):
+    tables, dag = silos_of(seed, sd, **other)
+    return FederatedData(continuous(tables, NAMES[: len(dag)]), tables), dag
+
+
+def found_in(result, name="weights differ"):
+    return [one for one in result.diagnosed.findings if one.name == name]
+
+
+def test_the_advice_leads_to_the_class():
+    data, dag = data_of(0, 0.4)
+    linear = learn(data, "secure-linear", parameters=False).result
+    (found,) = found_in(linear)
+    algorithm, name, value = re.search(r"--algorithm ([\w-]+) -p (\w+)=(\w+)", found.advice).groups()
+    advised = learn(data, algorithm, parameters=False, **{name: value}).result
+    np.testing.assert_array_equal(advised.structure.adjacency, cpdag(dag))
+    assert not np.array_equal(linear.structure.adjacency, cpdag(dag))
+    assert "Nothing to do" in found_in(advised)[0].advice
+
+
+def test_auto_follows_the_advice_and_gives_the_reason():
+    data, _ = data_of(0, 0.4)
+    result, advised = learn(data).result, learn(data, "secure-boss", weights="own").result
+    assert (result.algorithm, result.asked) == ("secure-boss", "auto")
+    np.testing.assert_array_equal(result.structure.weights, advised.structure.weights)
+    assert "search by the silos' own scores: 4 of 4 silos have weights of their own" in result.basis[0]
+    assert result.basis[1:] == advised.basis
+    assert "common slopes" in result.parameters.how
+    assert learn(data, diagnose=False).result.algorithm == "secure-linear"
+
+
+def test_auto_keeps_common_weights_that_fit_better(monkeypatch):
+    monkeypatch.setattr(continuation, "own_weights_gain", lambda server: -1.0)
+    data, _ = data_of(0, 0.4)
+    result, linear = learn(data, parameters=False).result, learn(data, "secure-linear", parameters=False).result
+    assert result.algorithm == "secure-linear"
+    np.testing.assert_array_equal(result.structure.weights, linear.structure.weights)
+    assert found_in(result)[0].said.endswith("did not support them, so the result has common weights.")
+    assert result.diagnosed.bytes_sent > linear.diagnosed.bytes_sent
+
+
+def test_auto_makes_no_search_where_weights_are_equal():
+    data, _ = data_of(0, 0.0)
+    result = learn(data, parameters=False).result
+    assert result.algorithm == "secure-linear"
+    assert not found_in(result)
+
+
+@pytest.mark.parametrize(("seed", "column"), [(70, 1), (71, 2)])
+def test_curved_effects_are_not_taken_for_weights_that_differ(seed, column):
+    """Silos at different places of a curve have different slopes."""
+    given, _ = curved("tanh", seed, silos=3)
+    rows = np.concatenate(list(given.values()))
+    parts = np.array_split(np.argsort(rows[:, column]), 3)
+    tables = {f"s{number}": rows[part] for number, part in enumerate(parts)}
+    result = learn(FederatedData(continuous(tables, NAMES), tables), parameters=False).result
+    assert found_in(result) or found_in(result, "silo with different weights")
+    assert result.algorithm == "secure-additive"
+
+
+def test_both_engines_learn_the_same(server, tmp_path):
+    data, _ = data_of(1, 0.4, sizes=(300, 500), d=4, edges=4)
+    write_folder(tmp_path / "data", data)
+    one, other = (learn(tmp_path / "data", engine=engine, parameters=False).result for engine in ("inline", "prefect"))
+    np.testing.assert_array_equal(one.structure.weights, other.structure.weights)
+    assert one.basis == other.basis
+    assert one.algorithm == "secure-boss"
+
+
+def test_resamples_have_weights_of_their_own():
+    data, dag = data_of(0, 0.4)
+    found = learn(data, "secure-boss", weights="own", bootstrap=8, diagnose=False, parameters=False).result
+    skeleton = found.confidence.averaged.adjacency
+    assert ((skeleton | skeleton.T) != (dag | dag.T)).sum() <= 2
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_empty_cells_are_allowed(seed):
+    data, dag = data_of(seed, 0.3)
+    rng = np.random.default_rng(seed)
+    tables = {silo: np.where(rng.random(X.shape) < 0.03, np.nan, X) for silo, X in data.tables.items()}
+    schema = with_gaps(continuous(tables, NAMES), tables)
+    found = learn(FederatedData(schema, tables), "secure-boss", weights="own", parameters=False, diagnose=False)
+    skeleton = found.result.structure.adjacency
+    assert ((skeleton | skeleton.T) != (dag | dag.T)).sum() <= 2
