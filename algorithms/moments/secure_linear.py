@@ -4,12 +4,17 @@ Exchange 1: the silos' second moments, each about the silo's own means, in one m
 equal error variances, and, unless those variances are clearly equal, the Markov equivalence class of least BIC
 (`score/gaussian_order.py`). `equal_variance.py` decides which of them the data support.
 
-Exchange 2, only for a class with undirected edges: eight masked sums per edge, which direct it if the errors are not
+Exchange 2, only for a class with undirected edges: 14 masked sums per edge, which direct it if the errors are not
 Gaussian. The request lists these edges, so the silos learn the class. For two joined variables, Hyvärinen & Smith 2013
 ("Pairwise likelihood ratios", Eq. 10) compare the entropies of cause and residual in both directions:
 R = H(j) + H(r_i|j) − H(i) − H(r_j|i) > 0 favours i → j. The entropy of a standardised u is approximated from two means
 (Hyvärinen 1998): H(u) ≈ H(N) − k₁(E ln cosh u − γ)² − k₂(E u e^(−u²/2))². Here i and j are residuals given their
 compelled parents, so that these do not confound the pair. With Gaussian errors R is 0 up to sampling error.
+
+R compares two linear models, of which one is right only if its residual is independent of the cause. Curved effects,
+multiplicative errors or hidden causes make both wrong, and R large. So the other six sums give the correlation of
+ln cosh of cause and residual in both directions (ours). If it is not small in the direction of R for most edges, none
+is directed, because the model is then wrong for these data.
 
 Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
 """
@@ -45,8 +50,14 @@ from .equal_variance import (
 
 K1, K2, GAMMA = 79.047, 7.4129, 0.37457
 """constants of Hyvärinen 1998"""
-MEANS_PER_EDGE = 8
+GAMMA_SQUARED = 0.33007
+"""E (ln cosh u)² of a Gaussian u"""
+MEANS_PER_EDGE = 14
 """number of means that are summed for an edge"""
+MAX_DEPENDENCE, DEPENDENCE_ERRORS = 0.05, 2.0
+"""correlation of ln cosh of cause and residual that counts as independence, and in standard errors for few rows"""
+MIN_INDEPENDENT = 0.5
+"""share of the edges with evidence that must have independent residuals in their direction"""
 
 
 def undirected_edges(cpdag: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -68,12 +79,14 @@ def correlations(S: FloatArray, standard: FloatArray, edges: NDArray[np.int32]) 
 
 
 def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int32], rho: FloatArray) -> FloatArray:
-    """The sums over centred rows of `table` `[n_rows, d]` for the eight means of each edge, `[n_edges, 8]`.
+    """The sums over centred rows of `table` `[n_rows, d]` for the means of each edge, `[n_edges, 14]`.
 
-    Σ ln cosh u and Σ u e^(−u²/2) of: i, j given i, j, i given j. Rows with an empty cell (NaN) in the variables of an
-    edge count as the mean of the others, or, if there are no others, as Gaussian rows.
+    For i, j given i, j, i given j: Σ ln cosh u and Σ u e^(−u²/2) of each, then Σ (ln cosh u)² of each; then, for i → j
+    and for j → i, Σ ln cosh u · ln cosh r of cause u and residual r. Rows with an empty cell (NaN) in the variables of
+    an edge count as the mean of the others, or, if there are no others, as Gaussian rows.
     """
-    sums = np.tile([GAMMA * len(table), 0.0], (len(edges), MEANS_PER_EDGE // 2))
+    gaussian = np.array([GAMMA, 0.0] * 4 + [GAMMA_SQUARED] * 4 + [GAMMA**2] * 2)
+    sums = np.tile(len(table) * gaussian, (len(edges), 1))
     rows = _standardise(table, standard)
     for e, (i, j) in enumerate(edges):
         complete = ~np.isnan(rows[:, i] + rows[:, j])
@@ -81,9 +94,13 @@ def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int
             continue
         u, v, residual_scale = rows[complete, i], rows[complete, j], np.sqrt(1 - rho[e] ** 2)
         share = len(u) / len(rows)
-        for position, one in enumerate((u, (v - rho[e] * u) / residual_scale, v, (u - rho[e] * v) / residual_scale)):
-            sums[e, 2 * position] = (np.logaddexp(one, -one).sum() - len(one) * np.log(2)) / share
-            sums[e, 2 * position + 1] = one @ np.exp(-0.5 * one * one) / share
+        each = np.stack([u, (v - rho[e] * u) / residual_scale, v, (u - rho[e] * v) / residual_scale])
+        log_cosh = np.logaddexp(each, -each) - np.log(2)
+        products = log_cosh @ log_cosh.T
+        sums[e, 0:8:2] = log_cosh.sum(axis=1) / share
+        sums[e, 1:8:2] = (each * np.exp(-0.5 * each * each)).sum(axis=1) / share
+        sums[e, 8:12] = np.diag(products) / share
+        sums[e, 12:] = products[0, 1] / share, products[2, 3] / share
     return sums
 
 
@@ -97,9 +114,31 @@ def _standardise(table: FloatArray, standard: FloatArray) -> FloatArray:
 
 
 def contrasts(means: FloatArray) -> FloatArray:
-    """R of each edge `[n_edges]`, above 0 for i → j, from its eight means `[n_edges, 8]`."""
-    negentropy = negentropies(means.reshape(len(means), -1, 2))
+    """R of each edge `[n_edges]`, above 0 for i → j, from its means `[n_edges, 14]`."""
+    negentropy = negentropies(means[:, :8].reshape(len(means), -1, 2))
     return np.asarray(negentropy[:, 0] + negentropy[:, 1] - negentropy[:, 2] - negentropy[:, 3])
+
+
+def dependences(means: FloatArray) -> FloatArray:
+    """The correlations of ln cosh of cause and residual, for i → j and j → i, from means `[n_edges, 14]`."""
+    first = means[:, 0:8:2]
+    spread = np.sqrt(np.maximum(means[:, 8:12] - first**2, 1e-12))
+    return np.asarray((means[:, 12:] - first[:, 0::2] * first[:, 1::2]) / (spread[:, 0::2] * spread[:, 1::2]))
+
+
+def credible_contrasts(means: FloatArray, rows: int, evidence: float) -> tuple[FloatArray, int]:
+    """R of each edge `[n_edges]`; 0 for all edges if no linear model holds, and then the number of those with evidence.
+
+    It holds for an edge if the residual is independent of the cause in the direction of R, and for the data if it does
+    for half of the edges with evidence: an undirected neighbour of both ends can make single residuals dependent.
+    """
+    R, both = contrasts(means), dependences(means)
+    bound = max(MAX_DEPENDENCE, DEPENDENCE_ERRORS / math.sqrt(rows))
+    independent = np.abs(np.where(R > 0, both[:, 0], both[:, 1])) <= bound
+    tested = rows * np.abs(R) > evidence
+    if tested.any() and independent[tested].mean() < MIN_INDEPENDENT:
+        return np.zeros_like(R), int(tested.sum())
+    return R, 0
 
 
 def negentropies(means: FloatArray) -> FloatArray:
@@ -182,7 +221,7 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reply:
-    """A silo's part of the second moments, `[d(d + 1)/2]`, or of the eight means of each edge, `[8·n_edges]`."""
+    """A silo's part of the second moments, `[d(d + 1)/2]`, or of the means of each edge, `[14·n_edges]`."""
 
     values: FloatArray
 
@@ -203,6 +242,8 @@ class Server:
     evidence: VarianceEvidence
     directed: int
     """number of edges directed by non-Gaussian errors, without those directed by Meek's rules"""
+    dependent: int
+    """number of edges with non-Gaussian errors for which no linear model holds"""
     done: bool
 
 
@@ -244,7 +285,9 @@ def open_server(schema: Schema) -> Server:
     d = len(schema.variables)
     nothing = LinearFit(np.zeros((d, d)), np.zeros(d), 0.0)
     unknown = VarianceEvidence(equal=False, spread=math.nan, marginal=math.nan, gain=math.nan)
-    return Server(schema.in_order(), np.empty((0, 0)), 0, nothing, np.zeros((d, d), np.bool_), unknown, 0, done=False)
+    return Server(
+        schema.in_order(), np.empty((0, 0)), 0, nothing, np.zeros((d, d), np.bool_), unknown, 0, 0, done=False
+    )
 
 
 def broadcast(server: Server) -> Broadcast:
@@ -274,10 +317,9 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
     rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
     if len(server.S):
         edges = undirected_edges(server.graph)
-        graph, count = direct_edges(
-            server.graph, edges, contrasts(rescaled.reshape(len(edges), -1)), server.rows, settings.evidence
-        )
-        return replace(server, graph=graph, directed=count, done=True)
+        R, dependent = credible_contrasts(rescaled.reshape(len(edges), -1), server.rows, settings.evidence)
+        graph, count = direct_edges(server.graph, edges, R, server.rows, settings.evidence)
+        return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
     rows = degrees_of_freedom(schema, replies)
     S = from_triangle(rescaled) * (answered_rows / rows)
     return select_fit(
@@ -377,6 +419,12 @@ def basis(server: Server) -> tuple[str, ...]:
     if server.directed:
         were = "s were" if server.directed != 1 else " was"
         lines += (f"{server.directed} further edge{were} directed by errors that are not Gaussian.",)
+    if server.dependent:
+        these = f"{server.dependent} edges" if server.dependent != 1 else "1 edge"
+        lines += (
+            f"Errors are not Gaussian, but no linear model fits {these}, as residuals depend on the cause: that gave "
+            "them no direction.",
+        )
     if open_edges:
         have = "s have" if open_edges != 1 else " has"
         lines += (f"{open_edges} edge{have} no direction: these data do not determine it.",)

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.moments.secure_linear import GAMMA, contrast_sums
+from fedbnsl.algorithms.moments.secure_linear import GAMMA, contrast_sums, contrasts, dependences
 from fedbnsl.algorithms.statistics import em
 from fedbnsl.data.federated import with_gaps
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -33,7 +34,9 @@ def test_rows_without_a_cell_that_an_edge_needs_count_as_the_mean_of_the_others(
 def test_an_edge_that_no_row_has_the_cells_for_counts_as_gaussian():
     table = np.full((50, 3), np.nan)
     table[:25, 0] = table[25:, 1] = 1.0
-    np.testing.assert_allclose(contrast_sums(table, np.eye(3), EDGES[:1], RHO[:1]), [[GAMMA * 50, 0.0] * 4])
+    means = contrast_sums(table, np.eye(3), EDGES[:1], RHO[:1]) / 50
+    np.testing.assert_allclose(means[:, :8], [[GAMMA, 0.0] * 4])
+    assert (contrasts(means), *dependences(means)[0]) == pytest.approx((0.0, 0.0, 0.0))
 
 
 def test_the_server_learns_from_the_covariance_of_em_as_if_from_fewer_rows():

@@ -11,6 +11,8 @@ from fedbnsl.algorithms.moments.secure_linear import (
     contrast_sums,
     contrasts,
     correlations,
+    credible_contrasts,
+    dependences,
     direct_edges,
     negentropies,
     standardising,
@@ -125,3 +127,52 @@ def test_any_evidence_gives_a_graph_of_the_same_class(seed):
     graph, _ = direct_edges(whole, edges, rng.normal(size=len(edges)), 1000, 0.0)
     assert is_acyclic(graph)
     np.testing.assert_array_equal(cpdag(graph), whole)
+
+
+def found_means(X, graph):
+    S = X.T @ X / len(X)
+    edges, scale = undirected_edges(graph), standardising(S, graph)
+    return contrast_sums(X, scale, edges, correlations(S, scale, edges)) / len(X)
+
+
+def test_dependences_are_correlations_of_cause_and_residual():
+    X = chain(400, 3, BENT["exponential"])
+    i, j = standard(X[:, 0]), standard(X[:, 1])
+    rho = np.mean(i * j)
+    expected = [
+        np.corrcoef(np.log(np.cosh(cause)), np.log(np.cosh((effect - rho * cause) / math.sqrt(1 - rho**2))))[0, 1]
+        for cause, effect in ((i, j), (j, i))
+    ]
+    np.testing.assert_allclose(dependences(found_means(X, CHAIN))[0], expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("errors", BENT)
+def test_true_directions_stay_credible(errors):
+    for seed in range(5):
+        means = found_means(chain(2000, seed, BENT[errors]), CHAIN)
+        R, dependent = credible_contrasts(means, 2000, 10.0)
+        assert dependent == 0
+        np.testing.assert_array_equal(R, contrasts(means))
+
+
+def test_errors_that_grow_with_the_cause_give_no_direction():
+    """Multiplicative errors leave large contrasts, but no linear model."""
+    rng = np.random.default_rng(4)
+    a = rng.normal(size=2000)
+    b = a + np.exp(0.8 * a) * rng.normal(size=2000)
+    X = standard(np.column_stack([a, b]))
+    pair = np.array([[False, True], [True, False]])
+    means = found_means(X - X.mean(axis=0), pair)
+    assert 2000 * abs(contrasts(means)[0]) > 100
+    R, dependent = credible_contrasts(means, 2000, 10.0)
+    assert (R[0], dependent) == (0.0, 1)
+
+
+def test_no_edge_has_a_direction_if_most_fail():
+    good, bad = found_means(chain(2000, 1, BENT["exponential"]), CHAIN)[0], np.zeros(14)
+    bad[:] = [0.5, 0.3, 0.4, 0.1, 0.4, 0.0, 0.4, 0.0, 0.5, 0.5, 0.5, 0.5, 0.3, 0.3]
+    mostly_good, mostly_bad = np.array([good, good, bad]), np.array([good, bad, bad])
+    np.testing.assert_array_equal(credible_contrasts(mostly_good, 2000, 10.0)[0], contrasts(mostly_good))
+    R, dependent = credible_contrasts(mostly_bad, 2000, 10.0)
+    assert not R.any()
+    assert dependent == 3
