@@ -12,7 +12,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments.label_edges import edges_to_test, labels_late_dag, unsupported_edges
 from fedbnsl.algorithms.parameters import mixed_families
 from fedbnsl.algorithms.statistics.coding import Coding
-from fedbnsl.flows.job import follow_up
+from fedbnsl.flows.job import continuation, follow_up
 
 OPTIONS = {"seed": 1, "bootstrap": 0, "diagnose": False}
 
