@@ -66,7 +66,11 @@ PRIVATE_MIXED = (
     Choice("dp-covariance", LOCAL_NOISE),
 )
 SERIES = (
-    Choice("secure-sum", "one masked sum of all windows; BIC chooses the number of lags", {"lags": "auto"}),
+    Choice(
+        "secure-linear",
+        "one masked sum of all windows gives the result of pooled series; BIC chooses the number of lags, and the data "
+        "determine what directs the edges within a time step",
+    ),
     Choice("pfdbnl", "a network for each silo, drawn towards those of similar silos"),
     Choice("fdbnl", "the paper's consensus over many rounds: no second moments leave a silo, only weights"),
 )

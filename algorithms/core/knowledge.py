@@ -34,6 +34,17 @@ class Prior:
         positions = np.ix_(variables, variables)
         return Prior(self.possible[positions], self.required[positions])
 
+    def of_windows(self, columns: int) -> "Prior":
+        """The prior of the `columns` of windows of time series, whose first ones are the variables.
+
+        Lagged columns may be parents of every variable, and have no parents.
+        """
+        d = len(self.possible)
+        possible, required = np.zeros((columns, columns), np.bool_), np.zeros((columns, columns), np.bool_)
+        possible[:d, :d], required[:d, :d] = self.possible, self.required
+        possible[d:, :d] = True
+        return Prior(possible, required)
+
     @property
     def possible_pairs(self) -> NDArray[np.bool_]:
         """The pairs with a possible arc in at least one direction, `[d, d]`, symmetric, the diagonal False."""

@@ -16,13 +16,10 @@ class LagOrder:
 
     most_lags: int = 5
     """maximum number of lags, if the series are long enough"""
-    most_parents: int = 12
-    """maximum number of parents of a variable in the structures that BIC compares"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
-        require(self.most_parents >= 1, "most_parents", self.most_parents, "1 or more")
 
 
 def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
@@ -35,7 +32,7 @@ def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadca
     return summed_windows(lambda schema: max_common_lags(schema, settings.most_lags), structure, center=True)
 
 
-def choose_lag_order(server: Server, settings: LagOrder) -> tuple[int, tuple[float, ...]]:
+def choose_lag_order(server: Server) -> tuple[int, tuple[float, ...]]:
     """The lag order of minimum BIC, and the BIC of 1, 2, ... lags (`moments/pooled.py`)."""
-    criteria = information_criteria(server.covariance, server.rows, len(server.schema.variables), settings.most_parents)
+    criteria = information_criteria(server.covariance, server.rows, len(server.schema.variables))
     return least_bic(criteria), tuple(map(float, criteria))

@@ -23,6 +23,7 @@ from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_l
 from ..errors import require
 from ..graphs.structure import Structure
 from ..moments.pooled import moments_of_least_bic
+from ..moments.tiers import ridge_effects
 from ..statistics.lagged import silo_windows, window_schema
 from ..statistics.moments import (
     column_units,
@@ -127,7 +128,7 @@ def structure(settings: Var, server: Server) -> Structure:
         return Structure(names, np.zeros((d, d)), lagged=np.zeros((server.reach, d, d)))
     S = server.covariance
     if settings.lags == AUTO:
-        S = moments_of_least_bic(S, server.rows, d, MOST_PARENTS)
+        S = moments_of_least_bic(S, server.rows, d)
     effects = ridge_effects(unit_diagonal(S), d, settings.ridge)
     strengths = np.abs(effects)
     if settings.hubs:
@@ -136,14 +137,3 @@ def structure(settings: Var, server: Server) -> Structure:
     edges = np.where(np.abs(effects) > settings.threshold, effects, 0.0)
     nothing = np.zeros((d, d))
     return Structure(names, nothing, scores=nothing, lagged=edges, lagged_scores=strengths)
-
-
-MOST_PARENTS = 12
-"""maximum number of parents of a variable in the structures that BIC compares"""
-
-
-def ridge_effects(C: FloatArray, d: int, ridge: float) -> FloatArray:
-    """(1 + r)(C_LL + rI)⁻¹C_LX, `[lags, d, d]`, for correlations `C` `[m, m]` of present X and lagged L."""
-    past = C[d:, d:] + ridge * np.eye(len(C) - d)
-    effects = (1 + ridge) * np.linalg.lstsq(past, C[d:, :d], rcond=None)[0]
-    return np.asarray(effects.reshape(-1, d, d), dtype=np.float64)

@@ -18,6 +18,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="ours; Chen, Drton, Wang 2019; Andrews et al. 2023; Hyvärinen, Smith 2013",
         disclosure="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
         maker=lazy_factory("moments.secure_linear:SecureLinear"),
+        kinds=("continuous", *SERIES),
         gaps=True,
         streams=True,
     ),

@@ -22,18 +22,21 @@ TOLERANCE = 1e-9
 
 
 def order_after_reversals(S: FloatArray, dag: NDArray[np.bool_], price: float) -> NDArray[np.int64]:
-    """A topological order of `dag` `[d, d]` after all reversals that lower the score for second moments `S` `[d, d]`.
+    """A topological order of the columns of `dag` after all reversals that lower the score for second moments `S`.
 
-    `price` is the variance that a parent must explain.
+    `dag` is `[m, d]` and `S` `[m, m]`; columns beyond the first d precede the others (lagged variables). `price` is the
+    variance that a parent must explain.
     """
-    reversed_dag = dag.copy()
-    _reverse_edges(S, reversed_dag, np.full(len(S), price), MAX_PASSES)
-    return np.array(topological_order(reversed_dag), np.int64)
+    m, d = dag.shape
+    reversed_dag = np.zeros((m, m), np.bool_)
+    reversed_dag[:, :d] = dag
+    _reverse_edges(S, reversed_dag, np.full(m, price), MAX_PASSES, d)
+    return np.array(topological_order(reversed_dag[:d, :d]), np.int64)
 
 
 @njit(cache=True)
-def _reverse_edges(S, dag, price, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Reverse edges of `dag` in place until none improves, or after `passes` passes."""
+def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Reverse edges between the first `variables` columns of `dag` in place until none improves, or after `passes`."""
     d = len(S)
     score = np.empty(d)
     for j in range(d):
@@ -41,8 +44,8 @@ def _reverse_edges(S, dag, price, passes):  # type: ignore[no-untyped-def]  # no
     changed = np.ones(d, np.bool_)
     for _ in range(passes):
         due, changed = changed, np.zeros(d, np.bool_)
-        for j in range(d):
-            for i in range(d):
+        for j in range(variables):
+            for i in range(variables):
                 if not dag[i, j] or not (due[i] or due[j] or changed[i] or changed[j]):
                     continue
                 below_i = _descendants(dag, i, j)

@@ -214,13 +214,13 @@ def _eliminate(S, order, rows, least, possible, required):  # type: ignore[no-un
             residual -= b[a] * S[before[a], j]
         residual = max(residual, MIN_RESIDUAL_SHARE * S[j, j])
         allowed, forced = possible[before, j], required[before, j]
-        _drop(K[:place, :place].copy(), b.copy(), residual, before, least, allowed, forced, weights[:, j])
+        drop_parents(K[:place, :place].copy(), b.copy(), residual, before, least, allowed, forced, weights[:, j])
         _extend(K, b, residual if place < rows else residual + S[j, j], place)
     return weights
 
 
 @njit(cache=True)
-def _drop(K, b, residual, before, least, allowed, forced, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Remove parents from the regression with weights `b` and inverse moments K, the least first; write `weights`.
 
     Parents that are not `allowed` are removed first, `forced` ones never.
@@ -284,7 +284,7 @@ MIN_VARIANCE_SHARE = 1e-12
 
 @dataclass(frozen=True)
 class LinearFit:
-    """Weights `[d, d]`, the residual variance of each variable `[d]`, and the score of the fit."""
+    """Weights `[d, d]`, or `[m, d]` with lags, the variables' residual variances `[d]`, and the score of the fit."""
 
     weights: FloatArray
     variances: FloatArray
@@ -304,7 +304,7 @@ def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None
     price = math.log(rows) + 2 * math.log(d)
 
     def fit(order: NDArray[np.int64]) -> LinearFit:
-        return _score_fit(
+        return score_fit(
             S, backward_elimination(S, respect_precedence(order, knowledge.precedence), rows, price, knowledge), rows
         )
 
@@ -317,7 +317,7 @@ def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None
         # The variance that a parent must explain if all errors have the mean residual variance of the best fit.
         least = price / rows * float(best.variances.mean()) / float(np.diag(S).min())
         found = equal_variance(S, least, d - 1, MAX_PASSES)
-        better = fit(found.order) if knowledge.is_informative else _score_fit(S, found.weights, rows)
+        better = fit(found.order) if knowledge.is_informative else score_fit(S, found.weights, rows)
         if better.score <= best.score + MIN_SCORE_GAIN:
             break
         best = better
@@ -329,7 +329,7 @@ def _best_after_reversals(
 ) -> LinearFit:
     """The fit after reversals of weak edges; `fit` fits the parents of each variable under an order."""
     for _ in range(MAX_REFINEMENTS):
-        if not _has_weak_edges(best, rows):
+        if not has_weak_edges(best, rows):
             break
         order = order_after_reversals(S, best.weights != 0, price / rows * float(best.variances.mean()))
         better = fit(order)
@@ -339,7 +339,7 @@ def _best_after_reversals(
     return best
 
 
-def _has_weak_edges(fit: LinearFit, rows: int) -> bool:
+def has_weak_edges(fit: LinearFit, rows: int) -> bool:
     """Whether sampling error may have reversed an edge i → j: the variances in the order differ by about w_ij²."""
     weights = fit.weights[fit.weights != 0]
     return bool((weights**2 < WEAK_DEVIATIONS * 2 / math.sqrt(rows)).any())
@@ -357,15 +357,20 @@ def variance_spread(variances: FloatArray) -> float:
     return float(np.log(variances.mean()) - np.log(variances).mean())
 
 
-def _score_fit(S: FloatArray, weights: FloatArray, rows: int) -> LinearFit:
-    d, residual_map = len(S), np.eye(len(S)) - weights
+def score_fit(S: FloatArray, weights: FloatArray, rows: int, price: float | None = None) -> LinearFit:
+    """The fit with these `weights` `[m, d]` to second moments `S` `[m, m]`: m − d columns are no variables, but lags.
+
+    `price` is the penalty on twice the log-likelihood for an edge, by default ln n + 2 ln m.
+    """
+    m, d = weights.shape
+    residual_map = np.eye(m, d) - weights
     variances = np.maximum(
-        np.einsum("ij,ik,kj->j", residual_map, S, residual_map, optimize=True), MIN_VARIANCE_SHARE * np.diag(S)
+        np.einsum("ij,ik,kj->j", residual_map, S, residual_map, optimize=True), MIN_VARIANCE_SHARE * np.diag(S)[:d]
     )
     edges = np.count_nonzero(weights)
     likelihood = -0.5 * rows * d * (math.log(2 * math.pi * float(variances.mean())) + 1)
-    price = 0.5 * math.log(rows) * (edges + 1) + edges * math.log(d)
-    return LinearFit(weights, variances, likelihood - price)
+    each = math.log(rows) + 2 * math.log(m) if price is None else price
+    return LinearFit(weights, variances, likelihood - 0.5 * (edges * each + math.log(rows)))
 
 
 MAX_SPREAD, MAX_SPREAD_RATIO = 0.05, 0.1
@@ -386,7 +391,7 @@ class VarianceEvidence:
 
 def variances_near_equal(S: FloatArray, fit: LinearFit) -> VarianceEvidence:
     """The evidence from one fit: the spread of the error variances of `fit`."""
-    spread, marginal = variance_spread(fit.variances), variance_spread(np.diag(S))
+    spread, marginal = variance_spread(fit.variances), variance_spread(np.diag(S)[: len(fit.variances)])
     return VarianceEvidence(
         spread < MAX_SPREAD and spread < MAX_SPREAD_RATIO * marginal, spread, marginal, float("nan")
     )

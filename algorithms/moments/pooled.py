@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..admm import fed_sparse, notears_admm
 from ..admm.fed_sparse import Notears
@@ -25,16 +26,16 @@ from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Lags, Schema, require_lags
 from ..errors import require
 from ..graphs.structure import Structure, stacked
+from ..parameters.refit import refit
 from ..parameters.tables import dag_extension
 from ..score.families import SearchSettings
 from ..score.gaussian import score_covariance
+from ..score.gaussian_order import parents_in_order
 from ..score.procedures import GES, search
 from ..statistics.lagged import moments_given_past
-from ..statistics.moments import SecondMoments, residual_variances, unit_diagonal
-from .equal_variance import best_equal_variance_fit, equal_variance, select_weights
+from ..statistics.moments import SecondMoments, residual_variances, top_down_order, unit_diagonal
+from .equal_variance import MIN_ROWS_PER_VARIABLE, best_equal_variance_fit, equal_variance, select_weights
 
-MAX_PASSES = 10
-"""largest number of passes of moves that improve the order of the variables, for each number of lags"""
 CRITERION_TOLERANCE = 1e-3
 """criteria that differ by at most this count as equal"""
 
@@ -47,26 +48,53 @@ def lagged_price(columns: int, rows: float) -> float:
     return float((np.log(rows) + np.log(columns)) / rows)
 
 
-def information_criteria(S: FloatArray, rows: int, d: int, most_parents: int) -> FloatArray:
+MIN_BASE_GAIN = 4.0
+"""twice the log-likelihood that a parent of one lag must gain, before longer lags are compared"""
+
+
+def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
     """The BIC of 1, 2, ... lags, `[lags]`, for second moments `S` `[m, m]` of `rows` windows, m = (lags + 1)·d.
 
-    BIC is n Σ_j ln v_j + (ln n + 2 ln m)·k, with v_j the residual variances and k the number of edges of the structure
-    learned with these lags at that price: more lags mean more candidates, of which some always fit. All orders are
-    compared on the windows of the largest number of lags, with the same m.
+    BIC is n Σ_j ln v_j + (ln n + 2 ln (lags·d²))·k for the residual variances v_j and k lagged edges that longer lags
+    add to a model of one lag; all on the windows of the largest number of lags. The price contains the number of lagged
+    edges to choose from: the best of those that are not there must not pass for an effect. Parents in the model of one
+    lag are cheap, because an effect that is missing there would return at another lag.
+
+    All models have one order of the variables within a step. It need not be the true one: given all of the last p rows,
+    any part of the present of a VAR(p) is independent of earlier rows.
     """
-    price = lagged_price(len(S) ** 2, rows)
-    criteria = []
+    lags = len(S) // d - 1
+    price, free = float(np.log(rows) + 2 * np.log(lags * d * d)), no_prior(d)
+    order = _any_order(S, rows, d)
+    dag, added, criteria = np.zeros((0, d), np.bool_), 0, []
     for width in range(2 * d, len(S) + 1, d):
-        part = S[:width, :width]
-        weights = equal_variance(part, price, most_parents, MAX_PASSES, d).weights
-        fit = float(np.log(residual_variances(part, weights)).sum())
-        criteria.append(rows * (fit + price * np.count_nonzero(weights)))
+        part, prior = S[:width, :width], free.of_windows(width)
+        if width > 2 * d:
+            prior.required[: len(dag), :d] = dag
+        before = int(dag.sum())
+        dag = parents_in_order(part, order, rows, price if width > 2 * d else MIN_BASE_GAIN, prior)
+        added += int(dag.sum()) - before if width > 2 * d else 0
+        variances = residual_variances(part, refit(part, dag))
+        criteria.append(rows * float(np.log(variances).sum()) + price * added)
     return np.array(criteria)
 
 
-def moments_of_least_bic(S: FloatArray, rows: int, d: int, most_parents: int) -> FloatArray:
+def _any_order(S: FloatArray, rows: int, d: int) -> NDArray[np.int64]:
+    """An order of the variables within a step: that given the past, if there are windows enough for it."""
+    for width in (len(S), 2 * d):
+        if rows > MIN_ROWS_PER_VARIABLE * width:
+            return order_given_past(S[:width, :width], d)
+    return np.argsort(np.diag(S)[:d])
+
+
+def order_given_past(S: FloatArray, d: int) -> NDArray[np.int64]:
+    """The order of least variance given the lagged columns of `S` `[m, m]` and the earlier ones of the d variables."""
+    return np.argsort(top_down_order(moments_given_past(S, d))[0])
+
+
+def moments_of_least_bic(S: FloatArray, rows: int, d: int) -> FloatArray:
     """The submatrix of second moments `S` `[m, m]` for the lags of least BIC (see `information_criteria`)."""
-    width = (least_bic(information_criteria(S, rows, d, most_parents)) + 1) * d
+    width = (least_bic(information_criteria(S, rows, d)) + 1) * d
     return S[:width, :width]
 
 

@@ -16,6 +16,9 @@ multiplicative errors or hidden causes make both wrong, and R large. So the othe
 ln cosh of cause and residual in both directions (ours). If it is not small in the direction of R for most edges, none
 is directed, because the model is then wrong for these data.
 
+In time series the rows are windows: the present, and the lagged columns that precede it. Only the present variables are
+ordered; their lagged parents are selected with those within the step (`tiers.py`).
+
 Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
 """
 
@@ -27,16 +30,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
-from ..core.schema import AUTO, FloatArray, Schema
+from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_lags
 from ..errors import BadInput, require
 from ..graphs.cpdag import meek_closure, pdag_with_knowledge
 from ..graphs.dag import directed_part
-from ..graphs.structure import Structure
+from ..graphs.structure import Structure, stacked
 from ..parameters.refit import refit
+from ..parameters.tables import dag_extension
 from ..score.equivalence import class_of
 from ..score.families import OrderSettings
 from ..score.gaussian_order import gaussian_boss
 from ..statistics.em import about_own_means
+from ..statistics.lagged import centred_means, centred_windows, window_schema, windows
 from ..statistics.moments import Table, column_units, product_units, sum_over_chunks, unit_diagonal
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import (
@@ -46,6 +51,13 @@ from .equal_variance import (
     is_exact,
     variance_evidence,
     variances_near_equal,
+)
+from .pooled import moments_of_least_bic
+from .tiers import (
+    best_lagged_fit,
+    free_lagged_fit,
+    has_few_windows,
+    ridge_strengths,
 )
 
 K1, K2, GAMMA = 79.047, 7.4129, 0.37457
@@ -167,6 +179,8 @@ def direct_edges(
 ONE = np.ones(1)
 APPROXIMATE_THRESHOLD = 0.3
 """τ of the papers, for models that hold only approximately"""
+APPROXIMATE_SERIES_THRESHOLD = 0.1
+"""the same for time series: a stable series has small weights"""
 FLOOR = 1e-9
 """share of the diagonal added to singular second moments, such as those of fewer rows than variables"""
 SINGULAR = 1e-7
@@ -182,22 +196,54 @@ class SecureLinear(OrderSettings):
     assumption; auto: decide from the data"""
     threshold: float | Literal["auto"] = "auto"
     """equal variances: τ; edges with smaller absolute weight are dropped; auto: 0 if the error variances are equal up
-    to sampling error, otherwise 0.3, because a model that holds only approximately adds weak edges"""
+    to sampling error, otherwise 0.3, in time series 0.1: a model that holds only approximately adds weak edges"""
     non_gaussian: bool = True
     """for a class: request the sums that direct undirected edges if the errors are not Gaussian"""
     evidence: float = 10.0
     """log-likelihood ratio that must be exceeded to direct an edge"""
+    lags: Lags = AUTO
+    """time series: how many steps back an edge may reach; auto: by BIC, from the same sum"""
+    most_lags: int = 5
+    """time series: the largest number of lags that `auto` considers, if the series are long enough"""
+    center_series: bool = True
+    """time series: subtract the means of each series, of short ones the means of their silo"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(self.threshold == AUTO or self.threshold >= 0, "threshold", self.threshold, "0 or more, or auto")
         require(self.evidence >= 0, "evidence", self.evidence, "0 or more")
+        require_lags(self.lags)
+        require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
+
+    def reach(self, schema: Schema) -> int:
+        """The number of lags of the summed windows; 0 unless the data are time series.
+
+        Raises `BadInput` naming a silo whose series are too short.
+        """
+        return lags_to_sum(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
+
+    def columns(self, schema: Schema) -> Schema:
+        """The public schema of the summed rows: of the rows, or of the windows of time series."""
+        reach = self.reach(schema)
+        return window_schema(schema, reach) if reach else schema
+
+    def degrees_of_freedom(self, schema: Schema, replies: Replies[Any]) -> int:
+        """The summed rows or windows, minus the means that were subtracted; raises `BadInput` if none are left."""
+        reach = self.reach(schema)
+        if not reach:
+            return degrees_of_freedom(schema, replies)
+        lengths, numbers = schema.stretches, schema.windows(reach)
+        means = sum(centred_means(lengths[silo], reach) for silo in replies.silos) if self.center_series else 0
+        return max(sum(numbers[silo] for silo in replies.silos) - means, 1)
 
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows `[n_rows, d]`, their means, summed second moments about these, and the number of all rows."""
+    """A silo's rows `[n_rows, m]`, their means, summed second moments about these, and the number of all rows.
+
+    The rows of time series are windows: the d variables, then their lags.
+    """
 
     table: Table
     """NaN in empty cells"""
@@ -214,7 +260,7 @@ class Broadcast:
     edges: NDArray[np.int32]
     """`[n_edges, 2]`"""
     standard: FloatArray
-    """`[d, d]`: rows times this are residuals given compelled parents, with variance 1"""
+    """`[m, m]`: rows times this are residuals given compelled parents, with variance 1"""
     correlations: FloatArray
     """of the ends of each edge, `[n_edges]`"""
 
@@ -232,7 +278,7 @@ class Server:
 
     schema: Schema
     S: FloatArray
-    """covariance within the silos `[d, d]`; empty before the first sum"""
+    """covariance within the silos `[m, m]`, for time series of windows; empty before the first sum"""
     rows: int
     """degrees of freedom of S: effective rows minus one for each silo"""
     fit: LinearFit
@@ -250,7 +296,11 @@ class Server:
 def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """The algorithm: one exchange, or two if undirected edges are left."""
     return FederatedAlgorithm(
-        open_silo=open_silo,
+        open_silo=lambda table, schema, silo, rng: (
+            open_windows(table, schema, silo, settings)
+            if settings.reach(schema)
+            else open_silo(table, schema, silo, rng)
+        ),
         open_server=open_server,
         broadcast=broadcast,
         local_solve=lambda silo, request: (silo, local_solve(silo, request)),
@@ -263,7 +313,9 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
         reply_type=Reply,
         max_rounds=2,
         summand=only_field,
-        entry_units=lambda schema, request: product_units(column_units(schema)) if not len(request.standard) else ONE,
+        entry_units=lambda schema, request: (
+            ONE if len(request.standard) else product_units(column_units(schema, settings.reach(schema)))
+        ),
         needs_secure_sum=True,
         tolerates_dropout=True,
         measures=measures,
@@ -278,6 +330,14 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     """
     own = about_own_means(table, schema)
     return Silo(table, own.mean, own.products, sum(schema.rows.values()))
+
+
+def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
+    """The silo with the windows of the series `table` `[n_rows, d]`, about their means."""
+    assert isinstance(table, np.ndarray)
+    reach, cut = settings.reach(schema), centred_windows if settings.center_series else windows
+    rows = cut(table, schema.stretches[silo], reach)
+    return Silo(rows, np.zeros(rows.shape[1]), rows.T @ rows, sum(schema.windows(reach).values()))
 
 
 def open_server(schema: Schema) -> Server:
@@ -304,7 +364,8 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
         return Reply(triangle(silo.products / silo.all_rows))
 
     def edge_sums(rows: FloatArray) -> FloatArray:
-        return contrast_sums(rows - silo.means, request.standard, request.edges, request.correlations)
+        centred = (rows - silo.means)[:, : len(request.standard)]
+        return contrast_sums(centred, request.standard, request.edges, request.correlations)
 
     return Reply(sum_over_chunks(silo.table, edge_sums).ravel() / silo.all_rows)
 
@@ -312,7 +373,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:
     """The state after the sum: with the fits and the choice between them, or with directions."""
     assert replies.total is not None
-    schema = server.schema
+    schema = settings.columns(server.schema)
     answered_rows = sum(schema.rows[silo] for silo in replies.silos)
     rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
     if len(server.S):
@@ -320,11 +381,12 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
         R, dependent = credible_contrasts(rescaled.reshape(len(edges), -1), server.rows, settings.evidence)
         graph, count = direct_edges(server.graph, edges, R, server.rows, settings.evidence)
         return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
-    rows = degrees_of_freedom(schema, replies)
-    S = from_triangle(rescaled) * (answered_rows / rows)
-    return select_fit(
-        replace(server, S=require_positive_definite(S, schema), rows=effective_rows(schema, rows)), settings
-    )
+    rows = settings.degrees_of_freedom(server.schema, replies)
+    S = require_positive_definite(from_triangle(rescaled) * (answered_rows / rows), schema)
+    d = len(server.schema.variables)
+    if len(S) > d and settings.lags == AUTO:
+        S = moments_of_least_bic(S, rows, d)
+    return select_fit(replace(server, S=S, rows=effective_rows(server.schema, rows)), settings)
 
 
 def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
@@ -351,13 +413,16 @@ def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
 
 def select_fit(server: Server, settings: SecureLinear) -> Server:
     """The state with the fits to its second moments, and the choice that the data support."""
-    S, rows, d = server.S, server.rows, len(server.S)
+    S, rows, m, d = server.S, server.rows, len(server.S), len(server.schema.variables)
     knowledge = server.schema.knowledge.prior(server.schema.variables)
-    fit = best_equal_variance_fit(S, rows, knowledge)
+    fit = best_lagged_fit(S, rows, knowledge) if m > d else best_equal_variance_fit(S, rows, knowledge)
     evidence = variances_near_equal(S, fit)
     if settings.error_variances == "equal" or (settings.error_variances == "auto" and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
-    free_fit = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, knowledge)
+    if m > d:
+        free_fit, knowledge = free_lagged_fit(S, rows, settings, knowledge), knowledge.of_windows(m)
+    else:
+        free_fit = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, knowledge)
     evidence = variance_evidence(evidence, fit, free_fit, rows)
     if settings.error_variances == "auto" and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
@@ -371,18 +436,45 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
     names = server.schema.variables
     if server.evidence.equal:
         strengths = np.abs(server.fit.weights)
-        selected = (strengths > threshold_of(server, settings)) | server.schema.knowledge.required_matrix(names)
-        return Structure(names, np.where(selected, server.fit.weights, 0.0), scores=strengths)
-    if len(undirected_edges(server.graph)) or not len(server.S):
-        return Structure(names, server.graph.astype(np.float64), "cpdag")
-    return Structure(names, refit(server.S, server.graph))
+        selected = strengths > threshold_of(server, settings)
+        selected[: len(names)] |= server.schema.knowledge.required_matrix(names)
+        return _with_strengths(server, stacked(names, np.where(selected, server.fit.weights, 0.0), strengths))
+    undirected, d = len(undirected_edges(server.graph)) or not len(server.S), len(names)
+    within = Structure(names, server.graph[:d, :d].astype(np.float64), "cpdag")
+    if len(server.S) <= d:
+        return within if undirected else Structure(names, refit(server.S, server.graph))
+    graph = server.graph.copy()
+    if undirected:
+        graph[:d, :d] = member_of(within)
+    weights = refit(server.S, graph)[:, :d]
+    found = stacked(names, weights, np.abs(weights))
+    return _with_strengths(
+        server, replace(within, lagged=found.lagged, lagged_scores=found.lagged_scores) if undirected else found
+    )
+
+
+def member_of(within: Structure) -> NDArray[np.bool_]:
+    """A DAG of the class `within`, for the weights of lagged parents, which are the same in all of its members."""
+    dag = dag_extension(within).dag
+    assert dag is not None
+    return dag
+
+
+def _with_strengths(server: Server, found: Structure) -> Structure:
+    """`found` with a strength for every lagged pair, if windows are too few to select edges."""
+    d = len(found.variables)
+    if found.lagged is None or not has_few_windows(server.rows, len(server.S)):
+        return found
+    return replace(found, scores=np.zeros((d, d)), lagged_scores=ridge_strengths(server.S, d))
 
 
 def threshold_of(server: Server, settings: SecureLinear) -> float:
     """The weight below which edges of the fit with equal variances are dropped."""
     if settings.threshold != AUTO:
         return settings.threshold
-    return 0.0 if is_exact(server.fit.variances, server.rows) else APPROXIMATE_THRESHOLD
+    if is_exact(server.fit.variances, server.rows):
+        return 0.0
+    return APPROXIMATE_SERIES_THRESHOLD if len(server.S) > len(server.schema.variables) else APPROXIMATE_THRESHOLD
 
 
 def measures(server: Server) -> dict[str, float]:

@@ -32,7 +32,7 @@ from ..statistics.lagged import silo_windows, window_schema
 from ..statistics.moments import Table, column_units, product_units, products, residual_variances, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from . import mixed
-from .pooled import PooledLearner, exact_price, lagged_price, learn_from_moments, moments_of_least_bic
+from .pooled import PooledLearner, exact_price, lagged_price, learn_from_moments, moments_of_least_bic, rows_with_noise
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ def learn(server: Server, S: FloatArray, counted: int, noise: float, settings: S
         exact = exact_price(d, counted) if len(S) == d else lagged_price(len(S), counted)
         learner_settings = replace(settings, price=max(exact, min(MAX_NOISE_PRICE, PRICE_OF_MOMENT_NOISE * noise)))
     if len(S) > d and settings.lags == AUTO:
-        S = moments_of_least_bic(S, counted, d, settings.most_parents)
+        S = moments_of_least_bic(S, rows_with_noise(counted, noise), d)
     found = learn_from_moments(
         S, counted, schema.variables, learner_settings, noise, schema.knowledge.prior(schema.variables)
     )

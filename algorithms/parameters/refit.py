@@ -77,9 +77,12 @@ class Server:
 
 
 def refit(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
-    """The least-squares weights `[d, d]` of every variable on its parents, from second moments `S`."""
-    weights = np.zeros_like(S)
-    for j in range(len(S)):
+    """The least-squares weights of every variable on its parents, from second moments `S` `[m, m]`.
+
+    `adjacency` is `[m, m]`, or `[m, d]` for the first d variables, and the weights are of its shape.
+    """
+    weights = np.zeros(adjacency.shape)
+    for j in range(adjacency.shape[1]):
         parents = np.flatnonzero(adjacency[:, j])
         if len(parents):
             weights[parents, j] = np.linalg.lstsq(S[np.ix_(parents, parents)], S[parents, j])[0]

@@ -4,7 +4,8 @@ Given an order, the parents of a variable are grown and shrunk among the earlier
 `price` for each parent: −n/2·ln σ² − ½·price·k (Andrews et al. 2023, Algorithm 2). Scores follow from the covariance,
 so none is stored: a selection of p parents among k candidates updates each candidate's variance and covariance given
 the chosen parents, O(k·p²), and a search of twenty variables takes some milliseconds. A sweep moves each variable to
-its best position, O(d²) selections.
+its best position, O(d²) selections. Columns beyond the first d, such as the past of time series, precede all
+variables: they may be parents only.
 
 Starts and restarts are in `order_starts.py`.
 """
@@ -13,9 +14,11 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
+from ..statistics.moments import unit_diagonal
 from .families import OrderSettings
 from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Moves, best_of_starts
 
@@ -24,16 +27,17 @@ COLLINEARITY_TOLERANCE = 1e-9
 
 
 def gaussian_boss(
-    S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None
+    S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None, d: int | None = None
 ) -> BestOrder:
-    """The DAG of the best order found for `rows` rows of covariance `S` `[d, d]`.
+    """The DAG `[m, d]` of the best order found for `rows` rows of covariance `S` `[m, m]`.
 
     `price` is the penalty on twice the log-likelihood for a parent: ln n for the BIC. The score is the log-likelihood
-    minus half the penalties, up to a constant of S.
+    minus half the penalties, up to a constant of S. The first `d` columns, by default all, are ordered; the others
+    precede them. `prior` is that of all columns, `[m, m]`.
     """
-    d = len(S)
+    d = len(S) if d is None else d
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
-    R, knowledge = S / np.outer(scale, scale), prior or no_prior(d)
+    R, knowledge = S / np.outer(scale, scale), prior or no_prior(len(S))
     np.fill_diagonal(R, 1.0)
     possible, required, each = knowledge.possible, knowledge.required, price / rows
     moves = Moves(
@@ -42,15 +46,21 @@ def gaussian_boss(
     )
     found = best_of_starts(d, moves, settings)
     return BestOrder(
-        found.dag, -0.5 * rows * (found.score + 2 * float(np.log(scale).sum())), found.starts, found.agreeing
+        found.dag, -0.5 * rows * (found.score + 2 * float(np.log(scale[:d]).sum())), found.starts, found.agreeing
     )
+
+
+def parents_in_order(
+    S: FloatArray, order: NDArray[np.int64], rows: int, price: float, prior: Prior
+) -> NDArray[np.bool_]:
+    """The DAG `[m, d]` of one `order` `[d]` for `rows` rows of covariance `S` `[m, m]`; arguments as for the search."""
+    return np.asarray(_graph(unit_diagonal(S), order, price / rows, prior.possible, prior.required)[0])
 
 
 @njit(cache=True)
 def _sweep(R, order, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """`order` after moving each variable to its best position, until none moves or after `sweeps` sweeps."""
-    d = len(R)
-    Q = np.empty((d, d))
+    Q = np.empty((len(R), len(R)))
     for _ in range(sweeps):
         moved = False
         for x in order.copy():
@@ -72,11 +82,14 @@ def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-u
     """
     d = len(order)
     rest = order[order != x]
-    before, change = np.zeros(d, np.bool_), np.empty(d)
+    before, change = np.arange(len(R)) >= d, np.empty(d)
     own = _select(R, x, before, price, possible, required, Q, x)[0]
     change[0] = 0.0
     for i in range(d - 1):
         y = rest[i]
+        if not (possible[x, y] or possible[y, x] or required[x, y] or required[y, x]):
+            before[y], change[i + 1] = True, change[i]
+            continue
         before[x] = True
         with_x, _, grown = _select(R, y, before, price, possible, required, Q, x)
         before[x] = False
@@ -93,9 +106,9 @@ def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-u
 
 @njit(cache=True)
 def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The DAG of `order`, and its total: −2 times its score per row."""
-    d = len(R)
-    Q, dag, before, total = np.empty((d, d)), np.zeros((d, d), np.bool_), np.zeros(d, np.bool_), 0.0
+    """The DAG `[m, d]` of `order`, and its total: −2 times its score per row."""
+    m, d = len(R), len(order)
+    Q, dag, before, total = np.empty((m, m)), np.zeros((m, d), np.bool_), np.arange(m) >= d, 0.0
     for j in order:
         cost, parents, _ = _select(R, j, before, price, possible, required, Q, j)
         total += cost

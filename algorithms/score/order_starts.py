@@ -27,7 +27,10 @@ MISPLACED_PARENT_COST = 1e3
 
 @dataclass(frozen=True)
 class BestOrder:
-    """The best graph found: a DAG `[d, d]`, its score, the number of starts, and the number ending at that score."""
+    """The best graph found, its score, the number of starts, and the number ending at that score.
+
+    It is a DAG `[d, d]`, or `[m, d]` with m − d columns that precede all variables.
+    """
 
     dag: Bools
     score: float
@@ -70,7 +73,7 @@ def _search(moves: Moves, order: Order, settings: OrderSettings, rng: np.random.
         failed = 0 if total < lowest - SCORE_TOLERANCE else failed + 1
         if failed == 0:
             best, lowest = np.asarray(dag), float(total)
-        order = _other_order(best, rng)
+        order = _other_order(best[: len(order)], rng)
     return best, lowest
 
 

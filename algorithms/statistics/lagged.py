@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import unrolled_names
@@ -41,6 +42,36 @@ def subtract_levels(rows: FloatArray, d: int) -> FloatArray:
     n, means, variances = len(rows), rows.mean(axis=0), rows[:, :d].var(axis=0)
     has_level = means[:d] ** 2 > LEVEL_STANDARD_ERRORS**2 * variances * (1 + AUTOCORRELATION_ROWS / n) / n
     return np.asarray(rows - np.where(np.tile(has_level, rows.shape[1] // d), means, 0.0))
+
+
+MIN_CENTRED_WINDOWS = 20
+"""windows from which on a stretch is about its own means; shorter ones of a silo have common means"""
+
+
+def centred_windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
+    """`windows`, those of every long stretch about their own means, those of the short ones about common means.
+
+    Series of other devices or patients have other levels, and a level that stays looks like an effect of all lags. The
+    means of few windows would take part of the effects with them (Nickell 1981).
+    """
+    rows = windows(table, stretches, lags)
+    for part in _centred_parts(stretches, lags):
+        rows[part] -= rows[part].mean(axis=0)
+    return rows
+
+
+def centred_means(stretches: Sequence[int], lags: int) -> int:
+    """The number of means that `centred_windows` subtracts from a column: the degrees of freedom that they cost."""
+    return len(_centred_parts(stretches, lags))
+
+
+def _centred_parts(stretches: Sequence[int], lags: int) -> list[NDArray[np.intp]]:
+    """The windows with common means, each part by the numbers of its windows."""
+    lengths = np.array([max(length - lags, 0) for length in stretches])
+    numbers = np.split(np.arange(lengths.sum()), np.cumsum(lengths)[:-1])
+    long = [part for part in numbers if len(part) >= MIN_CENTRED_WINDOWS]
+    short = np.concatenate([np.empty(0, np.intp), *(part for part in numbers if len(part) < MIN_CENTRED_WINDOWS)])
+    return [*long, short] if len(short) else long
 
 
 def window_schema(schema: Schema, lags: int) -> Schema:

@@ -149,12 +149,11 @@ def with_lags(job: Job, session: Session) -> Job:
     settings = job.spec.settings
     if not registry.entry(job.spec.name).lags_before or settings.lags != AUTO:
         return job
-    how = LagOrder()
-    found = extra_exchange(job, session, AlgorithmSpec("lag-order", how), "lags")
+    found = extra_exchange(job, session, AlgorithmSpec("lag-order", LagOrder()), "lags")
     if found.lost:
         lost = ", ".join(found.last.lost)
         raise BadInput(f"parameter lags is auto: {lost} did not respond when the lags were chosen")
-    lags, _ = choose_lag_order(found.last.server, how)
+    lags, _ = choose_lag_order(found.last.server)
     return replace(job, spec=replace(job.spec, settings=replace(settings, lags=lags)))
 
 

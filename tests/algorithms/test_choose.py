@@ -16,7 +16,7 @@ EXPECTED = {
     ("discrete", True): "fed-pc",
     ("mixed", False): "secure-boss",
     ("mixed", True): "secure-sum",
-    ("time-series", False): "secure-sum",
+    ("time-series", False): "secure-linear",
     ("time-series", True): "secure-sum",
 }
 CASES = list(itertools.product(("continuous", "discrete", "mixed", "time-series"), (False, True)))

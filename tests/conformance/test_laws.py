@@ -33,6 +33,7 @@ ALSO = {
     "fed-pc, private": ("fed-pc", {"epsilon": 10.0, "depth": 1, "orientation": "sepset"}),
     "fed-fci, private": ("fed-fci", {"epsilon": 10.0, "depth": 0, "orientation": "sepset"}),
     "secure-sum, series": ("secure-sum", {"lags": 1}),
+    "secure-linear, series": ("secure-linear", {"lags": 1}),
     "secure-sum, series, private": ("secure-sum", {"lags": 1, "epsilon": 50.0, "protect": "row"}),
     "dp-covariance, series": ("dp-covariance", {"lags": 1, "epsilon": 200.0}),
     "secure-boss, mixed": ("secure-boss", {}),
@@ -59,7 +60,7 @@ BOOTSTRAPPED = {
         *("secure-sum", "secure-linear", "secure-ges", "fed-sparse", "fed-pc"),
         *("fed-ges", "pc-voting", "notears", "fdbnl"),
     )
-} | {"secure-boss, mixed, bootstrapped": "secure-boss, mixed"}
+} | {f"{name}, bootstrapped": name for name in ("secure-boss, mixed", "secure-linear, series")}
 NAMES = [*sorted(registry.ALGORITHMS), *ALSO, *BOOTSTRAPPED]
 # They learn from time series, with one lag: five variables and as many lagged ones.
 SERIES = tuple(name for name, entry in registry.ALGORITHMS.items() if entry.kinds == ("time-series",)) + tuple(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from fedbnsl.algorithms.dynamic.lag_order import LagOrder, choose_lag_order
-from fedbnsl.algorithms.moments.pooled import information_criteria
+from fedbnsl.algorithms.dynamic.lag_order import choose_lag_order
 from fedbnsl.data.generators.dynamic import dynamic
 
 from .series import learn, unequal
@@ -17,12 +16,10 @@ def test_the_lags_of_the_model_are_found(monkeypatch, lags, secure):
     monkeypatch.setitem(registry.ALGORITHMS, "lag-order", registry.STEPS["lag-order"])
     data = dynamic(6, 3, 400, 7, lags=lags, decay=1.0)
     _, server = learn(data, "lag-order", secure=secure)
-    found, criteria = choose_lag_order(server, LagOrder())
+    found, criteria = choose_lag_order(server)
     assert found == lags
     assert len(criteria) == 5
     assert criteria[lags - 1] < min(criteria) + 1e-3
-    _, of_one_parent = choose_lag_order(server, LagOrder(most_parents=1))
-    assert of_one_parent == tuple(information_criteria(server.covariance, server.rows, 6, 1)) != criteria
 
 
 @pytest.mark.parametrize("algorithm", ["var", "secure-sum"])

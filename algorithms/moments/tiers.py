@@ -1,0 +1,222 @@
+"""Linear models of time series from the second moments of their windows (ours): `secure-linear` on series.
+
+A window (x_t, x_{t−1}, ..., x_{t−L}) is one row of a table whose columns have tiers: the lagged ones, `S[d:]`, precede
+the present, and no edges among them are sought. So the searches for tables without time order only the d present
+variables, and each selects its parents among all lagged columns and the present ones before it. A variable's own past
+acts as an instrument: with errors of any variances it directs nearly every edge within a time step.
+
+- Equal error variances (`best_lagged_fit`): the order of least variance given all lags and the earlier variables (Chen,
+  Drton, Wang 2019), the parents grown and shrunk, and reversals of weak edges.
+- Any error variances: the search of `score/gaussian_order.py` over the present variables.
+- The lag order: `information_criteria` in `pooled.py`.
+- Few windows (`ridge_strengths`): no more windows than columns select an edge reliably, but the effects of a ridge
+  regression rank the pairs.
+
+All of it is computed from one masked sum; nothing further leaves a silo. Cost at the server: O(m³) for m = (L + 1)·d
+columns, and O(d·m·p²) for the families of one order with p parents.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.knowledge import Prior
+from ..core.schema import FloatArray
+from ..graphs.dag import topological_order
+from ..parameters.refit import refit
+from ..score.families import OrderSettings
+from ..score.gaussian_order import gaussian_boss, parents_in_order
+from ..score.order_starts import BestOrder
+from ..statistics.moments import unit_diagonal
+from .edge_reversals import order_after_reversals
+from .equal_variance import (
+    MAX_PASSES,
+    MAX_SPREAD,
+    MIN_ROWS_PER_VARIABLE,
+    MIN_SCORE_GAIN,
+    LinearFit,
+    drop_parents,
+    equal_variance,
+    has_weak_edges,
+    is_exact,
+    respect_precedence,
+    score_fit,
+    variance_spread,
+)
+from .pooled import lagged_price, order_given_past
+
+Order = NDArray[np.int64]
+
+MAX_PARENTS = 12
+"""most parents of a variable in the search for an order of few windows"""
+MAX_REVERSALS = 3
+"""most rounds of reversals of weak edges"""
+
+
+def price_of_parent(rows: int, columns: int) -> float:
+    """The penalty on twice the log-likelihood for a parent among `columns` candidates, most of them lagged.
+
+    Twice that of BIC, more if candidates are many: the extra term of EBIC (Chen & Chen 2008) for a quarter of them.
+    """
+    return math.log(rows) + max(math.log(rows), 2 * math.log(columns / 4))
+
+
+def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
+    """The best fit with equal error variances to second moments `S` `[m, m]` of `rows` windows; weights are `[m, d]`.
+
+    `prior` is the background knowledge of the d variables. With many windows the first order is that of least variance
+    given all lags and all earlier variables; an order from few selected parents is compared with it unless the
+    residual variances are equal up to sampling error, or far from equal.
+    """
+    m, d = len(S), len(prior.possible)
+    price, knowledge = price_of_parent(rows, m), prior.of_windows(m)
+
+    def fit(order: Order) -> LinearFit:
+        constrained = respect_precedence(order, prior.precedence)
+        return score_fit(S, weights_in_order(S, constrained, rows, price, knowledge), rows, price)
+
+    fits = [fit(order_given_past(S, d))] if rows > MIN_ROWS_PER_VARIABLE * m else []
+    if not fits or not (is_exact(fits[0].variances, rows) or variance_spread(fits[0].variances) > 2 * MAX_SPREAD):
+        passes = 0 if fits else MAX_PASSES
+        fits.append(fit(equal_variance(S, lagged_price(m, rows), MAX_PARENTS, passes, d).order))
+    return _after_reversals(S, max(fits, key=lambda one: one.score), rows, price, fit)
+
+
+MIN_CANDIDATE_T = 1.75
+"""t-value in the regression on all earlier columns below which a column is no candidate of the backward elimination"""
+
+
+def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior: Prior) -> FloatArray:
+    """The weights `[m, d]` of the best families found under one `order` of the variables.
+
+    Growing stops where two parents explain only together, so with many windows each family is also eliminated backward:
+    from the grown parents and all earlier columns with a t-value of `MIN_CANDIDATE_T` in the regression on all of them.
+    """
+    m, d = len(S), len(order)
+    grown = parents_in_order(S, order, rows, price, prior)
+    weights = refit(S, grown)
+    if rows <= MIN_ROWS_PER_VARIABLE * m:
+        return weights
+    squares = squared_t_values(S, order, rows)
+    candidates = (grown | (squares >= MIN_CANDIDATE_T**2)) & prior.possible[:, :d] | prior.required[:, :d]
+    least = math.expm1(price / rows)
+    for j in range(d):
+        of = np.flatnonzero(candidates[:, j])
+        if not len(of):
+            continue
+        K, eliminated = np.linalg.inv(S[np.ix_(of, of)]), np.zeros(m)
+        b = K @ S[of, j]
+        allowed = np.ones(len(of), np.bool_)
+        drop_parents(K, b, float(S[j, j] - b @ S[of, j]), of, least, allowed, prior.required[of, j], eliminated)
+        costs = [
+            rows * math.log(S[j, j] - w @ S[:, j]) + price * np.count_nonzero(w) for w in (weights[:, j], eliminated)
+        ]
+        if costs[1] < costs[0]:
+            weights[:, j] = eliminated
+    return weights
+
+
+def squared_t_values(S: FloatArray, order: Order, rows: int) -> FloatArray:
+    """Squared t-values of the columns in the regression of each variable on all lagged and earlier columns, `[m, d]`.
+
+    All regressions come from one triangular inverse of S in that order: with rows r of L⁻¹, the weights of the j-th
+    column are −r_j/r_jj, its residual variance is 1/r_jj², and the inverse moments of all columns before it have the
+    diagonal Σ_k r_k² over these.
+    """
+    m, d = len(S), len(order)
+    columns = np.concatenate([np.arange(d, m), order])
+    inverse = np.tril(np.linalg.inv(np.linalg.cholesky(S[np.ix_(columns, columns)])))
+    diagonals = np.cumsum(inverse**2, axis=0)[m - d - 1 : -1]
+    found = np.zeros((m, d))
+    squares = rows * inverse[m - d :] ** 2 / np.where(diagonals > 0, diagonals, np.inf)
+    found[np.ix_(columns, order)] = squares.T
+    found[order, order] = 0.0
+    return found
+
+
+def _after_reversals(
+    S: FloatArray, best: LinearFit, rows: int, price: float, fit: Callable[[Order], LinearFit]
+) -> LinearFit:
+    """`best` after reversals of weak edges, as long as they improve the score."""
+    for _ in range(MAX_REVERSALS):
+        if not has_weak_edges(best, rows):
+            break
+        better = fit(order_after_reversals(S, best.weights != 0, price / rows * float(best.variances.mean())))
+        if better.score <= best.score + MIN_SCORE_GAIN:
+            break
+        best = better
+    return best
+
+
+SCREEN_T = 1.5
+"""t-value that a pair must reach in one of two regressions to be compared in the search"""
+MIN_SCREENED = 30
+"""number of variables above which pairs are screened"""
+
+
+def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
+    """`knowledge` without the pairs that are independent given all other columns, if there are many windows.
+
+    A parent of j depends on j given all other columns, and a lagged one given all lagged columns, unless effects
+    cancel. The screen makes a search of many variables faster; `weights_in_order` then selects among all columns.
+    """
+    m = len(S)
+    if d <= MIN_SCREENED or rows <= MIN_ROWS_PER_VARIABLE * m:
+        return knowledge
+    K = np.linalg.inv(S)
+    shares = K**2 / np.outer(np.diag(K), np.diag(K))
+    likely = rows * shares > SCREEN_T**2 * (1 - np.minimum(shares, 1.0))
+    past = np.linalg.inv(S[d:, d:])
+    effects = past @ S[d:, :d]
+    variances = np.diag(S)[:d] - np.einsum("ij,ij->j", effects, S[d:, :d])
+    likely[d:, :d] |= rows * effects**2 > SCREEN_T**2 * np.outer(np.diag(past), variances)
+    return replace(knowledge, possible=knowledge.possible & likely)
+
+
+def free_lagged_fit(S: FloatArray, rows: int, settings: OrderSettings, prior: Prior) -> BestOrder:
+    """The DAG `[m, m]` of least BIC with a variance for each variable, for second moments `S` `[m, m]` of windows.
+
+    `prior` is the background knowledge of the d variables. The lagged columns have no parents.
+    """
+    m, d = len(S), len(prior.possible)
+    price, knowledge = price_of_parent(rows, m), prior.of_windows(m)
+    found = gaussian_boss(S, rows, price, settings, _screened(S, rows, knowledge, d), d)
+    order = np.array(topological_order(found.dag[:d]), np.int64)
+    weights = weights_in_order(S, order, rows, price, knowledge)
+    dag = np.zeros((m, m), np.bool_)
+    dag[:, :d] = weights != 0
+    score = -0.5 * float(rows * np.log(score_fit(S, weights, rows).variances).sum() + price * dag.sum())
+    return replace(found, dag=dag, score=score)
+
+
+RIDGE = 10.0
+"""the ridge of the strengths of few windows, in units of the variables' variances"""
+
+
+def has_few_windows(rows: int, columns: int) -> bool:
+    """Whether `rows` windows are too few to select edges among `columns` columns."""
+    return rows <= MIN_ROWS_PER_VARIABLE * columns
+
+
+def ridge_strengths(S: FloatArray, d: int, ridge: float = RIDGE) -> FloatArray:
+    """The strengths of all lagged pairs, `[lags, d, d]`, from second moments `S` `[m, m]` of few windows.
+
+    They are the absolute effects of `ridge_effects`, times the root mean square of those of the same cause: in networks
+    with hubs, such as those of genes, few causes have most effects.
+    """
+    strengths = np.abs(ridge_effects(unit_diagonal(S), d, ridge))
+    others = np.where(np.eye(d, dtype=bool), 0.0, strengths)
+    return np.asarray(strengths * np.sqrt((others**2).mean(axis=2, keepdims=True)))
+
+
+def ridge_effects(C: FloatArray, d: int, ridge: float) -> FloatArray:
+    """(1 + r)(C_LL + rI)⁻¹C_LX, `[lags, d, d]`, for correlations `C` `[m, m]` of present X and lagged L.
+
+    r = 0 is least squares, a large r the correlations themselves (Hoerl, Kennard 1970); 1 + r removes the shrinkage.
+    """
+    past = C[d:, d:] + ridge * np.eye(len(C) - d)
+    effects = (1 + ridge) * np.linalg.lstsq(past, C[d:, :d], rcond=None)[0]
+    return np.asarray(effects.reshape(-1, d, d), dtype=np.float64)
