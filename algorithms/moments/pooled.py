@@ -80,11 +80,9 @@ def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
 
 
 def _any_order(S: FloatArray, rows: int, d: int) -> NDArray[np.int64]:
-    """An order of the variables within a step: that given the past, if there are windows enough for it."""
-    for width in (len(S), 2 * d):
-        if rows > MIN_ROWS_PER_VARIABLE * width:
-            return order_given_past(S[:width, :width], d)
-    return np.argsort(np.diag(S)[:d])
+    """An order of the variables within a step: that given all lags, or given one lag if windows are too few."""
+    width = len(S) if rows > MIN_ROWS_PER_VARIABLE * len(S) else 2 * d
+    return order_given_past(S[:width, :width], d)
 
 
 def order_given_past(S: FloatArray, d: int) -> NDArray[np.int64]:
@@ -93,8 +91,12 @@ def order_given_past(S: FloatArray, d: int) -> NDArray[np.int64]:
 
 
 def moments_of_least_bic(S: FloatArray, rows: int, d: int) -> FloatArray:
-    """The submatrix of second moments `S` `[m, m]` for the lags of least BIC (see `information_criteria`)."""
-    width = (least_bic(information_criteria(S, rows, d)) + 1) * d
+    """The submatrix of second moments `S` `[m, m]` for the lags of least BIC (see `information_criteria`).
+
+    Windows that are too few for one lag cannot compare several: these have one lag.
+    """
+    few = rows <= MIN_ROWS_PER_VARIABLE * 2 * d
+    width = 2 * d if few else (least_bic(information_criteria(S, rows, d)) + 1) * d
     return S[:width, :width]
 
 

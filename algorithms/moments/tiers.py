@@ -52,6 +52,8 @@ Order = NDArray[np.int64]
 
 MAX_PARENTS = 12
 """most parents of a variable in the search for an order of few windows"""
+MAX_THOROUGH = 30
+"""number of variables above which pairs are screened, and few windows are searched from one start only"""
 MAX_REVERSALS = 3
 """most rounds of reversals of weak edges"""
 
@@ -80,7 +82,7 @@ def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
 
     fits = [fit(order_given_past(S, d))] if rows > MIN_ROWS_PER_VARIABLE * m else []
     if not fits or not (is_exact(fits[0].variances, rows) or variance_spread(fits[0].variances) > 2 * MAX_SPREAD):
-        passes = 0 if fits else MAX_PASSES
+        passes = 0 if fits else MAX_PASSES if d <= MAX_THOROUGH else 1
         fits.append(fit(equal_variance(S, lagged_price(m, rows), MAX_PARENTS, passes, d).order))
     return _after_reversals(S, max(fits, key=lambda one: one.score), rows, price, fit)
 
@@ -153,8 +155,6 @@ def _after_reversals(
 
 SCREEN_T = 1.5
 """t-value that a pair must reach in one of two regressions to be compared in the search"""
-MIN_SCREENED = 30
-"""number of variables above which pairs are screened"""
 
 
 def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
@@ -164,7 +164,7 @@ def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
     cancel. The screen makes a search of many variables faster; `weights_in_order` then selects among all columns.
     """
     m = len(S)
-    if d <= MIN_SCREENED or rows <= MIN_ROWS_PER_VARIABLE * m:
+    if d <= MAX_THOROUGH or rows <= MIN_ROWS_PER_VARIABLE * m:
         return knowledge
     K = np.linalg.inv(S)
     shares = K**2 / np.outer(np.diag(K), np.diag(K))
@@ -183,6 +183,8 @@ def free_lagged_fit(S: FloatArray, rows: int, settings: OrderSettings, prior: Pr
     """
     m, d = len(S), len(prior.possible)
     price, knowledge = price_of_parent(rows, m), prior.of_windows(m)
+    if d > MAX_THOROUGH and has_few_windows(rows, m):
+        settings = replace(settings, starts=1, patience=1)
     found = gaussian_boss(S, rows, price, settings, _screened(S, rows, knowledge, d), d)
     order = np.array(topological_order(found.dag[:d]), np.int64)
     weights = weights_in_order(S, order, rows, price, knowledge)
