@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInput, require_number, shown
+from .adjustment import NO_ADJUSTMENT, Adjustment
 from .knowledge import NO_KNOWLEDGE, Knowledge
 
 
@@ -127,6 +128,8 @@ class Schema:
     """the model of the empty cells, after the exchange that estimates it"""
     knowledge: Knowledge = NO_KNOWLEDGE
     """background knowledge of the graph"""
+    adjustment: Adjustment = NO_ADJUSTMENT
+    """what silos subtract from time series; `rows` and `stretches` are those of the adjusted series"""
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -183,6 +186,18 @@ class Schema:
             stretches=dict(sorted(self.stretches.items())),
             empty=dict(sorted(self.empty.items())),
         )
+
+    def adjusted(self, adjustment: Adjustment) -> "Schema":
+        """The schema of the adjusted series; differences have one row less in each stretch. Idempotent."""
+        if not adjustment.difference or self.adjustment == adjustment:
+            return replace(self, adjustment=adjustment)
+        stretches = {silo: tuple(n - 1 for n in lengths) for silo, lengths in self.stretches.items()}
+        rows = {silo: sum(lengths) for silo, lengths in stretches.items()}
+        return replace(self, adjustment=adjustment, stretches=stretches, rows=rows)
+
+    def recorded_stretches(self, silo: str) -> tuple[int, ...]:
+        """The lengths of the stretches of `silo` before any adjustment."""
+        return tuple(n + self.adjustment.difference for n in self.stretches[silo])
 
     def windows(self, lags: int) -> dict[str, int]:
         """By silo, the number of rows with `lags` earlier rows in the same stretch; with 0 lags, of all rows."""

@@ -4,10 +4,12 @@ Gaussian networks are in the format of pgmpy, dynamic ones are Gaussian networks
 levels, parents, and regressions or tables by variable.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..core.adjustment import Adjustment
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..graphs.structure import Structure
@@ -47,7 +49,10 @@ def network_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork |
         if "families" in content:
             return _mixed(content)
         network = gaussian_from_json(content, origin)
-        return _dynamic(network, content["variables"], content["lags"]) if "lags" in content else network
+        if "lags" not in content:
+            return network
+        adjustment = Adjustment(**content.get("adjustment", {}))
+        return replace(_dynamic(network, content["variables"], content["lags"]), adjustment=adjustment)
     except BadInput:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:

@@ -13,12 +13,13 @@ the later network: exact for linear Gaussian networks, a mean over rows sampled 
 (`divergence_from`).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.adjustment import NO_ADJUSTMENT, Adjustment
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..graphs.dag import topological_order
@@ -248,6 +249,8 @@ class DynamicGaussianNetwork(BayesianNetwork):
     variances: FloatArray
     means: FloatArray
     spreads: FloatArray
+    adjustment: Adjustment = NO_ADJUSTMENT
+    """what was subtracted from the series before it was fitted"""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for a structure without lags (a programming error)."""
@@ -288,7 +291,8 @@ class DynamicGaussianNetwork(BayesianNetwork):
     def as_json(self) -> dict[str, Any]:
         """The JSON of the Gaussian network over several times (`unrolled`), with `variables` and `lags`."""
         over_time = {"variables": list(self.structure.variables), "lags": self.structure.lags}
-        return {**self.unrolled().as_json(), **over_time}
+        adjusted = {"adjustment": asdict(self.adjustment)} if self.adjustment else {}
+        return {**self.unrolled().as_json(), **over_time, **adjusted}
 
     def reduced_form(self) -> tuple[FloatArray, FloatArray]:
         """The intercepts `[d]` and the lagged weights `[lags, d, d]` of the reduced form."""
@@ -296,9 +300,18 @@ class DynamicGaussianNetwork(BayesianNetwork):
         return self.intercepts @ mixing, self.lagged @ mixing
 
     def forecast(self, past: FloatArray) -> FloatArray:
-        """The mean of the row after `past` `[lags, d]`, whose last row is the latest: `[d]`."""
+        """The mean of the row after `past`, whose last row is the latest: `[d]`.
+
+        `past` is `[lags, d]`. If series were adjusted, it has more rows, in the original numbers: trend and season are
+        estimated from it, and are part of the forecast. Raises `ValueError` if it is too short for that.
+        """
         intercepts, lagged = self.reduced_form()
-        return np.asarray(intercepts + np.einsum("ki,kij->j", past[::-1], lagged))
+
+        def predict(rows: FloatArray) -> FloatArray:
+            latest = rows[::-1][: len(lagged)]
+            return np.asarray(intercepts + np.einsum("ki,kij->j", latest, lagged))
+
+        return self.adjustment.forecast(past, predict) if self.adjustment else predict(past)
 
     def unrolled(self) -> GaussianNetwork:
         """The network over the times t − lags, ..., t as a plain Gaussian one, for files and for pgmpy.

@@ -40,6 +40,7 @@ def check(job: Job, schema: Schema) -> None:
         instead = suitable_algorithms(job, schema)
         raise BadInput(f"{name} learns from {kinds} data, and {job.dataset} is {schema.kind}: use {instead}")
     _check_outliers(job, schema)
+    _check_adjustment(job, schema)
     if (schema.gaps or job.settings.outliers == "set-aside") and not entry.gaps:
         fitting = suitable_algorithms(job, schema, lambda one: one.gaps)
         others = f"use {fitting}, or " if fitting else ""
@@ -148,6 +149,24 @@ def _check_outliers(job: Job, schema: Schema) -> None:
     reason = outlier_refusal(job, schema)
     if job.settings.outliers != "keep" and reason:
         raise BadInput(f"--outliers set-aside cannot be used with {job.dataset}: {reason}")
+
+
+def _check_adjustment(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for data, settings and series that cannot be adjusted, naming the silo with too short ones."""
+    adjustment = job.adjustment
+    if not adjustment:
+        return
+    names = ("detrend", "deseasonalise", "difference")
+    option = next(f"--{name}" for name in names if getattr(job.settings, name))
+    if schema.kind != "time-series":
+        raise BadInput(f"{option} is for time series, and {job.dataset} is {schema.kind}")
+    if registry.build(job.spec).private is not None:
+        raise BadInput(f"{option} cannot be used with an ε, which does not account for what is subtracted")
+    for silo in schema.silos:
+        longest = max(schema.stretches[silo], default=0)
+        if longest < adjustment.min_rows:
+            needed = f"{adjustment.min_rows} are needed"
+            raise BadInput(f"{option}: silo {silo}: its longest unbroken series has {longest} rows, {needed}")
 
 
 def reading_of(options: LearnOptions) -> Reading:

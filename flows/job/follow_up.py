@@ -175,7 +175,8 @@ def _lagged_regressions(
     windows = regressions.contributing_rows(server)
     fitted = f"each variable regressed on its parents at the same and at earlier times, at {windows:,} times"
     network, forecasts = lagged_regressions.network(server, settings)
-    return replace(_learned(network, (fitted, chosen.how), found), forecasts=forecasts)
+    network = replace(network, adjustment=job.adjustment)
+    return replace(_learned(network, (fitted, job.adjustment.description, chosen.how), found), forecasts=forecasts)
 
 
 def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import NO_IMPUTATION, FloatArray, ImputationModel, Schema
@@ -106,7 +107,14 @@ class Job:
         apart = [arc for one in self.pairs_apart(schema) for arc in (one, one[::-1])]
         forbidden = (*self.knowledge.forbidden, *(arc for arc in apart if arc not in self.knowledge.forbidden))
         known = replace(self.knowledge, forbidden=forbidden) if apart else self.knowledge
-        return replace(schema, units=self.units, imputation_model=self.imputation_model, knowledge=known)
+        adjusted = schema.adjusted(self.adjustment)
+        return replace(adjusted, units=self.units, imputation_model=self.imputation_model, knowledge=known)
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """What silos subtract from their time series."""
+        settings = self.settings
+        return Adjustment(settings.detrend, settings.deseasonalise, settings.difference)
 
     def pairs_apart(self, schema: Schema) -> tuple[Arc, ...]:
         """The pairs of variables of which no row has both cells, unless background knowledge requires an arc."""

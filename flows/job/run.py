@@ -72,6 +72,7 @@ class Resumed:
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
     """Run `job` to its end and return the result, which records lost silos; raises `BadInput` as `check` does."""
     check(job, session.schema)
+    session = replace(session, schema=session.schema.adjusted(job.adjustment))
     job = with_imputation_model(with_lags(with_units(job, session), session), session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)

@@ -130,6 +130,29 @@ class LearnOptions(Options):
             "or treat them as empty cells (set-aside).",
         ),
     ] = "keep"
+    detrend: Annotated[
+        bool,
+        Field(
+            title="Detrend",
+            description="Time series: each silo subtracts the linear trend of each of its series.",
+        ),
+    ] = False
+    deseasonalise: Annotated[
+        int,
+        Field(
+            ge=0,
+            title="Deseasonalise",
+            description="Time series: each silo subtracts the season of a period of so many rows; 0: none.",
+        ),
+        OnCommandLine(value="PERIOD"),
+    ] = 0
+    difference: Annotated[
+        bool,
+        Field(
+            title="Difference",
+            description="Time series: learn from the differences of consecutive rows, for series without a level.",
+        ),
+    ] = False
     knowledge: Annotated[
         str | None,
         Field(

@@ -108,7 +108,7 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
     if declared.reading.private:
         return PrivateTable(source, declared).rows(schema, silo)
     if schema.kind == "time-series":
-        series = read_cut(source, schema.stretches[silo], declared)
+        series = read_cut(source, schema.recorded_stretches(silo), declared)
         check_same_columns(source, series.variables, schema.variables, "the schema")
         return series.rows(schema)
     rows = source_of(source, declared) if silo in schema.streamed else None

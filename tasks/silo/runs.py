@@ -89,6 +89,8 @@ def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret
     generator = silo_generator(seed, silo)
     if terms.schema.imputation_model.screens:
         table = screened(table, terms.schema)
+    if terms.schema.adjustment:
+        table = terms.schema.adjustment.adjusted(table, terms.schema.recorded_stretches(silo))
     state = algorithm.open_silo(table, terms.schema, silo, generator)
     if run_state.state is not None:
         state = unpack_state(algorithm, state, run_state.state)

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.flows.job.check import algorithm_spec, check_options, is_private
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.job.check import algorithm_spec, check, check_options, create_job, is_private
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
 
@@ -48,3 +50,19 @@ def test_settings_that_are_equal_but_of_other_types_are_built_apart():
     assert whole == real
     assert registry.build(whole) is not registry.build(real)
     assert registry.build(real) is registry.build(real)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"detrend": True}, "continuous", "--detrend is for time series, and study is continuous"),
+        ({"deseasonalise": 30}, "time-series", "silo a: its longest unbroken series has 40 rows, 60 are needed"),
+        ({"difference": True, "epsilon": 1.0}, "time-series", "--difference cannot be used with an ε"),
+    ],
+)
+def test_an_adjustment_that_cannot_be_made_is_refused_in_one_line(options, kind, said):
+    settings = LearnSettings(data="study", **options)
+    stretches = {"a": (40,), "b": (70,)} if kind == "time-series" else {}
+    schema = Schema(("x", "y"), {"a": 40, "b": 70}, kind, stretches=stretches)
+    with pytest.raises(BadInput, match=said):
+        check(create_job(settings, "run", "inline", schema, {}, None, {}), schema)

@@ -34,6 +34,9 @@ def studies(tmp_path_factory):
         gaps = [[f"{x:.6f}" if rng.random() > 0.15 else "" for x in row] for row in table]
         write(home / "gaps" / f"{silo}.csv", gaps)
         codes = np.digitize(table - table.mean(axis=0), (-0.6, 0.6))
+        season = 3.0 * np.sin(np.pi * np.arange(n) / 6)[:, None] + 0.1 * np.arange(n)[:, None]
+        rows = [[str(t), *(f"{x:.6f}" for x in row)] for t, row in enumerate(table + season)]
+        write(home / "series" / f"{silo}.csv", rows, ("time", *"abcd"))
         write(home / "labels" / f"{silo}.csv", [[("low", "mid", "top")[code] for code in row] for row in codes])
     (home / "numbers" / "truth.csv").write_text("source,target\na,b\nb,d\nc,d\n")
     (home / "numbers" / "about.json").write_text('{"kind": "continuous"}')
@@ -42,10 +45,10 @@ def studies(tmp_path_factory):
     return home
 
 
-def write(file, rows):
+def write(file, rows, names=tuple("abcd")):
     file.parent.mkdir(exist_ok=True)
     with file.open("w", newline="") as opened:
-        csv.writer(opened).writerows([list("abcd"), *rows])
+        csv.writer(opened).writerows([names, *rows])
 
 
 @pytest.fixture(autouse=True)
@@ -100,8 +103,14 @@ def strengths(finished):
     return finished.result.confidence.strengths
 
 
+def subtracted(text):
+    """Whether the model says so, and is one of fewer windows if rows were replaced by differences."""
+    return lambda finished: text in finished.result.parameters.how
+
+
 SUM, PRIVATE = {"algorithm": "secure-sum"}, {"algorithm": "secure-sum", "epsilon": 90.0}
 ALL, FEW = {"clinic": 90, "lab": 61, "ward": 43}, {"clinic": 90, "lab": 61}
+SERIES = {"algorithm": "secure-linear"}
 CASES = {
     "algorithm": Case("secure-sum", "fed-pc", ("dag", "cpdag"), lambda done: done.result.structure.kind),
     "params": Case({"threshold": 0.3}, {"threshold": 9.0}, (True, False), lambda done: bool(arcs(done)), more=SUM),
@@ -121,6 +130,9 @@ CASES = {
         lambda done: any(note.startswith("outliers") for note in done.result.notes),
         more={"algorithm": "secure-linear"},
     ),
+    "detrend": Case(False, True, (False, True), subtracted("linear trends subtracted"), "series", SERIES),
+    "deseasonalise": Case(0, 12, (False, True), subtracted("seasons of 12 rows"), "series", SERIES),
+    "difference": Case(False, True, (ALL, {s: n - 1 for s, n in ALL.items()}), rows_of, "series", SERIES),
     "missing": Case(
         "model",
         "complete-rows",

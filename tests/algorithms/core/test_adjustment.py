@@ -1,0 +1,71 @@
+"""What a silo subtracts from its series: exactly a trend and a season, and a forecast adds it again."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.core.adjustment import Adjustment
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.network_json import network_from_json
+from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+
+LENGTHS = (40, 23)
+TIMES = np.concatenate([np.arange(n) for n in LENGTHS])[:, None]
+
+
+def season(times):
+    return np.array([0.0, 3.0, -1.0, 2.0])[times % 4] * [1.0, -2.0]
+
+
+@pytest.mark.parametrize(
+    ("adjustment", "added"),
+    [
+        (Adjustment(detrend=True), 0.3 * TIMES * [1.0, -4.0]),
+        (Adjustment(period=4), season(TIMES)),
+        (Adjustment(detrend=True, period=4), season(TIMES) + 0.3 * TIMES),
+    ],
+)
+def test_an_adjusted_series_does_not_depend_on_what_is_subtracted(adjustment, added):
+    noise = np.random.default_rng(1).normal(size=(63, 2))
+    plain, other = (adjustment.adjusted(table, LENGTHS) for table in (noise, noise + added))
+    plain, other = ([part - part.mean(axis=0) for part in np.split(table, [LENGTHS[0]])] for table in (plain, other))
+    for one, two in zip(plain, other, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-10)
+    means = [part.mean(axis=0) for part in np.split(noise, [LENGTHS[0]])]
+    kept = [part.mean(axis=0) for part in np.split(adjustment.adjusted(noise, LENGTHS), [LENGTHS[0]])]
+    np.testing.assert_allclose(means, kept)
+
+
+def test_differences_cross_no_gap_and_shorten_every_stretch():
+    table = np.arange(63.0)[:, None] ** 2
+    found = Adjustment(difference=True).adjusted(table, LENGTHS)
+    np.testing.assert_allclose(found[:, 0], np.delete(np.diff(table[:, 0]), 39))
+    schema = Schema(("x",), {"s": 63}, "time-series", stretches={"s": LENGTHS})
+    adjusted = schema.adjusted(Adjustment(difference=True))
+    assert (adjusted.rows, adjusted.stretches) == ({"s": 61}, {"s": (39, 22)})
+    assert adjusted.recorded_stretches("s") == LENGTHS
+    assert adjusted.adjusted(Adjustment(difference=True)) == adjusted
+
+
+@pytest.mark.parametrize("adjustment", [Adjustment(True, 4), Adjustment(difference=True), Adjustment(True, 0, True)])
+def test_a_forecast_continues_trend_and_season(adjustment):
+    """Without errors the next row is known: a model without effects adds only what was subtracted."""
+    times = np.arange(41)[:, None]
+    rows = 5.0 + 0.3 * times * [1.0, -4.0] + (season(times) if adjustment.period else 0.0)
+    means = np.diff(rows, axis=0).mean(axis=0) if adjustment.difference else rows[:40].mean(axis=0)
+    if adjustment.detrend and adjustment.difference:
+        means = np.zeros(2)
+    structure = Structure(("a", "b"), np.zeros((2, 2)), lagged=np.zeros((1, 2, 2)))
+    network = DynamicGaussianNetwork(structure, means, np.ones(2), means, np.ones(2), adjustment)
+    np.testing.assert_allclose(network.forecast(rows[:40]), rows[40])
+    again = network_from_json(network.as_json(), "model.json")
+    assert again.adjustment == adjustment
+    np.testing.assert_allclose(again.forecast(rows[:40]), rows[40])
+    with pytest.raises(ValueError, match="needs a past"):
+        network.forecast(rows[:1])
+
+
+def test_a_period_of_one_row_is_refused():
+    with pytest.raises(BadInput, match="--deseasonalise 1: a period has 2 rows or more"):
+        Adjustment(period=1)
