@@ -2,8 +2,8 @@
 
 Each unbroken stretch is adjusted by itself. Its least-squares fit on the time and on the phases of the period is
 subtracted, but not its means; then rows may be replaced by their differences, which costs the first row of each
-stretch. What was subtracted stays in the silo. A model of adjusted series forecasts in the original numbers: `Adjustment.forecast`
-adjusts the past that it is given, and adds what it has subtracted.
+stretch. What was subtracted stays in the silo. A model of adjusted series forecasts in the original numbers:
+`Adjustment.forecast` adjusts the past that it is given, and adds what it has subtracted.
 """
 
 from collections.abc import Callable, Sequence

@@ -16,12 +16,24 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import NO_IMPUTATION, FloatArray, Schema
+from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, empty_structure
+from ..parameters.networks import unrolled_weights
 from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
-from ..statistics.moments import Table, column_summaries, moment_units, sum_over_chunks, thin_rows
+from ..statistics.lagged import windows
+from ..statistics.moments import (
+    Table,
+    about_means,
+    column_summaries,
+    column_units,
+    moment_units,
+    sum_over_chunks,
+    thin_rows,
+)
 from ..statistics.packing import Block, Packing, packing
 from .curvature import curvature
+from .over_time import longest_stretch, seasons, trend_t_values
 
 
 def silo_slots(silos: int, figures: int) -> FloatArray:
@@ -48,6 +60,8 @@ MIN_CHANCE_RATIO = 5.0
 """minimum ratio of a reported figure to its size by chance"""
 FIGURES = ("shift", "weights", "outliers", "bend")
 """the figures of a silo, each sent with the index of its column"""
+SERIES_FIGURES = (*FIGURES, "trend", "season")
+"""those of a silo with time series"""
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,8 @@ class Diagnosis:
 
     masked: bool = False
     """always mask the replies, even if the run does not"""
+    lags: int = 0
+    """time series: number of lags of the learned structure; rows are windows of so many more rows"""
 
 
 @dataclass(frozen=True)
@@ -74,6 +90,10 @@ class Silo:
     place: int
     silos: int
     all_rows: int
+    variables: int
+    """number of columns that are compared; in time series those of the present, which precede their lags"""
+    over_time: FloatArray
+    """the figures on trend and season, `[n_figures, 2]`; empty for independent rows"""
 
 
 @dataclass(frozen=True)
@@ -112,9 +132,9 @@ class Server:
     counted: NDArray[np.bool_]
     """whether each silo, in sorted order, is in these sums"""
     figures: FloatArray
-    """by silo, in sorted order, and by figure: its value and its column, `[silos, 4, 2]`; NaN for a lost silo"""
+    """by silo, in sorted order, and by figure: its value and its column; NaN for a lost silo"""
     owners: NDArray[np.int64]
-    """the variable of each column, `[d]`"""
+    """the variable of each column of coded tables, or of the present in windows of series, `[d]`"""
 
 
 def start(schema: Schema, structure: Structure) -> Server:
@@ -124,6 +144,12 @@ def start(schema: Schema, structure: Structure) -> Server:
     """
     nothing, nobody = np.empty(0), np.zeros(len(schema.silos), np.bool_)
     figures, owners = np.empty((0, len(FIGURES), 2)), coding_of(schema).owners
+    if structure.lags:
+        weights = unrolled_weights(
+            structure.adjacency.astype(np.float64), padded_lagged_weights(structure, structure.lags)
+        )
+        windowed = replace(schema.in_order(), rows=schema.windows(structure.lags))
+        return Server(windowed, weights != 0, 0, nothing, np.empty((0, 0)), nobody, figures, owners)
     coded = replace(schema.in_order(), variables=coded_names(schema), levels={}, imputation_model=NO_IMPUTATION)
     joined = structure.adjacency[np.ix_(owners, owners)]
     return Server(coded, joined, 0, nothing, np.empty((0, 0)), nobody, figures, owners)
@@ -137,7 +163,9 @@ def moments_packing(d: int) -> Packing:
 def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """The two exchanges, which start from the state `start(...)`."""
     return FederatedAlgorithm(
-        open_silo=open_silo,
+        open_silo=lambda table, schema, silo, rng: (
+            open_windows(table, schema, silo, settings.lags) if settings.lags else open_silo(table, schema, silo, rng)
+        ),
         open_server=lambda schema: start(schema, empty_structure(schema.variables)),
         broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents, server.counted),
         local_solve=lambda silo, request: (silo, answer(silo, request)),
@@ -150,14 +178,16 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
         reply_type=Reply,
         max_rounds=2,
         summand=only_field,
-        entry_units=_units,
+        entry_units=lambda schema, request: _units(schema, request, settings.lags),
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
     )
 
 
-def _units(schema: Schema, request: Broadcast) -> FloatArray:
-    return np.ones(1) if request.rows else moment_units(coded_units(schema))
+def _units(schema: Schema, request: Broadcast, lags: int) -> FloatArray:
+    if request.rows:
+        return np.ones(1)
+    return moment_units(column_units(schema, lags) if lags else coded_units(schema))
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -175,6 +205,30 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
         place=place,
         silos=len(schema.silos),
         all_rows=sum(schema.rows.values()),
+        variables=coding.size,
+        over_time=np.empty((0, 2)),
+    )
+
+
+def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
+    """The silo with the windows of its series `table` `[n_rows, d]`, so that errors are compared given the past."""
+    assert isinstance(table, np.ndarray)
+    d, rows = table.shape[1], windows(table, schema.stretches[silo], lags)
+    means, products = about_means(rows)
+    own = longest_stretch(table, schema.stretches[silo])
+    ratios, periods = seasons(own)
+    strongest = int(np.argmax(ratios))
+    return Silo(
+        table=rows,
+        there=np.ones(rows.shape[1], np.bool_),
+        means=means,
+        products=products,
+        numbers=np.arange(rows.shape[1]) < d,
+        place=schema.silos.index(silo),
+        silos=len(schema.silos),
+        all_rows=sum(schema.windows(lags).values()),
+        variables=d,
+        over_time=np.array([_greatest(trend_t_values(own)), (float(periods[strongest]), float(strongest))]),
     )
 
 
@@ -184,18 +238,19 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
     means, part = silo.means, rows / n
     if not request.rows:
         return Reply(moments_packing(d).pack(part=part, means=part * means, products=silo.products / n))
-    figures = silo_slots(silo.silos, len(FIGURES))
+    figures, present = silo_slots(silo.silos, len(FIGURES) + len(silo.over_time)), silo.variables
     inside = part if request.counted[silo.place] else 0.0
     if silo.silos > 1 and inside < 1:
         own = silo.products / rows
         rest_means = (request.means - inside * means) / (1 - inside)
         rest = (request.within - inside * own) / (1 - inside)
         apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
-        figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0))
+        figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0)[:present])
         gains = _better_by_own(own, rest, request.parents & silo.numbers, (rows, n - inside * n), silo.silos)
         figures[silo.place, 1] = _greatest(gains)
-    figures[silo.place, 2] = _outlying(silo.table)
-    chance = 2 * MIN_CHANCE_RATIO * np.log(2 * d)
+    figures[silo.place, 2] = _outlying(silo.table[:, :present] if isinstance(silo.table, np.ndarray) else silo.table)
+    figures[silo.place, len(FIGURES) :] = silo.over_time
+    chance = 2 * MIN_CHANCE_RATIO * np.log(2 * present)
     figures[silo.place, 3] = _greatest(
         curvature(silo.table, means, request.within, request.parents & silo.numbers, silo.numbers, chance)
     )
@@ -262,7 +317,7 @@ def _quantiles(X: FloatArray) -> FloatArray:
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     """The state with the sums, or with the silos' figures."""
     assert replies.total is not None
-    schema, d = server.schema, len(server.schema.variables)
+    schema, d = server.schema, len(server.parents)
     if not len(server.means):
         sums = moments_packing(d).unpack(replies.total)
         part = float(sums["part"])

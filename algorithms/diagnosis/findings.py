@@ -38,6 +38,8 @@ MIN_CORRELATION = 1 - 1e-6
 """correlation above which two columns count as one"""
 ROWS_PER_PARAMETER = 5.0
 """rows needed for each weight or variance"""
+MIN_RETURN_ROWS, MIN_UNIT_ROOT_ROWS = 7.0, 40
+"""rows of a series times 1 − autocorrelation below which it counts as a random walk, whose mean is about 5; and rows"""
 MIN_OUTLIER_RATIO = 1.5
 """ratio of the largest figure to the second largest above which one silo alone disagrees"""
 
@@ -54,7 +56,8 @@ class Finding:
 
 def scale_findings(server: Server, *, equal_variances: bool, centred: bool) -> list[Finding]:
     """Findings on the columns' means and variances, for a learner that relies on them."""
-    names, total = server.schema.variables, np.maximum(np.diag(server.within), 1e-300)
+    names = server.schema.variables
+    total = np.maximum(np.diag(server.within)[: len(names)], 1e-300)
     sd, found = np.sqrt(total), list[Finding]()
     small, large = int(np.argmin(sd)), int(np.argmax(sd))
     if equal_variances and total[large] < MAX_STANDARDISED_RATIO * total[small]:
@@ -66,7 +69,7 @@ def scale_findings(server: Server, *, equal_variances: bool, centred: bool) -> l
             f"The standard deviation of {names[large]} is {ratio:,.0f} times that of {names[small]}: units differ."
         )
         found.append(Finding("units", sentence, OTHERWISE))
-    far = np.abs(server.means) / sd
+    far = np.abs(server.means[: len(names)]) / sd
     most = int(np.argmax(far))
     if not centred and far[most] > MIN_MEAN_DEVIATIONS:
         sentence = f"The mean of {names[most]} is {far[most]:.3g} standard deviations from 0 and was not subtracted."
@@ -86,17 +89,19 @@ OTHERWISE = "Use --algorithm auto or secure-linear: they rely on variances only 
 def fit_findings(server: Server, structure: Structure, *, equal_variances: bool) -> list[Finding]:
     """Findings from the comparison of the learned structure with the second moments."""
     S, rows, names = server.within, server.rows - len(server.schema.silos), server.schema.variables
-    found = same_columns(S, structure.variables, server.owners)
+    d = len(names)
+    found = same_columns(S[:d, :d], structure.variables, server.owners)
     if structure.kind == "pag" or rows < 2:
         return found
-    joined = structure.adjacency
-    parameters = len(S) + (edge_count(structure) if len(S) == len(joined) else int(np.triu(server.parents).sum()))
+    joined = server.parents[:, :d] if structure.lags else structure.adjacency
+    coded = len(S) != len(joined)
+    parameters = d + (int(np.triu(server.parents).sum()) if coded else edge_count(structure))
     if rows < ROWS_PER_PARAMETER * parameters:
         sentence = (
             f"{parameters} weights and variances were learned from {rows:,} rows: many edges may be due to chance."
         )
         found.append(Finding("few rows", sentence, RESAMPLE))
-    if structure.kind != "dag" or not structure.acyclic or len(S) != len(joined):
+    if structure.kind != "dag" or not structure.acyclic or coded:
         return found
     variances = residual_variances(S, refit(S, joined))
     spread = float(np.log(variances.mean()) - np.log(variances).mean())
@@ -107,7 +112,7 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
             f"{names[low]}: error variances are unequal, but the directions rest on equal ones."
         )
         found.append(Finding("unequal errors", sentence, OTHERWISE))
-    gain = 0.5 * rows * float(np.log(np.diag(S) / variances).sum()) - 0.5 * np.log(rows) * float(joined.sum())
+    gain = 0.5 * rows * float(np.log(np.diag(S)[:d] / variances).sum()) - 0.5 * np.log(rows) * float(joined.sum())
     if joined.any() and gain <= 0:
         sentence = f"By BIC the structure is no better than a graph without edges ({gain:.3g})."
         found.append(Finding("no better than empty", sentence, "Do not interpret these edges as effects."))
@@ -204,8 +209,8 @@ def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
 
 def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArray]:
     """The figures of each rule in units of the value above which a silo disagrees, `[silos]`."""
-    names = server.schema.variables
-    rows, found = np.array([server.schema.rows[silo] for silo in server.schema.silos], np.float64), {}
+    names, silos, found = server.schema.variables, server.schema.silos, dict[str, FloatArray]()
+    rows = np.array([server.schema.rows[silo] for silo in silos], np.float64) * independent_share(server)
     for place, (name, rule) in enumerate(rules.items()):
         values = np.nan_to_num(server.figures[:, place, 0])
         if rule.cells is not None:
@@ -213,6 +218,38 @@ def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArra
             values = np.where(values * rule.cells(rows, len(names)) < MIN_COUNT - 0.5, 0.0, values)
         found[name] = values / np.maximum(rule.least, MIN_CHANCE_RATIO * rule.chance(rows, len(names)))
     return found
+
+
+def independent_share(server: Compared) -> float:
+    """The share of rows that count as independent in comparisons of means: (1 − ρ)/(1 + ρ), 1 unless series.
+
+    ρ is the largest autocorrelation of a column at lag 1 (Bartlett 1946).
+    """
+    if not isinstance(server, Server) or len(server.within) == len(server.schema.variables) or not server.rows:
+        return 1.0
+    largest = float(np.clip(autocorrelations(server).max(), 0.0, 0.99))
+    return (1 - largest) / (1 + largest)
+
+
+def autocorrelations(server: Server) -> FloatArray:
+    """The autocorrelation of each variable at lag 1, `[d]`, from the sums over windows."""
+    S, d = server.within, len(server.schema.variables)
+    both = np.sqrt(np.maximum(np.diag(S)[:d] * np.diag(S)[d : 2 * d], 1e-300))
+    return np.asarray(np.diag(S[:d, d : 2 * d]) / both)
+
+
+def series_findings(server: Server) -> list[Finding]:
+    """A finding on series that return to their level too slowly to be told from random walks."""
+    names = server.schema.variables
+    if len(server.within) == len(names):
+        return []
+    mean_rows = server.rows / max(sum(map(len, server.schema.stretches.values())), 1)
+    slow = np.flatnonzero(mean_rows * (1 - autocorrelations(server)) < MIN_RETURN_ROWS)
+    if mean_rows < MIN_UNIT_ROOT_ROWS or not len(slow):
+        return []
+    named = ", ".join(names[v] for v in slow[:5]) + (f" and {len(slow) - 5} more" if len(slow) > 5 else "")
+    sentence = f"{named}: without a level to return to in these series, like a random walk (unit root)."
+    return [Finding("unit root", sentence, "Learn again with --difference: random walks look related by chance.")]
 
 
 def _of_one_cause(found: list[Finding]) -> list[Finding]:
@@ -334,6 +371,25 @@ RULES = {
     "bend": Rule(0.05, _chance_of_curvature, _bend),
 }
 """the rules of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
+
+
+def _trend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    sentence = (
+        f"{len(who)} of {silos} silos: series have a trend, most {column}: a trend looks like effects of all lags."
+    )
+    return Finding("trend", sentence, "Learn again with --detrend.", who)
+
+
+def _season(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    sentence = f"{len(who)} of {silos} silos: series have a season of {value:.0f} rows, most {column}."
+    return Finding("season", sentence, f"Learn again with --deseasonalise {value:.0f}.", who)
+
+
+SERIES_RULES = RULES | {
+    "trend": Rule(6.0, lambda rows, d: np.zeros(len(rows)), _trend),
+    "season": Rule(1.5, lambda rows, d: np.zeros(len(rows)), _season),
+}
+"""the rules of the figures of time series, in the order of `exchange.SERIES_FIGURES`"""
 
 
 def table_fit_findings(server: TableServer, structure: Structure) -> list[Finding]:

@@ -263,6 +263,9 @@ class LearnKeywords(TypedDict, total=False):
     only: Columns
     missing: Missing
     outliers: Outliers
+    detrend: bool
+    deseasonalise: int
+    difference: bool
     knowledge: str | None
     required_arcs: str | None
     forbidden_arcs: str | None

@@ -259,7 +259,8 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         spec = AlgorithmSpec("diagnosis-tables", diagnosis_tables.TableDiagnosis(masked=algorithm.needs_secure_sum))
         start = diagnosis_tables.start(session.schema, structure)
     else:
-        spec = AlgorithmSpec("diagnosis", exchange.Diagnosis(masked=algorithm.needs_secure_sum))
+        settings = exchange.Diagnosis(masked=algorithm.needs_secure_sum, lags=structure.lags)
+        spec = AlgorithmSpec("diagnosis", settings)
         start = exchange.start(session.schema, structure)
     found = extra_exchange(job, session, spec, "diagnosis", start)
     if found.lost:
@@ -330,7 +331,8 @@ def _data_findings(
     found = [
         *findings.scale_findings(server, equal_variances=equal, centred=centred),
         *findings.fit_findings(server, structure, equal_variances=equal),
-        *findings.silo_findings(server, findings.RULES),
+        *findings.silo_findings(server, findings.SERIES_RULES if structure.lags else findings.RULES),
+        *findings.series_findings(server),
     ]
     if curved:
         found = [one for one in found if one.name not in findings.OF_LINEAR_MODELS]

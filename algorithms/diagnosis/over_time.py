@@ -1,0 +1,111 @@
+"""Trend and season in a silo's series, each the strongest of its columns (ours).
+
+- Trend: the t-value of the time in a regression of each row on the time, the row before and its change. With the past
+  in the regression it is valid for autocorrelated series; a series that hardly returns to it has none.
+- Season: the largest value of the periodogram beside the mean of its neighbours, of the series without trend and
+  autoregression, which change no line of the spectrum. By chance this ratio is an F-value with 2 and
+  2·(number of neighbours) degrees of freedom. Its period is the whole number near the peak whose phase means explain
+  most.
+
+Only the longest stretch counts.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+
+MIN_ROWS = 40
+"""rows of a stretch below which neither is tested"""
+NEIGHBOURS, GUARD = 10, 2
+"""frequencies on each side of a peak that it is compared with, and those nearest to it that are left out"""
+MIN_RETURN = 0.15
+"""share of its distance from a trend that a series must return in a step: slower ones drift without a trend"""
+MAX_SLOPE, MAX_FILTERS = 0.5, 4
+"""autoregressions are taken out until their slope is below the first, at most so often"""
+MIN_PEAK = 60.0
+"""ratio of a peak to its neighbours that a season needs"""
+MIN_CYCLES = 6
+"""cycles in the stretch that a season needs: slower waves are not told from drift"""
+
+
+def longest_stretch(table: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
+    """The rows of the longest stretch of `table` `[n_rows, d]`."""
+    ends = np.cumsum(lengths)
+    at = int(np.argmax(lengths))
+    return table[ends[at] - lengths[at] : ends[at]]
+
+
+def trend_t_values(rows: FloatArray) -> FloatArray:
+    """The absolute t-value of the time in each column of `rows` `[n, d]`; 0 for a constant column or few rows."""
+    n, d = rows.shape
+    found = np.zeros(d)
+    if n < MIN_ROWS:
+        return found
+    change = np.diff(rows, axis=0)
+    times = np.linspace(-1, 1, n - 2)
+    for j in range(d):
+        design = np.column_stack([times, np.ones(n - 2), rows[1:-1, j], change[:-1, j]])
+        if rows[:, j].std() <= 1e-9 * max(np.abs(rows[:, j]).max(), 1e-300):
+            continue
+        inverse = np.linalg.pinv(design.T @ design)
+        beta = inverse @ (design.T @ change[1:, j])
+        error = ((change[1:, j] - design @ beta) ** 2).sum() / (n - 2 - design.shape[1])
+        if beta[2] < -MIN_RETURN:
+            found[j] = abs(beta[0]) / np.sqrt(max(error * inverse[0, 0], 1e-300))
+    return found
+
+
+def seasons(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
+    """By column of `rows` `[n, d]`, the ratio of the highest peak to its neighbours, and its period; 0 if few rows."""
+    n, d = rows.shape
+    ratios, periods = np.zeros(d), np.zeros(d, np.int64)
+    if n < MIN_ROWS:
+        return ratios, periods
+    for j in range(d):
+        series = _flat(rows[:, j])
+        power = np.abs(np.fft.rfft(series * np.hanning(len(series)))) ** 2
+        peak, ratios[j] = _highest(power)
+        if ratios[j] > MIN_PEAK:
+            periods[j] = _period(rows[:, j], n / peak)
+    return ratios, periods
+
+
+def _flat(series: FloatArray) -> FloatArray:
+    """`series` without trend and autoregression."""
+    centred = series - series.mean()
+    times = np.linspace(-1, 1, len(series))
+    centred = centred - times * (times @ centred) / (times @ times)
+    for _ in range(MAX_FILTERS):
+        past = centred[:-1]
+        slope = float(past @ centred[1:]) / max(float(past @ past), 1e-300)
+        centred = centred[1:] - slope * past
+        if abs(slope) < MAX_SLOPE:
+            break
+    return np.asarray(centred)
+
+
+def _highest(power: FloatArray) -> tuple[int, float]:
+    """The frequency whose power is highest beside its neighbours, and that ratio."""
+    best, highest = 0, 0.0
+    for k in range(MIN_CYCLES, len(power) - 1):
+        near = np.r_[max(1, k - NEIGHBOURS - GUARD) : max(1, k - GUARD), k + GUARD + 1 : k + GUARD + 1 + NEIGHBOURS]
+        ratio = power[k] / max(float(power[near[near < len(power)]].mean()), 1e-300)
+        if ratio > highest:
+            best, highest = k, float(ratio)
+    return best, highest
+
+
+def _period(series: FloatArray, about: float) -> int:
+    """The whole period near `about` whose phase means explain most of `series`, for the number of phases."""
+    n = len(series)
+    total = float(((series - series.mean()) ** 2).sum())
+    best, highest = max(2, round(about)), -np.inf
+    for period in range(max(2, int(about * 0.85)), int(np.ceil(about * 1.15)) + 1):
+        phases = np.arange(n) % period
+        counts = np.bincount(phases)
+        explained = float((counts * (np.bincount(phases, series) / counts - series.mean()) ** 2).sum())
+        value = explained / (period - 1) / max((total - explained) / max(n - period, 1), 1e-300)
+        if value > highest:
+            best, highest = period, value
+    return best

@@ -1,0 +1,61 @@
+"""Trend, season and random walks are named where they are, with a command that removes them, and nowhere else."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.diagnosis.over_time import seasons, trend_t_values
+from fedbnsl.data.federated import FederatedData, time_series
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.generators.dynamic import dynamic
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.start import learn_inline, precheck
+
+
+def drawn(what: str, seed: int) -> FederatedData:
+    data = dynamic(5, 3, 220, seed, degree=1.6, lagged_degree=1.6)
+    tables = {}
+    for k, (silo, table) in enumerate(data.tables.items()):
+        t = np.arange(len(table))[: 220 - 30 * k, None]
+        added = {"trend": 0.04 * t, "season": 2 * np.sin(2 * np.pi * t / 12 + np.arange(5))}.get(what, 0.0)
+        rows = table[: len(t)]
+        tables[silo] = np.cumsum(rows, axis=0) if what == "unit root" else rows + added
+    stretches = {silo: (len(table),) for silo, table in tables.items()}
+    return FederatedData(time_series(tables, stretches, data.schema.variables), tables, data.truth, {}, {})
+
+
+def found(folder, out, **options):
+    settings = LearnSettings(data=str(folder), out=str(out), parameters=False, **options).named()
+    result = learn_inline(settings, precheck(settings)).result
+    return {one.name: one for one in result.diagnosed.findings}, result
+
+
+@pytest.mark.parametrize(
+    ("what", "advised"),
+    [("trend", {"detrend": True}), ("season", {"deseasonalise": 12}), ("unit root", {"difference": True})],
+)
+def test_what_is_advised_removes_what_was_found(tmp_path, what, advised):
+    write_folder(tmp_path / "study", drawn(what, 1003))
+    before, with_it = found(tmp_path / "study", tmp_path / "one")
+    ((option, value),) = advised.items()
+    command = f"--{option}" if value is True else f"--{option} {value}"
+    assert re.search(rf"Learn again with {command}\b", before[what].advice)
+    after, without = found(tmp_path / "study", tmp_path / "other", **advised)
+    assert what not in after
+    assert with_it.metrics["lagged_shd"] > without.metrics["lagged_shd"]
+
+
+def test_clean_series_have_neither_trend_nor_season():
+    wrong = 0
+    for seed in range(1000, 1060):
+        tables = drawn("nothing", seed).tables.values()
+        wrong += any(trend_t_values(X).max() > 6 or seasons(X)[1].any() for X in tables)
+    assert wrong <= 1
+
+
+def test_equal_errors_are_equal_given_the_past(tmp_path):
+    """The lagged parents leave unequal variances where they are left out; the errors have variance 1."""
+    write_folder(tmp_path / "study", drawn("nothing", 1004))
+    named, _ = found(tmp_path / "study", tmp_path / "run", algorithm="secure-sum")
+    assert "unequal errors" not in named
