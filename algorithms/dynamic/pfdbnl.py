@@ -176,10 +176,10 @@ class Pfdbnl:
     """maximum number of L-BFGS-B steps of a silo per round"""
     rounds: int = 40
     """maximum number of rounds before the silos' own structures are requested"""
-    tolerance: float = 1e-3
+    tolerance: float = 5e-3
     """change of B in a round, relative to its norm, below which it has converged"""
-    h_tolerance: float = 1e-6
-    """mean of h(W_k) below which it has converged"""
+    h_tolerance: float = 1e-4
+    """mean of h(W_k) below which it has converged: a cycle of two edges above τ = 0.1 has at least τ⁴"""
     threshold: float = 0.1
     """τ: edges of at most this absolute weight are dropped"""
     center: bool = True
@@ -200,7 +200,7 @@ class Pfdbnl:
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
 
 
-PRESETS = {"paper": Pfdbnl(center=False, refine=False, threshold=0.3)}
+PRESETS = {"paper": Pfdbnl(center=False, refine=False, threshold=0.3, tolerance=1e-3, h_tolerance=1e-6)}
 
 
 @dataclass(frozen=True)

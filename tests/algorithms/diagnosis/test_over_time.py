@@ -8,7 +8,7 @@ import pytest
 from fedbnsl.algorithms.diagnosis.over_time import seasons, trend_t_values
 from fedbnsl.data.federated import FederatedData, time_series
 from fedbnsl.data.folder.folder import write_folder
-from fedbnsl.data.generators.dynamic import dynamic
+from fedbnsl.data.generators.dynamic import dynamic, svar
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
 
@@ -56,6 +56,11 @@ def test_clean_series_have_neither_trend_nor_season():
 
 def test_equal_errors_are_equal_given_the_past(tmp_path):
     """The lagged parents leave unequal variances where they are left out; the errors have variance 1."""
-    write_folder(tmp_path / "study", drawn("nothing", 1004))
+    model = np.zeros((2, 3, 3))
+    model[1, 0, 0], model[0, 1, 2] = 0.9, 0.4
+    tables = {f"s{k}": svar(model, 300 + k, np.random.default_rng(k)) for k in range(3)}
+    stretches = {silo: (len(table),) for silo, table in tables.items()}
+    data = FederatedData(time_series(tables, stretches, ("a", "b", "c")), tables, None, {}, {"kind": "time-series"})
+    write_folder(tmp_path / "study", data)
     named, _ = found(tmp_path / "study", tmp_path / "run", algorithm="secure-sum")
     assert "unequal errors" not in named

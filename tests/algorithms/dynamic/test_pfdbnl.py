@@ -155,3 +155,11 @@ def test_silos_that_differ_are_better_off_with_structures_of_their_own():
 def test_more_participants_than_silos_are_refused(own):
     with pytest.raises(BadInput, match="participants is 5: there are 4 silos"):
         learn(own, "pfdbnl", {"participants": 5})
+
+
+def test_it_ends_before_its_rounds_are_over():
+    data = dynamic(5, 4, 60, 1000, heterogeneity=0.1)
+    algorithm = registry.build(registry.specify("pfdbnl", {"refine": False}))
+    *_, last = rounds(algorithm, InProcessFederation(data.schema, data.tables))
+    assert last.outcome == "converged"
+    assert last.number < 40

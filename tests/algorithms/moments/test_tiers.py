@@ -120,6 +120,15 @@ def test_background_knowledge_of_the_present_is_kept_in_the_search():
     assert not server.graph[:, D:].any()
 
 
+def test_the_past_has_no_parents_and_may_be_a_parent_of_everything_present():
+    prior = Knowledge(required=(("b", "a"),)).prior(("a", "b")).of_windows(6)
+    assert not prior.possible[:, 2:].any()
+    assert prior.possible[2:, :2].all()
+    assert prior.possible[1, 0]
+    assert not prior.possible[0, 1]
+    np.testing.assert_array_equal(np.argwhere(prior.required), [[1, 0]])
+
+
 def test_every_long_series_is_about_its_own_means_and_short_ones_about_common_means():
     rng = np.random.default_rng(0)
     table = rng.normal(size=(75, 2)) + np.repeat([0.0, 50.0, 9.0, 9.0], [30, 30, 8, 7])[:, None]
