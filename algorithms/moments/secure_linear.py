@@ -472,9 +472,9 @@ def threshold_of(server: Server, settings: SecureLinear) -> float:
     """The weight below which edges of the fit with equal variances are dropped."""
     if settings.threshold != AUTO:
         return settings.threshold
-    if is_exact(server.fit.variances, server.rows):
-        return 0.0
-    return APPROXIMATE_SERIES_THRESHOLD if len(server.S) > len(server.schema.variables) else APPROXIMATE_THRESHOLD
+    in_series = len(server.S) > len(server.schema.variables)
+    approximate = APPROXIMATE_SERIES_THRESHOLD if in_series else APPROXIMATE_THRESHOLD
+    return 0.0 if is_exact(server.fit.variances, server.rows) else approximate
 
 
 def measures(server: Server) -> dict[str, float]:

@@ -54,7 +54,7 @@ def two_exchanges(tmp_path_factory):
         ("continuous", 2.0, "secure-sum", {"epsilon": 2.0}),
         ("discrete", None, "secure-boss", {}),
         ("discrete", 2.0, "fed-pc", {"epsilon": 2.0}),
-        ("time-series", None, "secure-sum", {"lags": "auto"}),
+        ("time-series", None, "secure-linear", {}),
         ("time-series", 2.0, "secure-sum", {"lags": "auto", "epsilon": 2.0}),
     ],
 )
