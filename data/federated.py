@@ -175,7 +175,7 @@ def without_outliers(data: FederatedData) -> FederatedData:
     schema, tables, counts = data.schema, dict(data.tables), dict[str, tuple[int, ...]]()
     for silo, table in tables.items():
         columns = [
-            column if name in schema.levels else without_far_cells(column)
+            column if name in schema.levels else without_far_cells(column, schema.transforms.get(name))
             for name, column in zip(schema.variables, table.T, strict=True)
         ]
         tables[silo] = np.column_stack(columns)

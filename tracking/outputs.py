@@ -19,8 +19,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from .comparison import Comparison
 from .model import model_file
-from .pictures.picture import MAX_UNROLLED_VARIABLES, as_png, draw_matrices, draw_structure
-from .report.report import report_html
+from .pictures.picture import MAX_UNROLLED_VARIABLES, as_png, draw_matrices
+from .report.report import draw_result, report_html
 from .result import NOT_COVERED, Metric, RunResult, silo_edges, strengths_in
 from .staging import write_files
 
@@ -57,11 +57,7 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
         json_text(flat_metrics(result)),
         rounds_csv(result.rounds),
         json_text(config(result)),
-        as_png(
-            draw_structure(
-                result.structure, result.truth, title, strengths_in(result), result.knowledge.required, result.labelled
-            )
-        ),
+        as_png(draw_result(result, title)),
         report_html(result),
     )
     return {**dict(zip(OUTPUTS, contents, strict=True)), **_optional_contents(result, title), **model_file(result)}
@@ -198,7 +194,10 @@ def config(result: RunResult) -> dict[str, Any]:
         "about": result.about,
         "aside": result.schema.aside,
         "complete_rows": result.schema.complete_rows,
+        "transforms": result.schema.transforms,
+        "counts": result.schema.counts,
         "notes": result.notes,
+        "not_identified": result.not_identified,
         "graph": result.structure.kind,
         "lost": result.lost,
         "basis": result.basis,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.knowledge import Knowledge
+from fedbnsl.algorithms.core.knowledge import Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
@@ -178,6 +178,8 @@ class RunResult(RunDescription):
     """edge strengths, if resamples were requested and completed"""
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
+    not_identified: tuple[Arc, ...] = ()
+    """pairs of variables of which no row has both: whether they are joined is not identified"""
     changes: Comparison | None = None
     """differences from the previous run, if the run is repeated"""
 

@@ -94,6 +94,8 @@ NO_IMPUTATION = ImputationModel()
 
 
 Kind = Literal["continuous", "discrete", "mixed", "time-series"]
+Transform = Literal["log", "log1p", "sqrt", "anscombe", "normal-scores"]
+"""what a silo does to a column of numbers before it learns from it (`statistics/transforms.py`)"""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,16 @@ class Schema:
     """silos that read their rows in passes, because these exceed their memory limit"""
     aside: dict[str, str] = field(default_factory=dict)
     """excluded columns of the silos' tables, with the reason"""
+    transforms: dict[str, Transform] = field(default_factory=dict)
+    """by column, the transform inside each silo; tables in memory have the numbers as they were measured"""
+    counts: tuple[str, ...] = ()
+    """columns of counts: whole numbers from 0 or 1 on, skewed to the right"""
+    dates: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """by column of dates that is read as days: the order of their parts, and the date from which days count"""
+    derived: dict[str, str] = field(default_factory=dict)
+    """by column of numbers that one or two others determine at every silo, the formula: the sum of x and y"""
+    skewed: dict[str, Transform] = field(default_factory=dict)
+    """by column that is far from symmetric and has no transform, the one that would make it nearly so"""
     imputation_model: ImputationModel = field(default=NO_IMPUTATION, compare=False)
     """the model of the empty cells, after the exchange that estimates it"""
     knowledge: Knowledge = NO_KNOWLEDGE

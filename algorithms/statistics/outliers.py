@@ -17,10 +17,11 @@ With Gaussian columns the first step empties two cells in a billion, and the sec
 import numpy as np
 from numba import njit
 
-from ..core.schema import FloatArray, Schema
+from ..core.schema import FloatArray, Schema, Transform
 from .coding import coding_of
 from .em import expected_moments, inverse_of_observed, patterns
 from .moments import chunks
+from .transforms import apply
 
 FAR_DEVIATIONS = 6.0
 """standard deviations (by the median absolute deviation) from the median beyond which a cell is far"""
@@ -30,14 +31,15 @@ UNLIKELY_DEVIATIONS = 4.0
 """standard deviations from the expectation given the row's other cells beyond which a cell is unlikely"""
 
 
-def without_far_cells(column: FloatArray) -> FloatArray:
-    """`column` `[n_rows]` with NaN in far cells."""
-    known = column[~np.isnan(column)]
+def without_far_cells(column: FloatArray, transform: Transform | None = None) -> FloatArray:
+    """`column` `[n_rows]` with NaN in cells that are far from the others after the `transform`."""
+    scaled = column if transform is None else apply(column, transform)
+    known = scaled[~np.isnan(scaled)]
     if not len(known):
         return column
     centre = np.median(known)
     spread = MAD * np.median(np.abs(known - centre))
-    far = np.abs(column - centre) > FAR_DEVIATIONS * spread
+    far = np.abs(scaled - centre) > FAR_DEVIATIONS * spread
     return np.where(far, np.nan, column) if spread > 0 and far.any() else column
 
 

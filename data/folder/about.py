@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from fedbnsl.algorithms.core.schema import Kind
+from fedbnsl.algorithms.core.schema import Kind, Transform
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import check_labels
@@ -21,7 +21,8 @@ from .scan import NO_FORM, SEPARATORS, Form, missing_words
 
 ABOUT = "about.json"
 KINDS = ("continuous", "discrete", "mixed", "time-series")
-COLUMN_KINDS = ("continuous", "discrete")
+COLUMN_KINDS = ("continuous", "discrete", "count")
+TRANSFORMS: tuple[str, ...] = ("normal-scores", "log", "sqrt", "none")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: not a JSON object with keys such as 'kind'")
     if "kind" in about and about["kind"] not in KINDS:
         raise BadInput(f"{path}: kind: {shown(str(about['kind']))} is not one of {', '.join(KINDS)}")
-    for key in ("levels", "columns", "missing", "stretches", "checksums"):
+    for key in ("levels", "columns", "missing", "transform", "stretches", "checksums"):
         if not isinstance(about.get(key, {}), dict):
             raise BadInput(f"{path}: {key}: not a JSON object")
     if declared_levels(about, str(path)) and about.get("kind", "discrete") not in ("discrete", "mixed"):
@@ -54,6 +55,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
         raise BadInput(f"{path}: step: {shown(str(step))} is not a positive number, the time between two rows")
     _check_columns(path, about)
+    _check_transforms(path, about)
     _check_stretches(path, about)
     _check_form(path, about)
     return about
@@ -66,14 +68,24 @@ def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
             raise BadInput(
                 f"{path}: columns: {shown(name)}: {shown(str(kind))} is not one of {', '.join(COLUMN_KINDS)}"
             )
-        if about.get("kind", "mixed") not in ("mixed", kind) or (
-            kind == "continuous" and name in about.get("levels", {})
+        numbers = kind != "discrete"
+        if about.get("kind", "mixed") not in ("mixed", "continuous" if numbers else kind) or (
+            numbers and name in about.get("levels", {})
         ):
             other = "it has levels" if name in about.get("levels", {}) else f"the kind of the data is {about['kind']}"
             raise BadInput(f"{path}: columns: {shown(name)} is {kind}, but {other}; is the kind mixed?")
     for name, cells in about.get("missing", {}).items():
         if not isinstance(cells, list) or not all(isinstance(cell, str | int | float) for cell in cells):
             raise BadInput(f"{path}: missing: {shown(name)}: not a list of cells that mark a missing value")
+
+
+def _check_transforms(path: Path, about: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for an unknown transform, and for one of a column of labels."""
+    for name, one in about.get("transform", {}).items():
+        if one not in TRANSFORMS:
+            raise BadInput(f"{path}: transform: {shown(name)}: {shown(str(one))} is not one of {', '.join(TRANSFORMS)}")
+        if name in about.get("levels", {}) or about.get("columns", {}).get(name) == "discrete":
+            raise BadInput(f"{path}: transform: {shown(name)} has labels: only numbers can be transformed")
 
 
 def _check_stretches(path: Path, about: Mapping[str, Any]) -> None:
@@ -146,9 +158,12 @@ def check_checksums(folder: Path, about: Mapping[str, Any], files: Mapping[str, 
             raise BadInput(f"{folder / name}: changed since about.json was written; {remedy}")
 
 
-ColumnKind = Literal["continuous", "discrete"]
+ColumnKind = Literal["continuous", "discrete", "count"]
 Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
+Dates = Literal["set-aside", "days"]
+DifferentColumns = Literal["same", "union", "common"]
+RequestedTransform = Literal["normal-scores", "log", "sqrt", "none"]
 IGNORED, NOT_SELECTED = "left out by --ignore", "not among --only"
 
 
@@ -166,6 +181,16 @@ class Reading:
     """silos to read; empty for all"""
     outliers: Outliers = "keep"
     """treatment of numbers far from their column: keep them, or treat them as empty cells"""
+    columns: DifferentColumns = "same"
+    """treatment of columns that only some silos have: refuse them, keep them, or leave them out"""
+    time: tuple[str, ...] = ()
+    """the column of times, or those of years and of quarters or months; empty: a column `time`, if there is one"""
+    dates: Dates = "set-aside"
+    """treatment of columns of dates: set them aside, or read them as days"""
+    transform: RequestedTransform = "none"
+    """the transform of all columns of numbers"""
+    transforms: tuple[tuple[str, RequestedTransform], ...] = ()
+    """columns with a transform of their own"""
     private: bool = False
     """whether the run has a privacy budget: silos then disclose nothing about their rows but the number"""
 
@@ -177,6 +202,16 @@ class Reading:
         both = sorted(set(self.ignore) & set(self.only))
         if both:
             raise BadInput(f"--ignore and --only both name the column '{both[0]}'")
+        if len(self.time) > 2:
+            raise BadInput("--time names more than two columns: give one, or those of year and quarter or month")
+        if self.time and self.private:
+            raise BadInput(
+                '--time cannot be used with an ε, as times are data: declare {"kind": "time-series"} in about.json'
+            )
+        if self.dates == "days" and self.private:
+            raise BadInput("--dates days cannot be used with an ε: the first date is that of a row")
+        if self.columns == "union" and self.missing == "refuse":
+            raise BadInput("--columns union leaves cells empty, and --missing refuse allows no empty cell")
         if self.outliers == "set-aside" and self.missing == "refuse":
             raise BadInput("--outliers set-aside empties cells, and --missing refuse allows no empty cell")
 
@@ -206,14 +241,26 @@ class Declared:
     """the variables that must not be empty in a row, if rows with an empty cell are left out or refused"""
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """by column, labels that mark a missing value in other columns, as inferred from all silos"""
+    transforms: Mapping[str, RequestedTransform] = field(default_factory=dict)
+    """the transforms of columns that `about.json` declares"""
+    fixed_transforms: Mapping[str, Transform] = field(default_factory=dict)
+    """the transforms of the variables in `complete`, as all silos decided on them: outliers are far after them"""
+    fixed_dates: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """the columns of dates among them, with the origin of their days"""
 
-    def kind_of(self, name: str) -> ColumnKind | None:
-        """The declared kind of a column, None if there is none."""
+    def kind_of(self, name: str) -> Literal["continuous", "discrete"] | None:
+        """The declared kind of a column, None if there is none; counts are continuous."""
         if name in self.levels:
             return "discrete"
         if name in self.columns:
-            return self.columns[name]
+            return "discrete" if self.columns[name] == "discrete" else "continuous"
         return self.kind if self.kind in ("continuous", "discrete") else None
+
+    def transform_of(self, name: str) -> RequestedTransform | None:
+        """The transform that is requested for a column, None if there is none."""
+        own = dict(self.reading.transforms) | dict(self.transforms)
+        default = self.reading.transform
+        return own.get(name, None if default == "none" else default)
 
     def keeps(self, name: str) -> bool:
         """Whether to read a column."""
@@ -222,11 +269,18 @@ class Declared:
     @property
     def may_be_series(self) -> bool:
         """Whether a column of times would make the data time series."""
-        return self.kind is None and not self.levels and not self.columns
+        return bool(self.reading.time) or (self.kind is None and not self.levels and not self.columns)
 
-    def of_complete(self, kinds: Mapping[str, ColumnKind], levels: Mapping[str, tuple[str, ...]]) -> "Declared":
-        """The same declarations for rows without empty cells in the variables, whose `kinds` are now fixed."""
-        return replace(self, complete=tuple(kinds), columns=kinds, words=self.words_in(levels))
+    def of_complete(
+        self,
+        kinds: Mapping[str, ColumnKind],
+        levels: Mapping[str, tuple[str, ...]],
+        transforms: Mapping[str, Transform],
+        dates: Mapping[str, tuple[str, str]],
+    ) -> "Declared":
+        """The same declarations for rows without empty cells in the variables, whose kinds and scales are now fixed."""
+        fixed: dict[str, Any] = {"fixed_transforms": transforms, "fixed_dates": dates}
+        return replace(self, complete=tuple(kinds), columns=kinds, words=self.words_in(levels), **fixed)
 
     def words_in(self, levels: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """By column, those inferred `levels` that mark a missing value in other columns."""
@@ -245,5 +299,34 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
     levels = declared_levels(about)
     stretches = {silo: tuple(lengths) for silo, lengths in (about.get("stretches") or {}).items()}
     return Declared(
-        about.get("kind"), about.get("columns") or {}, levels, marks, form, about.get("step"), stretches, reading
+        about.get("kind"),
+        about.get("columns") or {},
+        levels,
+        marks,
+        form,
+        about.get("step"),
+        stretches,
+        reading,
+        transforms=about.get("transform") or {},
     )
+
+
+def parse_transforms(given: str) -> tuple[RequestedTransform, tuple[tuple[str, RequestedTransform], ...]]:
+    """The transform of all columns, and those of single ones, from an option such as `log` or `a=log,b=sqrt`.
+
+    Raises `BadInput` for an unknown transform, and a column that is named twice.
+    """
+    known = {one: one for one in get_args(RequestedTransform)}
+    default: RequestedTransform = "none"
+    single: dict[str, RequestedTransform] = {}
+    for part in given.split(","):
+        name, equals, one = (word.strip() for word in part.rpartition("="))
+        if one not in known:
+            raise BadInput(f"--transform {shown(part.strip())}: {shown(one)} is not one of {', '.join(known)}")
+        if not equals:
+            default = known[one]
+        elif name in single:
+            raise BadInput(f"--transform names the column {shown(name)} twice")
+        else:
+            single[name] = known[one]
+    return default, tuple(single.items())

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import Declared
 from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, Source, TextFile, cell_count, cells_in, numbers_in
+from .dates import date_faults, days_since
+from .derived import MAX_PROFILED_COLUMNS, SAMPLE_ROWS, derived_columns
 from .private_table import ClippedRows, PrivateTable
 from .profile import Profile, StreamingProfile
 from .scan import Cells, cell_fault, codes_of, level_faults, parse_cells
@@ -40,6 +43,8 @@ class ChunkedRows:
     """by column, additional cells that mark a missing value"""
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """by column, labels that mark a missing value in other columns"""
+    lacking: frozenset[str] = frozenset()
+    """columns that this silo does not have: all their cells are empty"""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,11 +55,14 @@ class ChunkedRows:
         """Yield chunks of rows. Raises `BadInput` naming the file for a cell that does not fit the schema."""
         names, levels, count = self.schema.variables, self.schema.levels, 0
         size = max(CHUNK_CELLS // len(names), MIN_CHUNK_ROWS)
-        for batch in self.source.batches(names, frozenset(levels)):
-            columns = [
-                self._codes(name, column) if name in levels else self._numbers(name, column)
-                for name, column in zip(names, batch.columns, strict=True)
-            ]
+        there = [name for name in names if name not in self.lacking]
+        for batch in self.source.batches(there, frozenset((*levels, *self.schema.dates))):
+            read = {
+                name: self._codes(name, column) if name in levels else self._numbers(name, column)
+                for name, column in zip(there, batch.columns, strict=True)
+            }
+            empty = np.full(batch.num_rows, -1 if self.schema.kind == "discrete" else np.nan)
+            columns = [read.get(name, empty) for name in names]
             for start in range(0, batch.num_rows, size):
                 rows = self._rows([column[start : start + size] for column in columns])
                 count += len(rows)
@@ -74,6 +82,9 @@ class ChunkedRows:
         return table.T
 
     def _numbers(self, name: str, column: Any) -> FloatArray:
+        if name in self.schema.dates:
+            texts, codes = cells_in(column)
+            return days_in(self.source.path, name, texts, self.schema.dates[name], self.marks.get(name))[codes]
         values = numbers_in(column)
         if values is not None:
             return values
@@ -148,37 +159,60 @@ class LargeTable:
         """
         names = [name for name in self.source.names if self.declared.keeps(name)]
         tallies = {name: self._tally(name) for name in names}
-        words = frozenset(name for name in names if name in self.source.words or self._as_text(name))
-        start = 0
+        text = {*self.source.words, *self.declared.fixed_dates}
+        words = frozenset(name for name in names if name in text or self._as_text(name))
+        start, derived = 0, tuple[tuple[str, ...], ...]()
         for batch in self.source.batches(names, words):
             columns = {name: self._read(name, column) for name, column in zip(names, batch.columns, strict=True)}
             selected = self._selected_rows(columns, start)
             for name, (cells, codes) in columns.items():
+                self._check_domain(name, codes if cells is None else cells.numbers[codes], start)
                 if isinstance(cells, Cells):
                     self._check(name, cells, codes, start)
                     tallies[name].add_cells(cells, codes if selected is None else codes[selected])
                 else:
                     tallies[name].add_numbers(codes if selected is None else codes[selected])
+            if not start:
+                derived = self._derived({name: column for name, column in columns.items() if not tallies[name].words})
             start += batch.num_rows
         rows = next(iter(tallies.values())).rows if tallies else 0
         place = str(self.source.path)
-        return Profile(rows, {name: tally.profile(place, name) for name, tally in tallies.items()}, self.source.notes)
+        return Profile(
+            rows,
+            {name: tally.profile(place, name) for name, tally in tallies.items()},
+            self.source.notes,
+            derived=derived,
+        )
+
+    def _derived(self, columns: dict[str, tuple[Cells | None, NDArray[Any]]]) -> tuple[tuple[str, ...], ...]:
+        """The columns of numbers that others determine in some of the first rows."""
+        if self.declared.complete or not columns or len(columns) > MAX_PROFILED_COLUMNS:
+            return ()
+        numbers = [codes if cells is None else cells.numbers[codes] for cells, codes in columns.values()]
+        sample = np.column_stack(numbers)
+        sample = sample[:: max(1, len(sample) // SAMPLE_ROWS)]
+        return tuple(derived_columns(list(columns), sample, MAX_PROFILED_COLUMNS))
 
     def passes(self, schema: Schema, silo: str) -> ChunkedRows:
         """The rows in the form of `schema`, read in passes."""
         words = self.declared.words_in(schema.levels)
-        return ChunkedRows(self.source, schema, schema.rows[silo], self.declared.marks, words)
+        union = self.declared.reading.columns == "union"
+        lacking = frozenset(schema.variables).difference(self.source.names) if union else frozenset[str]()
+        return ChunkedRows(self.source, schema, schema.rows[silo], self.declared.marks, words, lacking)
 
     def _tally(self, name: str) -> StreamingProfile:
         is_declared = name in self.declared.levels or name in self.declared.columns
         discrete = self.declared.kind_of(name) == "discrete"
-        return StreamingProfile(discrete, unlimited=is_declared and discrete)
+        report = self.declared.reading.dates == "days"
+        return StreamingProfile(discrete, unlimited=is_declared and discrete, report_dates=report)
 
     def _as_text(self, name: str) -> bool:
         return self.declared.kind_of(name) == "discrete" or name in self.declared.marks
 
     def _read(self, name: str, column: Any) -> tuple[Cells | None, NDArray[Any]]:
         """The distinct cells of a column and the index of the cell in each row, or None and the numbers."""
+        if name in self.declared.fixed_dates:
+            return None, self._days(name, column)
         values = None if self._as_text(name) else numbers_in(column)
         if values is not None:
             self._check_finite(name, values)
@@ -186,6 +220,10 @@ class LargeTable:
         texts, codes = cells_in(column)
         marks, words = self.declared.marks.get(name), self.declared.words.get(name, ())
         return parse_cells(texts, self.declared.levels.get(name), marks, words), codes
+
+    def _days(self, name: str, column: Any) -> FloatArray:
+        texts, codes = cells_in(column)
+        return days_in(self.source.path, name, texts, self.declared.fixed_dates[name])[codes]
 
     def _selected_rows(
         self, columns: dict[str, tuple[Cells | None, NDArray[Any]]], start: int
@@ -197,6 +235,8 @@ class LargeTable:
         reading, complete = self.declared.reading, self.declared.complete
         refused = complete if reading.missing == "refuse" else ()
         required = complete if reading.missing == "complete-rows" else ()
+        if any(name not in columns for name in required):
+            return np.zeros(len(next(iter(columns.values()))[1]), np.bool_)
         empty = {name: _empty(*columns[name]) for name in {*refused, *required}}
         self._refuse(refused, empty, start)
         return ~np.any([empty[name] for name in required], axis=0) if required else None
@@ -222,6 +262,13 @@ class LargeTable:
             row = int(np.argmax(wrong))
             raise BadInput(f"{self._place(start + row, name)}: {faults[cells.texts[codes[row]]]}")
 
+    def _check_domain(self, name: str, values: NDArray[Any], start: int) -> None:
+        """Raise `BadInput` for the first number below the domain of the transform that is requested for its column."""
+        requested = self.declared.transform_of(name)
+        row = None if requested is None else below_domain(values, requested)
+        if requested is not None and row is not None:
+            raise BadInput(domain_fault(self._place(start + row, name), values[row], requested))
+
     def _check_finite(self, name: str, values: NDArray[np.float64]) -> None:
         infinite = values[np.isinf(values)]
         if len(infinite):
@@ -240,6 +287,16 @@ def rows_of(table: AnyTable, schema: Schema, silo: str) -> NDArray[Any] | Chunke
     if isinstance(table, PrivateTable):
         return table.rows(schema, silo)
     return table.rows(schema) if isinstance(table, Table) else table.passes(schema, silo)
+
+
+def days_in(
+    path: Path, name: str, texts: Sequence[str], origin: tuple[str, str], marks: Sequence[str] | None = None
+) -> FloatArray:
+    """The days in distinct cells of a column of dates; raises `BadInput` for one that is neither empty nor a date."""
+    cells = parse_cells(texts, None, marks)
+    for fault in date_faults(cells.texts, cells.empty.tolist(), origin).values():
+        raise BadInput(f"{path}: column {shown(name)}: {fault}")
+    return np.where(cells.empty, np.nan, days_since(cells.texts, origin))
 
 
 def _empty(cells: Cells | None, codes: NDArray[Any]) -> NDArray[np.bool_]:

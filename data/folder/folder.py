@@ -51,6 +51,7 @@ from .profile import Profile
 from .scan import SEPARATORS
 from .schema_inference import InferredSchema, negotiate_schema
 from .series import SeriesTable, check_same_step, check_stretches, has_time, read_series, series_and_time
+from .transform_decisions import check_series_domains, with_declared_transforms
 from .truth import read_structure, read_structures, read_truth, write_structure
 
 
@@ -112,7 +113,17 @@ __all__ = [
 TRUTH = "truth.csv"
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".sql")
 FileFormat = Literal["csv", "parquet"]
-SOURCE_FORMAT_KEYS = ("step", "separator", "encoding", "decimal", "missing", "columns", "levels", "stretches")
+SOURCE_FORMAT_KEYS = (
+    "step",
+    "separator",
+    "encoding",
+    "decimal",
+    "missing",
+    "columns",
+    "levels",
+    "transform",
+    "stretches",
+)
 """keys of `about.json` on the format of the original files, which written files do not keep"""
 
 
@@ -202,9 +213,8 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
     files, about = silo_files(folder, reading.silos), read_about(folder)
     declared = declarations(about, reading)
     if _are_series(files, declared):
-        schema = _series_schema(
-            {silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, declared)}
-        )
+        empty = {silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, declared)}
+        schema = with_declared_transforms(_series_schema(empty), declared)
     else:
         schema = _inferred_schema(folder, files, declared).schema
     check_checksums(folder, about, files)
@@ -242,6 +252,8 @@ def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
     """
     if declared.reading.private:
         return False
+    if declared.reading.time:
+        return True
     if declared.kind is not None:
         return declared.kind == "time-series"
     return declared.may_be_series and any(has_time(path, declared) for path in files.values())
@@ -256,6 +268,7 @@ def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tupl
         first = first or table
         check_same_columns(path, table.variables, first.variables, by)
         check_same_step(str(path), table.step, first.step, by)
+        check_series_domains(path, table.variables, table.values, declared)
         yield silo, table
 
 
@@ -263,7 +276,7 @@ def _read_series(
     files: Mapping[str, Path], declared: Declared
 ) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
     tables = dict(_each_series(files, declared))
-    schema = _series_schema(tables)
+    schema = with_declared_transforms(_series_schema(tables), declared)
     return InferredSchema(schema), {silo: table.rows(schema) for silo, table in tables.items()}
 
 
@@ -280,6 +293,13 @@ def declarations_of(schema: Schema) -> dict[str, Any]:
         about["levels"] = {name: list(levels) for name, levels in schema.levels.items()}
     if schema.kind == "mixed":
         about["columns"] = dict.fromkeys((name for name in schema.variables if name not in schema.levels), "continuous")
+    if schema.counts:
+        about["columns"] = {**about.get("columns", {}), **dict.fromkeys(schema.counts, "count")}
+    if schema.transforms:
+        names = {"log1p": "log", "anscombe": "sqrt"}
+        about["transform"] = {name: names.get(one, one) for name, one in schema.transforms.items()}
+        for name in schema.counts:
+            about["transform"].pop(name, None)
     if schema.kind == "time-series":
         about["stretches"] = {silo: list(lengths) for silo, lengths in schema.stretches.items()}
     return about

@@ -13,7 +13,8 @@ from fedbnsl.algorithms.errors import shown
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
 
 from .about import Declared
-from .profile import JointColumn, Profile
+from .joint_columns import JointColumn
+from .profile import Profile
 from .scan import MISSING, MISSING_WORDS, fold_spelling, missing_words
 
 MAX_LISTED = 6

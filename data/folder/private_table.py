@@ -134,7 +134,8 @@ class PrivateTable:
 
         Raises `BadInput` for other columns than those of `schema`, and for another number of rows.
         """
-        names = [name for name in self._variables if name in schema.variables or self.declared.keeps(name)]
+        read = [name for name in self._variables if name in schema.variables or self.declared.keeps(name)]
+        names = [name for name in read if name not in schema.aside]
         check_same_columns(self.path, names, schema.variables, "the schema")
         passes = ClippedRows(self, schema, schema.rows[silo])
         if silo in schema.streamed:

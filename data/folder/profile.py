@@ -3,19 +3,27 @@
 The profile of a column has the numbers of empty cells, numbers and words, the labels if there are few, the number of
 values, and their order of magnitude. This module opens no files: `profile_numbers` makes a profile from an array,
 `profile_cells` from distinct cells and their counts, and `StreamingProfile` from batches, in memory that does not grow
-with the rows. `JointColumn` combines the profiles of a column at all silos.
+with the rows.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.statistics.transforms import (
+    NORMAL_SCORES,
+    SAMPLED_ROWS,
+    count_transform,
+    suggested_transforms,
+)
+
+from .dates import DATE, PERIOD, FirstDates, first_dates
 from .scan import (
     MAX_LEVELS,
     MAX_RECURRING_LEVELS,
@@ -38,8 +46,6 @@ MIN_DISTANCE_FROM_ZERO = 0.25
 """minimum value that is far from zero, as a fraction of the median"""
 MIN_INTEGER_FROM_ZERO = 5
 """minimum integer that is far from zero: in counts, 1 to 4 are as near to 0 as to each other"""
-DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)|\d{1,2}([-/.])\d{1,2}\2(\d{4}|\d{2})(?!\d)", re.ASCII)
-"""the beginning of a label that is a date"""
 SAMPLED_NUMBERS = 2000
 """numbers to examine first: they usually show that there are many values, which saves sorting the column"""
 
@@ -83,6 +89,16 @@ class ColumnProfile:
     """the cells that mark a missing value, except those without content, and their numbers"""
     dates: bool = False
     """whether all filled cells are dates"""
+    first_dates: FirstDates = ()
+    """of a column of dates: the orders of day, month and year that its cells allow, and on request the first date"""
+    periods: bool = False
+    """whether all filled cells are quarters or months"""
+    negative: bool = False
+    """whether a number is below 0"""
+    shape: Literal["", "log", "normal-scores"] = ""
+    """the transform that would make the numbers nearly symmetric; empty if they are"""
+    counted: Literal["", "anscombe", "log1p"] = ""
+    """the coding of the numbers if they look like counts, else empty"""
 
     @property
     def constant(self) -> bool:
@@ -126,6 +142,8 @@ class Profile:
     """notes on doubtful choices in reading the file"""
     left_out: tuple[str, ...] = ()
     """the columns that the reader excluded"""
+    derived: tuple[tuple[str, ...], ...] = ()
+    """columns of numbers that others determine: each with the formula, and the columns in it"""
 
     @classmethod
     def of_names(cls, names: Sequence[str], rows: int, left_out: tuple[str, ...] = ()) -> "Profile":
@@ -143,7 +161,7 @@ def profile_numbers(values: NDArray[np.floating[Any]]) -> ColumnProfile:
     known = values[~np.isnan(values)]
     whole = bool((known == np.rint(known)).all())
     few = len(np.unique(known[:SAMPLED_NUMBERS])) <= MAX_LEVELS
-    distinct, counts = np.unique(known, return_counts=True) if few or whole else (known, np.ones(len(known)))
+    distinct, counts = np.unique(known, return_counts=True) if few or whole else (known, np.ones(len(known), np.int64))
     many = len(distinct) > MAX_LEVELS
     return ColumnProfile(
         empty=len(values) - len(known),
@@ -153,6 +171,8 @@ def profile_numbers(values: NDArray[np.floating[Any]]) -> ColumnProfile:
         labels=_labels(distinct, whole=whole) if (whole and not many) or len(distinct) == 1 else None,
         distinct=min(len(distinct), MAX_LEVELS + 1),
         **_value_facts(distinct, counts, len(values), whole=whole),
+        **_shape_facts(known[:: max(1, len(known) // SAMPLED_ROWS)], bool((distinct < 0).any())),
+        counted=count_transform(distinct, counts) if whole else "",
     )
 
 
@@ -163,6 +183,7 @@ def profile_cells(
     labelled: bool = False,
     unlimited: bool = False,
     odd: str = "",
+    report_dates: bool = False,
 ) -> ColumnProfile:
     """The profile of a column from its distinct `cells` and their `counts`.
 
@@ -182,14 +203,8 @@ def profile_cells(
     recur = are_few_labels(len(labels), words + numbers) and (labelled or words > numbers)
     with_labels = unlimited or recur or len(labels) <= MAX_LEVELS
     with_labels = with_labels and (labelled or whole or words >= numbers or len(labels) == 1)
-    marks = Counter[str]()
-    for label, is_missing, count in zip(cells.labels, cells.empty, counts, strict=True):
-        if is_missing and label and count:
-            marks[label] += int(count)
-    if words:
-        facts: dict[str, Any] = {"unique": len(labels) == rows == int(counts[filled].sum())}
-    else:
-        facts = _value_facts(cells.numbers[number], counts[number], rows, whole=whole)
+    dates = bool(words) and all(map(DATE.match, labels))
+    facts = {"unique": len(labels) == rows == int(counts[filled].sum())} if words else _number_facts(cells, counts)
     return ColumnProfile(
         empty=int(counts[cells.empty].sum()),
         numbers=numbers,
@@ -201,10 +216,32 @@ def profile_cells(
         kinds_of_words=min(len(distinct_words), MAX_LEVELS + 1),
         spaced=len({re.sub(r"\s", "", text) for text in cells.texts}) < len(set(cells.texts)) and bool(words),
         odd=odd,
-        marks=tuple(sorted(marks.items())),
-        dates=bool(words) and all(map(DATE.match, labels)),
+        marks=_marks_among(cells, counts),
+        dates=dates,
+        periods=bool(words) and all(map(PERIOD.fullmatch, labels)),
+        first_dates=first_dates(labels, report=report_dates) if dates else (),
         **facts,
     )
+
+
+def _marks_among(cells: Cells, counts: NDArray[np.integer[Any]]) -> tuple[tuple[str, int], ...]:
+    """The cells that mark a missing value, except those without content, and their numbers."""
+    marks = Counter[str]()
+    for label, is_missing, count in zip(cells.labels, cells.empty, counts, strict=True):
+        if is_missing and label and count:
+            marks[label] += int(count)
+    return tuple(sorted(marks.items()))
+
+
+def _number_facts(cells: Cells, counts: NDArray[np.integer[Any]]) -> dict[str, Any]:
+    """The facts on distinct `cells` with these `counts`, all of which are numbers or empty."""
+    number = ~np.isnan(cells.numbers)
+    order = np.argsort(cells.numbers[number], kind="stable")
+    values, repeats = cells.numbers[number][order], counts[number][order]
+    whole = all(WHOLE.fullmatch(label) for label, is_number in zip(cells.labels, number, strict=True) if is_number)
+    facts = _value_facts(values, repeats, int(counts.sum()), whole=whole)
+    facts |= _shape_facts(np.repeat(values, repeats), bool((values < 0).any()))
+    return facts | {"counted": count_transform(values, repeats) if whole else ""}
 
 
 def _labels(values: NDArray[np.floating[Any]], *, whole: bool) -> tuple[str, ...]:
@@ -229,6 +266,12 @@ def _value_facts(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: 
     return facts | {"size": round(math.log10(middle), 1), "apart": apart, "beyond": beyond(sizes)}
 
 
+def _shape_facts(sample: NDArray[np.float64], negative: bool) -> dict[str, Any]:
+    """The sign and the shape of numbers, from a `sample` of them."""
+    (shape,) = suggested_transforms(sample[:, None])
+    return {"negative": negative, "shape": NORMAL_SCORES if shape and negative else shape}
+
+
 def _far_from_zero(least: float, middle: float, *, whole: bool) -> bool:
     """Whether the minimum of positive numbers, with this median, is so far from 0 that a 0 may mark a missing value."""
     return least >= MIN_DISTANCE_FROM_ZERO * middle and not (whole and least < MIN_INTEGER_FROM_ZERO)
@@ -240,8 +283,8 @@ def beyond(sizes: NDArray[np.floating[Any]]) -> bool:
     return not SMALLEST <= largest <= LARGEST
 
 
-SAMPLED_SIZES = 64
-"""values of each batch from which the median magnitude is estimated"""
+SAMPLED_SIZES, SAMPLED_SHAPE = 64, 256
+"""values of each batch from which the median magnitude and the shape are estimated"""
 
 
 @dataclass
@@ -263,6 +306,12 @@ class StreamingProfile:
     marks: Counter[str] = field(default_factory=Counter)
     dates: bool = True
     """whether all filled cells are dates"""
+    report_dates: bool = False
+    """whether to report the first date"""
+    periods: bool = True
+    """whether all filled cells are quarters or months"""
+    first: dict[str, str] | None = None
+    """the first date in each order that all cells allow"""
     rising: bool = True
     """whether every value is an integer greater than the previous one"""
     by_one: bool = True
@@ -272,6 +321,7 @@ class StreamingProfile:
     """minimum of the nonzero absolute values"""
     negative: bool = False
     sizes: list[NDArray[np.float64]] = field(default_factory=list)
+    sample: list[NDArray[np.float64]] = field(default_factory=list)
     first_word: tuple[int, str] | None = None
     """row and content of the first word"""
     first_like: tuple[int, str] | None = None
@@ -313,6 +363,11 @@ class StreamingProfile:
         filled = {cells.labels[k] for k in np.flatnonzero(present & ~cells.empty)}
         self.labels = _union(self.labels, filled, self.most)
         self.dates = self.dates and all(map(DATE.match, filled))
+        self.periods = self.periods and all(map(PERIOD.fullmatch, filled))
+        if self.dates and filled:
+            new = dict(first_dates(filled, report=self.report_dates))
+            old = new if self.first is None else self.first
+            self.first = {order: min(day, old[order]) for order, day in new.items() if order in old}
         for k in np.flatnonzero(present & cells.empty):
             self.marks.update({cells.labels[k]: int(counts[k])} if cells.labels[k] else {})
         self.named = _union(self.named, {cells.labels[k] for k in np.flatnonzero(word)}, MAX_LEVELS)
@@ -333,6 +388,12 @@ class StreamingProfile:
         sizes = np.concatenate(self.sizes) if self.sizes and not self.words else np.empty(0)
         middle = float(np.median(sizes)) if len(sizes) else math.nan
         all_rising = bool(self.numbers) and self.rising and self.numbers == self.rows
+        facts: dict[str, Any] = {}
+        if self.sample and not self.words:
+            sample = np.concatenate(self.sample)
+            facts = _shape_facts(sample, self.negative)
+            if self.whole:
+                facts["counted"] = count_transform(*np.unique(sample, return_counts=True))
         return ColumnProfile(
             empty=self.rows - self.numbers - self.words,
             numbers=self.numbers,
@@ -349,8 +410,11 @@ class StreamingProfile:
             consecutive=all_rising and self.by_one and not self.words,
             marks=tuple(sorted(self.marks.items())),
             dates=bool(self.words) and self.dates,
+            periods=bool(self.words) and self.periods,
+            first_dates=tuple((self.first or {}).items()) if self.words and self.dates else (),
             spaced=len({re.sub(r"\s", "", text) for text in texts}) < len(texts) and bool(self.words),
             odd=odd,
+            **facts,
         )
 
     def _size(self, known: NDArray[np.float64]) -> None:
@@ -359,6 +423,7 @@ class StreamingProfile:
         sizes = sizes[sizes > 0]
         self.zeros += len(known) - len(sizes)
         self.negative = self.negative or bool((known < 0).any())
+        self.sample.append(known[:: max(1, len(known) // SAMPLED_SHAPE)].copy())
         if len(sizes):
             self.least = min(self.least, float(sizes.min()))
             self.sizes.append(sizes[:: max(1, len(sizes) // SAMPLED_SIZES)].copy())
@@ -389,92 +454,3 @@ def _union(one: set[str] | None, other: set[str], most: float) -> set[str] | Non
     if one is None or len(one | other) > most:
         return None
     return one | other
-
-
-@dataclass(frozen=True)
-class JointColumn:
-    """A column at all silos: its profile at each, and their sums."""
-
-    parts: Mapping[str, ColumnProfile]
-    """by silo, in the order of their names"""
-    labels: tuple[str, ...] | None
-    """the labels of all silos in canonical order; None if a silo does not report its labels"""
-    odd: str
-    """place of the first word among numbers"""
-
-    @property
-    def empty(self) -> int:
-        """Number of empty cells."""
-        return sum(part.empty for part in self.parts.values())
-
-    @property
-    def marks(self) -> Counter[str]:
-        """The cells that mark a missing value, except those without content, and their numbers."""
-        total = Counter[str]()
-        for part in self.parts.values():
-            total.update(dict(part.marks))
-        return total
-
-    @property
-    def dates(self) -> bool:
-        """Whether all filled cells are dates."""
-        return bool(self.filled) and all(part.dates for part in self.parts.values() if part.filled)
-
-    @property
-    def has_words(self) -> bool:
-        """Whether most of its cells are words."""
-        return self.words > self.number_like and self.words >= self.numbers + self.number_like
-
-    @property
-    def numbers(self) -> int:
-        """Number of cells that are numbers."""
-        return sum(part.numbers for part in self.parts.values())
-
-    @property
-    def words(self) -> int:
-        """Number of cells that are words."""
-        return sum(part.words for part in self.parts.values())
-
-    @property
-    def number_like(self) -> int:
-        """Number of words that look like numbers."""
-        return sum(part.number_like for part in self.parts.values())
-
-    @property
-    def kinds_of_words(self) -> int:
-        """Upper bound on the number of distinct words."""
-        return sum(part.kinds_of_words for part in self.parts.values())
-
-    @property
-    def filled(self) -> int:
-        """Number of cells that are not empty."""
-        return self.numbers + self.words
-
-    @property
-    def whole(self) -> bool:
-        """Whether all numbers are integers."""
-        return all(part.whole for part in self.parts.values())
-
-    @property
-    def unique(self) -> bool:
-        """Whether no silo has an empty cell or a value twice."""
-        return all(part.unique for part in self.parts.values())
-
-    @property
-    def consecutive(self) -> bool:
-        """Whether every silo has consecutive integers, each once."""
-        return all(part.consecutive for part in self.parts.values())
-
-
-def joint_columns(profiles: Mapping[str, Profile]) -> dict[str, JointColumn]:
-    """The columns, in the order of the first silo, each with its profile at every silo."""
-    first = next(iter(profiles.values()))
-    return {
-        name: _joint({silo: profile.columns[name] for silo, profile in profiles.items()}) for name in first.variables
-    }
-
-
-def _joint(parts: Mapping[str, ColumnProfile]) -> JointColumn:
-    reported = [part.labels for part in parts.values() if part.filled]
-    labels = None if None in reported else canonical_order(label for one in reported for label in one or ())
-    return JointColumn(parts, labels, next((part.odd for part in parts.values() if part.odd), ""))

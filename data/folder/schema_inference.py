@@ -19,9 +19,12 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
+from .dates import common_origin
+from .derived import common_derived
+from .joint_columns import JointColumn, joined_columns, joint_columns
 from .missing_marks import Columns, label_notes, labels_among_marks, listed, mark_notes, with_words
 from .private_table import declared_schema
-from .profile import BEYOND_RANGE, JointColumn, Profile, joint_columns
+from .profile import BEYOND_RANGE, Profile
 from .scan import (
     MAX_CODES,
     MAX_LEVELS,
@@ -29,9 +32,8 @@ from .scan import (
     are_few_labels,
     merged_levels,
 )
+from .transform_decisions import count_codings, scales_of, skewed_columns, transforms_of, with_declared_transforms
 
-MANY_VALUES = 20
-"""distinct values above which a note reports zeros that are far from all other values"""
 UNIT_DECADES = 0.9
 """difference of silos' medians, in powers of ten, from which on a note suggests different units"""
 POWER_NOTATION_DECADES = 6
@@ -59,13 +61,19 @@ def table_notes(
 
 def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
     numeric = [name for name in schema.variables if not columns[name].words and declared.kind_of(name) is None]
+    counts = [name for name in schema.counts if name in numeric]
+    if counts:
+        yield (
+            f"counts: {listed(counts, 12)} {'are' if len(counts) > 1 else 'is'} coded as roots or logarithms; to learn "
+            f'from the numbers themselves declare {{"columns": {{"{counts[0]}": "continuous"}}}} in about.json'
+        )
     codes = [name for name in numeric if name in schema.levels]
     if codes:
         yield (
             f"codes: {listed(codes, 12)} have few distinct integers, which are read as labels; for quantities "
             f'declare {{"columns": {{"{codes[0]}": "continuous"}}}} in about.json'
         )
-    few = [name for name in numeric if name not in schema.levels and _few(columns[name])]
+    few = [name for name in numeric if name not in (*schema.levels, *counts) and _few(columns[name])]
     if few and declared.kind is None:
         yield (
             f"integers with few values: {listed(few)} are read as numbers; for labels declare "
@@ -106,7 +114,7 @@ def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
     for name in schema.variables:
         parts = columns[name].parts
         empty = [silo for silo, part in parts.items() if not part.filled]
-        zero = _zeros_apart(columns[name]) if name not in schema.levels else {}
+        zero = columns[name].zeros_apart if name not in schema.levels else {}
         same = [silo for silo, part in parts.items() if part.distinct == 1 and part.filled > 1 and not zero.get(silo)]
         if empty:
             yield f"{name}: empty in every row of {listed(empty)}"
@@ -136,7 +144,7 @@ def _units(schema: Schema, columns: Columns) -> Iterator[str]:
 def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
     """Notes on columns where 0 may mark a missing value, as all other values are far from it."""
     for name in schema.variables:
-        zeros = _zeros_apart(columns[name]) if name not in schema.levels else {}
+        zeros = columns[name].zeros_apart if name not in schema.levels else {}
         if zeros:
             filled = {silo: columns[name].parts[silo].filled for silo in zeros}
             counts = listed([f"{'all ' * (count == filled[silo])}{count} at {silo}" for silo, count in zeros.items()])
@@ -146,19 +154,12 @@ def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
             )
 
 
-def _zeros_apart(column: JointColumn) -> dict[str, int]:
-    """The number of zeros by silo, if all other values of the column are far from 0; else empty."""
-    sized = [part for part in column.parts.values() if part.size is not None]
-    if all(part.distinct <= MANY_VALUES for part in sized) or not all(part.apart for part in sized):
-        return {}
-    return {silo: part.zeros for silo, part in column.parts.items() if part.zeros}
-
-
 MAX_EMPTY_SHARE = 0.9
 """share of empty cells above which a column is excluded"""
 MIN_ID_ROWS = 20
 """rows from which on distinct values indicate an identifier"""
 ID = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|index|idx|key|nr|no|number|rownames?|row)|unnamed: ?\d+", re.IGNORECASE)
+TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period)", re.IGNORECASE)
 DECLARE = "declare its levels in about.json if this is intended"
 
 
@@ -173,20 +174,23 @@ def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declar
         return "empty in every row" if rows else None
     if column.labels is not None and len(column.labels) == 1 and not levels:
         return f"constant: every cell is {shown(column.labels[0])}"
+    if column.periods and not declared:
+        return f"quarters or months: --time {name} reads the rows as time series; {DECLARE}"
     if (
         kind == "discrete"
         and not levels
         and (column.labels is None or (not declared and not _may_be_levels(name, column)))
     ):
         if column.dates:
-            return f"dates: write them as numbers, such as days since 1970-01-01; {DECLARE}"
+            return f"dates: --dates days reads them as days since the first one; {DECLARE}"
         return f"more than {MAX_LEVELS} distinct labels, such as names, ids, dates or free text; {DECLARE}"
     if declared:
         return None
     if column.empty > MAX_EMPTY_SHARE * rows:
         return f"empty in {column.empty / rows:.0%} of the rows"
     if rows >= MIN_ID_ROWS and column.whole and column.unique and (column.consecutive or ID.fullmatch(name)):
-        return "row numbers or ids: all values are distinct"
+        as_time = f"; --time {name} reads the rows as time series" if TIMES.fullmatch(name) else ""
+        return f"row numbers or ids: all values are distinct{as_time}"
     return None
 
 
@@ -228,48 +232,69 @@ def infer_schema(
     column that does not exist, and if no variable remains.
     """
     names = names or {silo: f"silo {silo}" for silo in profiles}
-    profiles = dict(sorted(profiles.items()))
+    profiles, uncommon = joined_columns(place, dict(sorted(profiles.items())), declared)
     _check_columns(place, profiles, declared, names)
     for silo, profile in profiles.items():
         _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
     if declared.reading.private:
-        schema = declared_schema(place, profiles, declared)
-        return InferredSchema(replace(schema, aside=_left_out(place, profiles, declared)))
+        schema = with_declared_transforms(declared_schema(place, profiles, declared), declared)
+        return InferredSchema(replace(schema, aside=_left_out(place, profiles, declared) | uncommon))
     if not declared.complete:
         words = labels_among_marks(joint_columns(profiles), declared)
         profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}
     all_columns = joint_columns(profiles)
-    kinds = _kinds(place, all_columns, declared)
-    excluded = _left_out(place, profiles, declared) | _excluded(all_columns, kinds, declared)
+    kinds, counts = _kinds(place, all_columns, declared)
+    excluded = _left_out(place, profiles, declared) | uncommon | _excluded(all_columns, kinds, declared)
     columns = {name: column for name, column in all_columns.items() if name not in excluded}
-    if not columns:
-        reasons = ", ".join(f"{shown(name)} ({reason})" for name, reason in list(excluded.items())[:3])
-        raise BadInput(f"{place}: no column is left to learn from: {reasons}")
-    for name in columns:
-        if kinds[name] == "continuous" and declared.reading.learned_from:
-            _check_sizes(name, columns[name], names)
+    _require_columns(place, columns, excluded)
     levels, joined = _levels_of_columns(
         place, {name: columns[name] for name in columns if kinds[name] == "discrete"}, declared
     )
-    counts = {silo: tuple(profile.columns[name].empty for name in columns) for silo, profile in profiles.items()}
+    empty = {silo: tuple(profile.columns[name].empty for name in columns) for silo, profile in profiles.items()}
+    numbers = {name: column for name, column in columns.items() if kinds[name] == "continuous"}
+    if declared.reading.learned_from:
+        _check_sizes(numbers, names)
+    transforms = transforms_of(place, numbers, counts, declared)
     schema = Schema(
         tuple(columns),
         {silo: profile.rows for silo, profile in profiles.items()},
         _kind_of_table(declared, {kinds[name] for name in columns}),
         levels,
-        empty=counts if any(map(any, counts.values())) else {},
+        empty=empty if any(map(any, empty.values())) else {},
         complete_rows=declared.reading.missing == "complete-rows" and bool(declared.complete),
         aside=excluded,
+        transforms=transforms,
+        dates=_dates(place, numbers),
+        derived=common_derived(profiles, list(numbers)),
+        counts=tuple(name for name in numbers if name in counts),
+        skewed={} if declared.complete else skewed_columns(numbers, transforms, declared),
     )
     notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
     return InferredSchema(schema, (*notes, *table_notes(schema, columns, declared, joined)))
 
 
-def _check_sizes(name: str, column: JointColumn, names: Mapping[str, str]) -> None:
+def _dates(place: str, numbers: Mapping[str, JointColumn]) -> dict[str, tuple[str, str]]:
+    """The origin of the days of each column of dates; raises `BadInput` as `common_origin` does."""
+    return {
+        name: common_origin(place, name, [part.first_dates for part in column.parts.values() if part.filled])
+        for name, column in numbers.items()
+        if column.dates
+    }
+
+
+def _require_columns(place: str, columns: Mapping[str, JointColumn], excluded: Mapping[str, str]) -> None:
+    """Raise `BadInput` if all columns were excluded."""
+    if not columns:
+        reasons = ", ".join(f"{shown(name)} ({reason})" for name, reason in list(excluded.items())[:3])
+        raise BadInput(f"{place}: no column is left to learn from: {reasons}")
+
+
+def _check_sizes(numbers: Mapping[str, JointColumn], names: Mapping[str, str]) -> None:
     """Raise `BadInput` for numbers beyond the range of the computations."""
-    for silo, part in column.parts.items():
-        if part.beyond:
-            raise BadInput(f"{names[silo]}: column {shown(name)}: {BEYOND_RANGE}")
+    for name, column in numbers.items():
+        for silo, part in column.parts.items():
+            if part.beyond:
+                raise BadInput(f"{names[silo]}: column {shown(name)}: {BEYOND_RANGE}")
 
 
 def _excluded(
@@ -303,6 +328,9 @@ def _left_out(place: str, profiles: Mapping[str, Profile], declared: Declared) -
     return {name: declared.reading.leaves_out(name) or "" for name in left_out}
 
 
+OR_JOIN = "--columns common does so for all such columns, --columns union keeps them"
+
+
 def _check_columns(place: str, profiles: Mapping[str, Profile], declared: Declared, names: Mapping[str, str]) -> None:
     """Raise `BadInput` unless all silos have the same columns, and these include the declared and selected ones."""
     first, *others = profiles
@@ -312,13 +340,13 @@ def _check_columns(place: str, profiles: Mapping[str, Profile], declared: Declar
             if name not in found:
                 raise BadInput(
                     f"{names[silo]}: column {shown(name)} is missing; {names[first].rpartition('/')[2]} has it: "
-                    f"--ignore {name} leaves it out everywhere"
+                    f"--ignore {name} leaves it out everywhere, {OR_JOIN}"
                 )
         for name in found:
             if name not in expected:
                 raise BadInput(
                     f"{names[silo]}: column {shown(name)} is unexpected; {names[first].rpartition('/')[2]} does not "
-                    f"have it: --ignore {name} leaves it out"
+                    f"have it: --ignore {name} leaves it out, {OR_JOIN}"
                 )
     if declared.complete:
         return
@@ -333,21 +361,36 @@ def _check_columns(place: str, profiles: Mapping[str, Profile], declared: Declar
             raise BadInput(f"{place}: --only: {shown(name)} is not a column of the data")
 
 
-def _kinds(place: str, columns: Mapping[str, JointColumn], declared: Declared) -> dict[str, ColumnKind]:
-    """The kind of each column: as declared, or inferred in view of the other columns."""
+def _kinds(
+    place: str, columns: Mapping[str, JointColumn], declared: Declared
+) -> tuple[dict[str, ColumnKind], dict[str, str]]:
+    """The kind of each column, as declared or inferred in view of the other columns, and the coding of counts."""
     declared_kinds = {name: declared.kind_of(name) for name in columns}
     texts = {name for name in columns if declared_kinds[name] is None and _is_text(place, name, columns[name])}
     fractions = any(not column.whole for name, column in columns.items() if declared_kinds[name] != "discrete")
     labels = bool(texts or declared.levels) or "discrete" in declared_kinds.values()
+    open_columns = (
+        {name: column for name, column in columns.items() if declared_kinds[name] is None}
+        if not (declared.kind is None and declared.levels and not fractions)
+        else {}
+    )
+    counts = count_codings({name: column for name, column in open_columns.items() if name not in texts})
+    counts |= {
+        name: columns[name].majority(lambda part: part.counted, "") or "anscombe"
+        for name, kind in declared.columns.items()
+        if kind == "count" and name in columns
+    }
+    days = declared.reading.dates == "days"
     kinds: dict[str, ColumnKind] = {}
     for name, column in columns.items():
         kind = declared_kinds[name]
         if kind is None and name in texts:
-            kind = "discrete"
+            kind = "continuous" if days and column.dates else "discrete"
         elif kind is None:
-            kind = "discrete" if is_code(column, declared, labels=labels, fractions=fractions) else "continuous"
+            code = name not in counts and is_code(column, declared, labels=labels, fractions=fractions)
+            kind = "discrete" if code else "continuous"
         kinds[name] = kind
-    return kinds
+    return kinds, counts
 
 
 def is_code(column: JointColumn, declared: Declared, *, labels: bool, fractions: bool) -> bool:
@@ -429,10 +472,10 @@ def negotiate_schema(
         kinds: dict[str, ColumnKind] = {
             name: "discrete" if name in schema.levels else "continuous" for name in schema.variables
         }
-        complete = declared.of_complete(kinds, schema.levels)
+        complete = declared.of_complete(kinds, schema.levels, schema.transforms, schema.dates)
         profiles = _with_columns(request(complete), schema.variables)
         new = infer_schema(place, profiles, complete, names).schema
-        schema_now = replace(new, kind=schema.kind, aside=schema.aside | new.aside)
+        schema_now = replace(new, kind=schema.kind, aside=schema.aside | new.aside, **scales_of(schema, new))
         inferred = replace(inferred, schema=schema_now)
         if new.variables == schema.variables:
             notes = outlier_notes(schema_now, _outliers(profiles, schema_now, declared))

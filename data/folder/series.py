@@ -25,6 +25,7 @@ from .about import NO_DECLARATION, Declared
 from .check import check_table
 from .chunked_table import source_of
 from .columns import Column, check_cells, read_columns, read_names
+from .dates import periods_of
 from .profile import BEYOND_RANGE, beyond
 from .scan import MISSING, NO_FORM, Form, cell_fault, check_label_column, empty_cells, labels_of, place_of_row
 
@@ -34,9 +35,13 @@ FloatArray = NDArray[np.float64]
 def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
     """The times in the distinct `cells` of a column, and the faults of invalid ones.
 
-    Times are numbers or, if any cell is a date (ISO 8601), seconds since 1970.
+    Times are numbers; quarters or months, such as 2001Q3 and 1999-04; or, if any cell is a date (ISO 8601), seconds
+    since 1970.
     """
     faults = {cell: fault for cell in cells if (fault := cell_fault(cell))}
+    periods = periods_of(cells)
+    if periods is not None:
+        return periods, {}
     if not faults:
         return np.array([float(cell) for cell in cells], dtype=np.float64), {}
     dates = pd.to_datetime(pd.Series(cells, dtype=object), format="ISO8601", errors="coerce", utc=True)
@@ -220,7 +225,7 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
             f"{path}: time series cannot be read in passes: write them to one file or, if 'time' is an ordinary "
             'variable, declare {"kind": "continuous"} in about.json'
         )
-    recording = read_recording(path, form=declared.form, keep=declared.keeps)
+    recording = _recording(path, declared)
     stretches = cut(recording, declared.step, NOT_SERIES)
     values = recording.values[stretches.rows]
     check_table(path, recording.variables, values)
@@ -231,9 +236,41 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
     return SeriesTable(recording.variables, values, stretches.lengths, stretches.step)
 
 
+def _recording(path: Path, declared: Declared) -> Recording:
+    """The recording in `path`, with the columns of times that are requested or, by default, a column `time`."""
+    if not declared.reading.time:
+        return read_recording(path, form=declared.form, keep=declared.keeps)
+    columns = [column for column in read_columns(path, declared.form) if declared.keeps(column.name)]
+    header = [column.name for column in columns]
+    for name in declared.reading.time:
+        check_label_column(path, header, name)
+    time, *parts = (column for name in declared.reading.time for column in columns if column.name == name)
+    if parts:
+        time = _periods(path, time, parts[0], declared.form)
+        columns = [time, *(column for column in columns if column.name not in declared.reading.time)]
+    return recording_of(path, columns, Keys(find_column(path, header, SERIES), time.name), declared.form)
+
+
+def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:
+    """The column of quarters or months from one of years and one of their numbers."""
+    word = next((word for word in ("quarter", "month") if word in part.name.lower()), None)
+    if word is None:
+        raise BadInput(f"{path}: --time: {shown(part.name)} is named neither like a quarter nor like a month")
+    faults = {one.name: {cell: fault for cell in one.cells if (fault := cell_fault(cell))} for one in (year, part)}
+    check_cells(path, [year, part], faults, form)
+    pairs = np.unique(np.stack([year.codes, part.codes]), axis=1, return_inverse=True)
+    (years, numbers), codes = pairs[0], np.ravel(pairs[1])
+    mark = "Q{:.0f}" if word == "quarter" else "-{:02.0f}"
+    cells = [
+        f"{float(year.cells[one]):.0f}{mark.format(float(part.cells[other]))}"
+        for one, other in zip(years, numbers, strict=True)
+    ]
+    return Column(f"{year.name}, {part.name}", codes, cells)
+
+
 def read_cut(path: Path, stretches: tuple[int, ...], declared: Declared = NO_DECLARATION) -> SeriesTable:
     """Read a silo's file of time series with known `stretches`. Raises `BadInput` if the number of rows has changed."""
-    recording = read_recording(path, form=declared.form, keep=declared.keeps)
+    recording = _recording(path, declared)
     values = recording.values[recording.complete]
     if len(values) != sum(stretches):
         raise BadInput(f"{path}: it has {len(values)} complete rows, not {sum(stretches)} as when the run began")
@@ -324,6 +361,8 @@ def _missing_rows(recording: Recording) -> str:
 
 def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:
     """Whether the reader keeps a column `time`, in capitals or not, of a file; False for an unreadable file."""
+    if declared.reading.time:
+        return True
     try:
         source = source_of(path, declared)
         names = read_names(path, declared.form) if source is None else source.names

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, Transform
 from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.statistics.outliers import without_far_cells
+from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import NO_DECLARATION, Declared
 from .check import check_same_columns
 from .columns import Column, NumberColumn, check_cells, read_typed
+from .dates import date_faults, days_since
+from .derived import MAX_PROFILED_COLUMNS, SAMPLE_ROWS, derived_columns
 from .profile import ColumnProfile, Profile, profile_cells, profile_numbers
 from .scan import (
     NUMBER_LIKE,
@@ -52,28 +55,47 @@ class Table:
         Raises `BadInput` naming file, line, column and value for a cell that is not as declared, and for an empty cell
         if empty cells are refused.
         """
-        self._check_declared()
         reading, complete = self.declared.reading, self.declared.complete
+        if complete and reading.columns == "union" and any(name not in self.columns for name in complete):
+            return self._with_lacking(complete).profile()
+        if any(isinstance(self.columns.get(name), Column) for name in self.declared.fixed_dates):
+            return self._with_days(self.declared.fixed_dates).profile()
+        self._check_declared()
+        self._check_domains()
         if complete and reading.missing == "refuse":
             self._refuse_empty(complete, "and --missing refuse allows no empty cells")
         numbers = [name for name in self.columns if self.declared.kind_of(name) == "continuous"]
-        table, outliers = self._without_outliers(numbers)
+        table, outliers = self._without_outliers(numbers, self.declared.fixed_transforms)
         if complete and reading.missing == "complete-rows":
             table = table._complete(complete)
         columns = {name: table._profile(name, whole=len(table) == len(self)) for name in table.columns}
         columns |= {name: replace(columns[name], outliers=count) for name, count in outliers.items()}
-        return Profile(len(table), columns, self.notes, self.left_out)
+        derived = () if complete else self._derived([name for name in columns if columns[name].numbers])
+        return Profile(len(table), columns, self.notes, self.left_out, derived)
+
+    def _derived(self, names: list[str]) -> tuple[tuple[str, ...], ...]:
+        """The columns of numbers among `names` that others determine in some of the rows, evenly spaced."""
+        chosen = np.arange(0, len(self), max(1, len(self) // SAMPLE_ROWS))
+        if not names or len(names) > MAX_PROFILED_COLUMNS:
+            return ()
+        sample = self.part(chosen)
+        numbers = np.column_stack([sample._numbers(name) for name in names])
+        return tuple(derived_columns(names, numbers, MAX_PROFILED_COLUMNS))
 
     def rows(self, schema: Schema) -> NDArray[Any]:
         """The rows as numbers and codes [n_rows, n_variables], in the form of `schema`.
 
         Raises `BadInput` naming file, line, column and value for a cell that does not fit the schema.
         """
+        if self.declared.reading.columns == "union" and any(name not in self.columns for name in schema.variables):
+            return self._with_lacking(schema.variables).rows(schema)
+        if any(isinstance(self.columns[name], Column) for name in schema.dates):
+            return self._with_days(schema.dates).rows(schema)
         there = [name for name in self.columns if name not in schema.aside]
         check_same_columns(self.path, there, schema.variables, "the schema")
         numbers = [name for name in schema.variables if name not in schema.levels]
         declared = replace(self.declared, words=self.declared.words_in(schema.levels))
-        table, _ = replace(self, declared=declared)._without_outliers(numbers)
+        table, _ = replace(self, declared=declared)._without_outliers(numbers, schema.transforms)
         if schema.complete_rows:
             table = table._complete(schema.variables)
         return table._as_numbers(schema)
@@ -89,6 +111,27 @@ class Table:
                 columns.append(self._numbers(name))
         return np.ascontiguousarray(np.column_stack(columns))
 
+    def _with_lacking(self, names: Sequence[str]) -> "Table":
+        """The table with an empty column for each of `names` that it does not have."""
+        nothing = np.full(len(self), np.nan)
+        lacking: dict[str, Column | NumberColumn] = {
+            name: NumberColumn(name, nothing) for name in names if name not in self.columns
+        }
+        return replace(self, columns=self.columns | lacking)
+
+    def _with_days(self, dates: Mapping[str, tuple[str, str]]) -> "Table":
+        """The table with days in place of `dates`; raises `BadInput` naming the line of a cell that is no date."""
+        days: dict[str, Column | NumberColumn] = {}
+        faults: dict[str, Mapping[str, str]] = {}
+        for name, origin in dates.items():
+            column = self._text(name)
+            cells = self._cells(column)
+            faults[name] = date_faults(column.cells, cells.empty.tolist(), origin)
+            numbers = np.where(cells.empty, np.nan, days_since(column.cells, origin))
+            days[name] = NumberColumn(name, numbers[column.codes])
+        self._check(faults)
+        return replace(self, columns={**self.columns, **days})
+
     def part(self, rows: NDArray[np.intp]) -> "Table":
         """The table of the rows with the numbers `rows`."""
         return replace(self, columns={name: _selected(column, rows) for name, column in self.columns.items()})
@@ -100,14 +143,19 @@ class Table:
         labels = labels_of(column.cells, None)
         return [labels[code] for code in column.codes]
 
-    def _without_outliers(self, names: Sequence[str]) -> tuple["Table", dict[str, int]]:
-        """The table with empty cells in place of far ones in the columns `names`, and their numbers, if so declared."""
+    def _without_outliers(
+        self, names: Sequence[str], transforms: Mapping[str, Transform]
+    ) -> tuple["Table", dict[str, int]]:
+        """The table with empty cells in place of far ones in the columns `names`, and their numbers, if so declared.
+
+        A cell is far on the scale of its column's transform.
+        """
         if self.declared.reading.outliers == "keep":
             return self, {}
         columns, counts = dict(self.columns), dict[str, int]()
         for name in names:
             values = self._numbers(name)
-            kept = without_far_cells(values)
+            kept = without_far_cells(values, transforms.get(name))
             if kept is not values:
                 columns[name] = NumberColumn(name, kept)
                 counts[name] = int(np.isnan(kept).sum() - np.isnan(values).sum())
@@ -116,6 +164,18 @@ class Table:
     def _complete(self, names: Sequence[str]) -> "Table":
         """The table of the rows in which none of these columns is empty."""
         return self.part(np.flatnonzero(~np.any([self._empty(name) for name in names], axis=0)))
+
+    def _check_domains(self) -> None:
+        """Raise `BadInput` for the first number below the domain of the transform that is requested for its column."""
+        for name in self.columns:
+            requested = self.declared.transform_of(name)
+            if requested is None or self.declared.kind_of(name) == "discrete":
+                continue
+            values = self._numbers(name)
+            row = below_domain(values, requested)
+            if row is not None:
+                place = place_of_row(self.path, row, self.declared.form)
+                raise BadInput(domain_fault(f"{place}, column {shown(name)}", values[row], requested))
 
     def _check_declared(self) -> None:
         """Raise `BadInput` for the first cell that does not fit the declaration of its column."""
@@ -201,7 +261,10 @@ class Table:
         unlimited = name in self.declared.levels or name in self.declared.columns
         odd = self._odd(column, cells) if whole and kind is None else ""
         counts = np.bincount(column.codes, minlength=len(column.cells))
-        return profile_cells(cells, counts, labelled=kind == "discrete", unlimited=unlimited, odd=odd)
+        report = self.declared.reading.dates == "days"
+        return profile_cells(
+            cells, counts, labelled=kind == "discrete", unlimited=unlimited, odd=odd, report_dates=report
+        )
 
     def _odd(self, column: Column, cells: Cells) -> str:
         """Place and fault of the first word among numbers, or of the first number in another notation."""
@@ -251,7 +314,7 @@ def read_variables(path: Path, schema: Schema, declared: Declared = NO_DECLARATI
     read = read_typed(
         path,
         declared.form,
-        lambda name: name not in schema.levels and name not in declared.marks,
+        lambda name: not any(name in text for text in (schema.levels, schema.dates, declared.marks)),
         lambda name: name in schema.variables,
     )
     return Table(path, {column.name: column for column in read.columns}, declared)

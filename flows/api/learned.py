@@ -5,8 +5,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from fedbnsl.algorithms.graphs.edges import edge_count
-from fedbnsl.tracking.pictures.picture import as_svg, draw_structure
-from fedbnsl.tracking.result import RunResult, strengths_in
+from fedbnsl.tracking.pictures.picture import as_svg
+from fedbnsl.tracking.report.report import draw_result
+from fedbnsl.tracking.result import RunResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,8 +63,7 @@ SCORES = {"shd": "SHD", "lagged_shd": "lagged SHD"}
 
 def structure_figure(result: RunResult, title: str = "") -> "Figure":
     """The figure of the structure of a run, compared with the true graph if it is known."""
-    known = (result.knowledge.required, result.labelled)
-    return draw_structure(result.structure, result.truth, title, strengths_in(result), *known)
+    return draw_result(result, title)
 
 
 def standalone_svg(figure: "Figure") -> str:

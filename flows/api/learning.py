@@ -29,6 +29,7 @@ from fedbnsl.data.federated import FederatedData, without_outliers
 from fedbnsl.data.folder.about import ABOUT, NO_DECLARATION, READ_ALL, Reading, declarations
 from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
+from fedbnsl.data.folder.transform_decisions import with_transforms
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.staging import first_line
 
@@ -36,7 +37,7 @@ from ..engines.inline import job_inline, run_inline
 from ..engines.resuming import run_lock
 from ..job.check import check, check_options, reading_of, selected_silos
 from ..job.run import Listener
-from ..options.learn import Columns, LearnOptions, LearnSettings, Missing, Outliers, SmallCells
+from ..options.learn import Columns, Dates, DifferentColumns, LearnOptions, LearnSettings, Missing, Outliers, SmallCells
 from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
@@ -124,7 +125,7 @@ def tables_in_memory(
 ) -> FederatedData:
     """The data set of tables in memory, as `split_tables` accepts them, described by `about` in place of `about.json`.
 
-    Returns a `FederatedData` unchanged. Raises `BadInput` as reading a folder does.
+    Of a `FederatedData` only transforms and outliers are read anew. Raises `BadInput` as reading a folder does.
     """
     if isinstance(data, FederatedData):
         if about is not None:
@@ -133,6 +134,7 @@ def tables_in_memory(
             raise BadInput(f"by is {shown(by)}, a column of a single DataFrame: a FederatedData already has its silos")
         if reading.ignore or reading.only or reading.silos or reading.missing != "model":
             raise BadInput("ignore, only, silos and missing are options of reading: a FederatedData is already read")
+        data = with_transforms(data, reading)
         return data if reading.outliers == "keep" else without_outliers(data)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY
@@ -233,6 +235,10 @@ def name_of(settings: Any) -> str:
     return sharing[0]
 
 
+CLOSE = 0.7
+"""least similarity of a keyword and an option that it may stand for"""
+
+
 def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
     """Raise `BadInput` for a keyword that resembles an option of `learn` and is not a parameter of the algorithm."""
     if algorithm not in (*registry.ALGORITHMS, AUTO):
@@ -240,7 +246,7 @@ def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
     known = registry.parameter_names(algorithm) if algorithm != AUTO else ()
     options = [name for name in LearnOptions.model_fields if name != "params"]
     for name in params:
-        near = get_close_matches(name, [*known, *options], 1)
+        near = get_close_matches(name, [*known, *options], 1, CLOSE)
         if name not in (*known, "preset", *RENAMED_SETTINGS) and near and near[0] in options:
             raise BadInput(
                 f"'{name}' is neither an option of learn nor a parameter of {algorithm}: did you mean {near[0]}?"
@@ -262,10 +268,14 @@ class LearnKeywords(TypedDict, total=False):
     ignore: Columns
     only: Columns
     missing: Missing
+    columns: DifferentColumns
+    time: Columns
+    dates: Dates
     outliers: Outliers
     detrend: bool
     deseasonalise: int
     difference: bool
+    transform: str
     knowledge: str | None
     required_arcs: str | None
     forbidden_arcs: str | None

@@ -63,6 +63,7 @@ def _result(folder: Path) -> RunResult:
         secure=config["secure"],
         confidence=confidence_in(folder, structure, metrics),
         notes=tuple(config["notes"]),
+        not_identified=tuple((one, other) for one, other in config["not_identified"]),
     )
 
 
@@ -75,6 +76,8 @@ def _schema(config: dict[str, Any]) -> Schema:
         levels={name: tuple(labels) for name, labels in config["levels"].items()},
         aside=config["aside"],
         complete_rows=config["complete_rows"],
+        transforms=config["transforms"],
+        counts=tuple(config["counts"]),
         knowledge=Knowledge(**{name: tuple(tuple(arc) for arc in arcs) for name, arcs in known.items()}),
     )
 

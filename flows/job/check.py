@@ -12,7 +12,8 @@ from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS, AlgorithmSpec, Entry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.data.folder.about import Reading
+from fedbnsl.algorithms.statistics.transforms import require_row_wise
+from fedbnsl.data.folder.about import Reading, parse_transforms
 from fedbnsl.data.folder.scan import check_levels_public
 
 from ..options.learn import LearnOptions, LearnSettings
@@ -60,6 +61,7 @@ def check(job: Job, schema: Schema) -> None:
         raise BadInput("--budget-delta needs a --budget")
     if algorithm.private is not None:
         algorithm.private.promise(schema)
+        require_row_wise(schema)
         check_levels_public(job.dataset, set(schema.levels) - set(job.about.get("levels") or {}))
     elif not math.isinf(job.budget.epsilon):
         raise BadInput(f"--budget limits the ε of private algorithms: {name} with these settings is not private")
@@ -171,12 +173,18 @@ def _check_adjustment(job: Job, schema: Schema) -> None:
 
 def reading_of(options: LearnOptions) -> Reading:
     """The options of reading in `options`; raises `BadInput` for a column that is both selected and ignored."""
+    default, transforms = parse_transforms(options.transform)
     return Reading(
         _stripped(options.ignore),
         _stripped(options.only),
         options.missing,
         selected_silos(options),
         options.outliers,
+        options.columns,
+        _stripped(options.time),
+        options.dates,
+        default,
+        transforms,
         private=is_private(options),
         learned_from=True,
     )

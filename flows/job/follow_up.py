@@ -12,7 +12,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import exchange, findings, missingness
+from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
@@ -28,6 +28,7 @@ from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.secure_search import SecureSearch
 from fedbnsl.algorithms.secure import masked
+from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
 from .job import ExchangeResult, Job, Session, extra_exchange
@@ -52,6 +53,14 @@ def parameters(
     """
     if not job.settings.parameters:
         return NO_PARAMETERS
+    lines = transform_lines(session.schema)
+    fitted = _parameters(job, session, algorithm, last, structure)
+    if fitted.network is None or not lines:
+        return fitted
+    return replace(fitted, how=f"{fitted.how}; on the transformed scale ({lines})")
+
+
+def _parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Parameters:
     chosen = dag_extension(structure)
     if chosen.dag is None:
         return Parameters(None, chosen.how)
@@ -252,6 +261,9 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         *findings.parent_cap_findings(structure, getattr(job.spec.settings, "most_parents", None)),
         *findings.apart_findings(job.pairs_apart(session.schema)),
     ]
+    if job.settings.diagnose:
+        capped += columns.skewed_findings(session.schema) + columns.derived_findings(session.schema)
+        capped += columns.impossible_cause_findings(structure)
     if not job.settings.diagnose or algorithm.private is not None or last.outcome == "silo lost":
         return Diagnosed(tuple(capped))
     start: Any

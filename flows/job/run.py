@@ -11,10 +11,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
-from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
+from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tracking.result import Parameters, RunResult
 
 from .check import check
@@ -117,19 +118,21 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         refit=fitted.refit if fitted else {},
         parameters=model,
         diagnosed=diagnosed,
-        basis=_basis(job, algorithm, last.server, scored.structure),
+        basis=_basis(job, session.schema, algorithm, last.server, scored.structure),
         privacy=privacy,
         secure=masked.is_masked(algorithm, session.schema, requested=job.settings.secure),
         confidence=edge_confidence,
         notes=session.notes,
+        not_identified=job.pairs_apart(session.schema),
     )
 
 
-def _basis(job: Job, algorithm: Algorithm, server: Any, structure: Structure) -> tuple[str, ...]:
-    """The assumptions behind the directions, and the treatment of empty cells."""
+def _basis(job: Job, schema: Schema, algorithm: Algorithm, server: Any, structure: Structure) -> tuple[str, ...]:
+    """The assumptions behind the directions, and the treatment of numbers and of empty cells."""
     assumptions = algorithm.basis(server) or registry.direction_assumptions(job.spec, structure)
-    summary = job.imputation_cost.summary
-    return (*assumptions, summary) if summary else assumptions
+    lines = transform_lines(schema)
+    scales = f"Each silo transforms its numbers ({lines}): weights and parameters are on that scale." if lines else ""
+    return (*assumptions, *(line for line in (scales, job.imputation_cost.summary) if line))
 
 
 def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:

@@ -23,6 +23,8 @@ Value = bool | int | float | str
 SmallCells = Literal["blank", "keep"]
 Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
+Dates = Literal["set-aside", "days"]
+DifferentColumns = Literal["same", "union", "common"]
 """copies of the types in `fedbnsl.data.folder.about`, which the command line's help does not import"""
 
 
@@ -122,6 +124,32 @@ class LearnOptions(Options):
             "the data.",
         ),
     ] = "model"
+    columns: Annotated[
+        DifferentColumns,
+        Field(
+            title="Different columns",
+            description="How to join silos with different columns: refuse them (same), keep every column and leave it "
+            "empty where it is missing (union), or keep the columns of all silos (common).",
+        ),
+    ] = "same"
+    time: Annotated[
+        Columns,
+        Field(
+            title="Time",
+            description="Column of times, which makes the rows time series: numbers, dates, quarters or months; or two "
+            "columns, such as year,quarter.",
+        ),
+        Listed,
+        OnCommandLine(value="COLUMNS"),
+    ] = ()
+    dates: Annotated[
+        Dates,
+        Field(
+            title="Dates",
+            description="How to treat columns of dates: set them aside, or read them as days since the first date of "
+            "all silos.",
+        ),
+    ] = "set-aside"
     outliers: Annotated[
         Outliers,
         Field(
@@ -153,6 +181,15 @@ class LearnOptions(Options):
             description="Time series: learn from the differences of consecutive rows, for series without a level.",
         ),
     ] = False
+    transform: Annotated[
+        str,
+        Field(
+            title="Transform",
+            description="Transform of numbers inside each silo: normal-scores, log, sqrt or none, for all columns or "
+            "for single ones, such as 'income=log,size=sqrt'.",
+        ),
+        OnCommandLine(value="NAME|COLUMN=NAME,..."),
+    ] = "none"
     knowledge: Annotated[
         str | None,
         Field(

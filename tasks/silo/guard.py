@@ -31,7 +31,7 @@ from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
 """rows below which a silo under a policy describes nothing: a description of one row is the row"""
-AGREED = ("kind", "columns", "levels", "marks", "form", "step", "stretches")
+AGREED = ("kind", "columns", "levels", "marks", "form", "step", "stretches", "transforms")
 """the parts of a declaration that the owner must have declared alike"""
 
 
@@ -78,7 +78,14 @@ class Guard:
                     f"silo {silo}: its owner's policy refuses the declared {key}: they are not those of the owner's "
                     "about.json; agree on one about.json"
                 )
-        return replace(own, reading=declared.reading, complete=declared.complete, words=declared.words)
+        return replace(
+            own,
+            reading=declared.reading,
+            complete=declared.complete,
+            words=declared.words,
+            fixed_transforms=declared.fixed_transforms,
+            fixed_dates=declared.fixed_dates,
+        )
 
     def disclosed(self, silo: str, described: AnyDescribed) -> AnyDescribed:
         """The description as it is sent; raises `NotAllowed` under a policy for too few rows."""

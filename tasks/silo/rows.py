@@ -15,6 +15,7 @@ from fedbnsl.data.folder.private_table import PrivateTable
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import has_time, read_cut, read_series
 from fedbnsl.data.folder.table import read_variables
+from fedbnsl.data.folder.transform_decisions import check_series_domains
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) 
     series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
     if series and not declared.reading.private:
         found = read_series(source, declared)
+        check_series_domains(source, found.variables, found.values, declared)
         return DescribedSeries(silo, found.variables, found.stretches, found.step)
     return Described(silo, open_table(source, declared).profile(), is_streamed(source, declared))
 

@@ -14,6 +14,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.algorithms.statistics.outliers import screened
+from fedbnsl.algorithms.statistics.transforms import require_row_wise, transformed
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
 from .journal import RunState, keyed_checksum
@@ -87,6 +88,10 @@ def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret
     if secret is not None and registry.unpack(terms.spec).wrappers:
         seed = int(keyed_checksum(secret, "resamples", terms.seed, silo), 16)
     generator = silo_generator(seed, silo)
+    if terms.schema.transforms:
+        if algorithm.private is not None:
+            require_row_wise(terms.schema)
+        table = transformed(table, terms.schema, silo)
     if terms.schema.imputation_model.screens:
         table = screened(table, terms.schema)
     if terms.schema.adjustment:

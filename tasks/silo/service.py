@@ -30,6 +30,7 @@ from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Aborted, Ring
 from fedbnsl.algorithms.secure.messages import read_names
 from fedbnsl.algorithms.statistics.count_tables import TableRefused, limited_counts
+from fedbnsl.algorithms.statistics.transforms import transformed
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
@@ -400,11 +401,11 @@ class SiloService:
     def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
         """Raise `BadInput` for columns that do not fit masked sums; cached, as the check may read all rows."""
         schema = terms.schema
-        key = (*self._key(terms), schema.units, masked.travels_in_units(algorithm, schema))
+        key = (*self._key(terms), *schema.transforms.items(), schema.units, masked.travels_in_units(algorithm, schema))
         self._rows_now(terms, digest=False)
         if key not in self._checked_ranges:
             try:
-                masked.check_range(algorithm, self._table(terms), schema, self.name)
+                masked.check_range(algorithm, transformed(self._table(terms), schema, self.name), schema, self.name)
             except masked.OutOfRange as error:
                 raise BadInput(f"{error}{self._far_cell(terms, error.variable)}") from None
             self._checked_ranges.add(key)
@@ -457,7 +458,7 @@ class SiloService:
         """The parts of the terms that determine columns and codes."""
         schema, declared = terms.schema, terms.declared
         key = (schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
-        return (*key, *declared.marks.items(), declared.reading.private)
+        return (*key, *schema.dates.items(), *declared.marks.items(), declared.reading.private)
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,7 @@ from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
 from fedbnsl.data.folder.series import check_same_step
+from fedbnsl.data.folder.transform_decisions import with_declared_transforms
 
 from ..silo.rows import AnyDescribed, Described, DescribedPooled, DescribedSeries
 from ..silo.service import MethodCall
@@ -29,7 +30,7 @@ def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], d
         return InferredSchema(_renamed_schema(pooled[0]), pooled[0].notes)
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
-        return InferredSchema(_series_schema(series, first))
+        return InferredSchema(with_declared_transforms(_series_schema(series, first), declared))
     answers = [first]
 
     def request_profiles(declaration: Declared) -> dict[str, Profile]:

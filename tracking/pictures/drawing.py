@@ -129,6 +129,8 @@ MIN_WIDTH, ENTRY_WIDTH = 4.8, 1.2
 """inches: of a figure, and of an entry of its legend"""
 FILL, LABELS_FILL = "#f2f5f9", "#fbeedd"
 """colours of boxes: the default, and that of variables with labels where others have numbers"""
+NOT_IDENTIFIED = "#a9b2bd"
+"""colour of the dotted line between variables of which no row has both"""
 BAND, BAND_WIDTH = "#f0e442", 6.0
 """colour and width, in points, of the band behind a required edge"""
 
@@ -141,21 +143,25 @@ def draw_graph(
     strengths: Strengths | None = None,
     required: Collection[Arc] = (),
     labels: Collection[str] = (),
+    not_identified: Collection[Arc] = (),
 ) -> "Figure":
     """A figure as large as the graph needs: one inch of layout is one inch on paper.
 
     Line widths show the `strengths` or, without these, the weights. `required` edges have a yellow band behind them.
-    Variables with `labels`, where others have numbers, have square, tinted boxes.
+    Variables with `labels`, where others have numbers, have square, tinted boxes. Dotted lines without marks
+    join the pairs that are `not_identified`; they come last in the layout.
     """
     from matplotlib.figure import Figure
 
     names = [truncate(name, LONGEST_NAME) for name in variables]
     ordered, arcs = layout_order(variables, edges)
-    layout = layered([box_width(name) for name in names], arcs)
+    index = {name: place for place, name in enumerate(variables)}
+    pairs = [(index[one], index[other]) for one, other in not_identified]
+    layout = layered([box_width(name) for name in names], [*arcs, *pairs])
     left, bottom, right, top = layout.bounds
     entries, bands = legend_entries(edges, compared), sum(is_required(edge, required) for edge in edges)
     unstable = count_unstable(edges, strengths)
-    legend_width = ENTRY_WIDTH * (len(entries) + bool(bands) + bool(unstable) + 2 * bool(labels))
+    legend_width = ENTRY_WIDTH * (len(entries) + bool(bands) + bool(unstable) + 2 * bool(labels) + bool(pairs))
     width = max(right - left + 2 * MARGIN, MIN_WIDTH, legend_width)
     height = top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
     figure = Figure(figsize=(width, height))
@@ -164,14 +170,18 @@ def draw_graph(
     axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(bottom - MARGIN, bottom - MARGIN + height))
     axes.axis("off")
     pen = pens(edges, strengths)
-    for edge, route, down in zip(ordered, layout.routes, layout.down, strict=True):
+    for route in layout.routes[len(arcs) :]:
+        _draw_dots(axes, route)
+    for edge, route, down in zip(ordered, layout.routes, layout.down, strict=False):
         downwards = down if not (edge.category == "reversed" and edge.one_way) else not down
         _draw_edge(axes, edge, route, downwards, pen(edge))
         if is_required(edge, required):
             _draw_band(axes, route)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
         draw_box(axes, name, x, y, box, layout.height, labels=variable in labels)
-    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, kinds=bool(labels))
+    write_header(
+        axes, title, entries, middle, top + MARGIN, bands, unstable, kinds=bool(labels), apart=len(pairs)
+    )
     return figure
 
 
@@ -192,6 +202,15 @@ def _draw_band(axes: "Axes", route: FloatArray) -> None:
     band = PathPatch(route_path(route), fill=False, edgecolor=BAND, linewidth=BAND_WIDTH, capstyle="butt")
     band.set_zorder(1)
     axes.add_patch(band)
+
+
+def _draw_dots(axes: "Axes", route: FloatArray) -> None:
+    """Draw the dotted line between variables of which no row has both."""
+    from matplotlib.patches import PathPatch
+
+    line = PathPatch(route_path(route), fill=False, edgecolor=NOT_IDENTIFIED, linewidth=1.0, linestyle=":")
+    line.set_zorder(1)
+    axes.add_patch(line)
 
 
 def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, pen: Pen) -> None:
@@ -269,11 +288,12 @@ def write_header(
     unstable: int = 0,
     *,
     kinds: bool = False,
+    apart: int = 0,
 ) -> None:
     """Write the title, and below it the legend, whose lower edge is at `bottom`.
 
-    `bands` counts the required edges, and `unstable` those that at most half of the resamples have. With `kinds`, the
-    legend distinguishes the boxes of numbers and of labels.
+    `bands` counts the required edges, `unstable` those that at most half of the resamples have, and `apart` the pairs
+    that are not identified. With `kinds`, the legend distinguishes the boxes of numbers and of labels.
     """
     from matplotlib.artist import Artist
     from matplotlib.lines import Line2D
@@ -289,6 +309,8 @@ def write_header(
         handles.append(Line2D([], [], color=BAND, linewidth=BAND_WIDTH, label=f"{bands} required"))
     if unstable:
         handles.append(Line2D([], [], color=INK, linewidth=1.0, alpha=UNSTABLE_OPACITY, label=f"{unstable} unstable"))
+    if apart:
+        handles.append(Line2D([], [], color=NOT_IDENTIFIED, linestyle=":", label=f"{apart} not identified"))
     if kinds:
         handles += [
             Patch(fc=fill, ec="#4a5a6e", label=kind) for fill, kind in ((FILL, "numbers"), (LABELS_FILL, "labels"))

@@ -5,15 +5,16 @@ side by side, with the true ones below: positive weights are blue, negative ones
 Marks in the learned matrices show extra, missing and reversed edges.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.edges import Category, Edge
 from fedbnsl.algorithms.graphs.pag import CIRCLE
 
-from .drawing import INK, STYLES, layout_order, legend_entries, truncate
+from .drawing import INK, NOT_IDENTIFIED, STYLES, layout_order, legend_entries, truncate
 from .layout import reverse_feedback_arcs, topological
 
 if TYPE_CHECKING:
@@ -32,11 +33,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_heat_map(variables: Sequence[str], edges: Sequence[Edge], compared: bool, title: str) -> "Figure":
+def draw_heat_map(
+    variables: Sequence[str],
+    edges: Sequence[Edge],
+    compared: bool,
+    title: str,
+    not_identified: Collection[Arc] = (),
+) -> "Figure":
     """A figure with a mark per edge and the variables in topological order of the true graph.
 
     True edges are above the diagonal; a mark in the shaded half contradicts the order. An undirected edge has a mark in
-    both cells; a white dot in the cell of row i and column j is a circle at j.
+    both cells, as have pairs that are `not_identified`; a white dot in the cell of row i and column j is a circle at j.
     """
     from matplotlib.figure import Figure
 
@@ -51,6 +58,11 @@ def draw_heat_map(variables: Sequence[str], edges: Sequence[Edge], compared: boo
     axes.fill([-0.5, d - 0.5, -0.5], [-0.5, d - 0.5, d - 0.5], color="#f1f1f1", linewidth=0, zorder=0)
     for category, label in legend_entries(edges, compared):
         _mark(axes, [edge for edge in edges if edge.category == category], category, place, cell, label)
+    if not_identified:
+        apart = [(place[one], place[other]) for pair in not_identified for one, other in (pair, pair[::-1])]
+        label = f"{len(not_identified)} not identified"
+        look: dict[str, Any] = {"color": NOT_IDENTIFIED, "linewidths": 0, "marker": "."}
+        axes.scatter([x for x, _ in apart], [y for _, y in apart], s=(0.7 * cell) ** 2, label=label, zorder=2, **look)
     name_axes(axes, variables, place, cell)
     heading = figure.text(0.5, 1 - 0.2 / height, title, ha="center", va="center", fontsize=10.5, color=INK)
     heading.set_parse_math(False)

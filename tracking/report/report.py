@@ -49,6 +49,7 @@ from .tables import (
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from matplotlib.figure import Figure
 
 SCORES = {
     "shd": "SHD: pairs of variables whose edge differs",
@@ -151,6 +152,7 @@ def contents(result: RunResult) -> dict[str, Any]:
         "pictures": _pictures(result),
         "scores": _scores(result),
         "edges": edge_sections(result),
+        "not_identified": _not_identified(result),
         "confidence": _confidence(result),
         "silo_edges": shared_edges(result),
         "model": _model(result),
@@ -282,6 +284,27 @@ def knowledge_line(result: RunResult) -> list[str]:
     return [f"background knowledge: required arcs {len(known.required)}, forbidden arcs {len(known.forbidden)}"]
 
 
+def draw_result(result: RunResult, title: str = "") -> "Figure":
+    """The figure of the structure of a run, with all that its marks show."""
+    return draw_structure(
+        result.structure,
+        result.truth,
+        title,
+        strengths_in(result),
+        result.knowledge.required,
+        result.labelled,
+        result.not_identified,
+    )
+
+
+def _not_identified(result: RunResult) -> ReportTable | None:
+    """The pairs of variables that no row has together; None if there are none."""
+    if not result.not_identified:
+        return None
+    rows = list(result.not_identified)
+    return ReportTable(("not identified:", "no row has both"), rows, scrolling=len(rows) > SCROLLING_ROWS)
+
+
 def _pictures(result: RunResult) -> dict[str, Any]:
     """The pictures as SVG: a drawing of the structure, the matrices of a dynamic one, the measures by round."""
     structure, truth, strengths = result.structure, result.truth, strengths_in(result)
@@ -292,8 +315,7 @@ def _pictures(result: RunResult) -> dict[str, Any]:
             found["drawing"] = as_svg(draw_structure(structure, truth, strengths=strengths), "structure")
         found["matrices"] = as_svg(draw_matrices(structure, truth), "matrices")
     else:
-        drawn = draw_structure(structure, truth, "", strengths, result.knowledge.required, result.labelled)
-        found["drawing"] = as_svg(drawn, "structure")
+        found["drawing"] = as_svg(draw_result(result), "structure")
     found["large"] = variables > MAX_DRAWN_VARIABLES
     found["weighted"] = weighted(structure)
     found["rounds"] = as_svg(draw_rounds(result.rounds), "rounds") if result.rounds else None

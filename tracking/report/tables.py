@@ -24,6 +24,7 @@ from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+from fedbnsl.algorithms.statistics.transforms import FORMULAS
 
 from ..comparison import Comparison
 from ..result import RunResult, SiloEdge, radius_of, silo_edges
@@ -90,7 +91,8 @@ def _long(header: Sequence[str], rows: Iterable[Sequence[object]]) -> ReportTabl
 
 def has_findings(schema: Schema, notes: tuple[str, ...]) -> bool:
     """Whether there is more to report of the data than that they are tables of numbers, or of labels."""
-    return bool(notes or schema.gaps or schema.aside or schema.complete_rows) or schema.kind == "mixed"
+    found = notes or schema.gaps or schema.aside or schema.complete_rows or schema.transforms
+    return bool(found) or schema.kind == "mixed"
 
 
 def data_header(schema: Schema) -> tuple[str, ...]:
@@ -105,7 +107,10 @@ def data_rows(schema: Schema, holds: Mapping[str, str] | None = None) -> list[tu
     for v, name in enumerate(schema.variables):
         levels = schema.levels.get(name)
         content = _levels(levels) if levels is not None else (holds or {}).get(name, "")
-        rows.append((name, "labels" if levels is not None else "numbers", content, *_empty(schema, v)))
+        if name in schema.transforms:
+            content = "; ".join(part for part in (content, FORMULAS[schema.transforms[name]]) if part)
+        kind = "labels" if levels is not None else "counts" if name in schema.counts else "numbers"
+        rows.append((name, kind, content, *_empty(schema, v)))
     return rows
 
 

@@ -11,6 +11,8 @@ from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, wri
 from fedbnsl.data.folder.table import read_table
 from fedbnsl.data.generators.linear import homogeneous
 
+JOIN = "--columns common does so for all such columns, --columns union keeps them"
+
 GOOD = "x,y\n1,2\n3,5\n"
 NUMBERS = Declared("continuous")
 
@@ -137,9 +139,15 @@ def test_a_parquet_file_that_is_none(tmp_path):
 def test_silos_that_disagree_on_their_columns(tmp_path):
     (tmp_path / "a.csv").write_text(GOOD)
     (tmp_path / "b.csv").write_text("y,z\n1,2\n3,4\n")
-    assert message_of(tmp_path) == "b.csv: column 'x' is missing; a.csv has it: --ignore x leaves it out everywhere"
+    assert (
+        message_of(tmp_path)
+        == "b.csv: column 'x' is missing; a.csv has it: --ignore x leaves it out everywhere, " + JOIN
+    )
     (tmp_path / "b.csv").write_text("y,x,z\n1,2,3\n3,4,6\n")
-    assert message_of(tmp_path) == ("b.csv: column 'z' is unexpected; a.csv does not have it: --ignore z leaves it out")
+    assert (
+        message_of(tmp_path)
+        == "b.csv: column 'z' is unexpected; a.csv does not have it: --ignore z leaves it out, " + JOIN
+    )
 
 
 def test_a_folder_that_is_none(tmp_path):

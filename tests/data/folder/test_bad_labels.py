@@ -11,6 +11,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 
+JOIN = "--columns common does so for all such columns, --columns union keeps them"
+
 GOOD = "x,y\nred,1\nblue,2\n"
 DECLARE = "declare its levels in about.json if this is intended"
 
@@ -32,10 +34,13 @@ CELLS = {
     "no rows": ("x,y\n", "no rows"),
     "empty file": ("", "the file is empty"),
     "name twice": ("x,x\nred,1\nblue,2\n", "line 1: columns 1 and 2 have the same name 'x'"),
-    "column missing": ("x\nred\nblue\n", "column 'y' is missing; a.csv has it: --ignore y leaves it out everywhere"),
+    "column missing": (
+        "x\nred\nblue\n",
+        "column 'y' is missing; a.csv has it: --ignore y leaves it out everywhere, " + JOIN,
+    ),
     "column too many": (
         "x,y,z\nred,1,2\nblue,2,2\n",
-        "column 'z' is unexpected; a.csv does not have it: --ignore z leaves it out",
+        "column 'z' is unexpected; a.csv does not have it: --ignore z leaves it out, " + JOIN,
     ),
 }
 

@@ -153,7 +153,11 @@ def test_dates_are_set_aside_with_the_remedy(tmp_path, monkeypatch, in_passes):
     folder = folder_of(tmp_path / "dates", dates, 300, "admitted")
     if in_passes:
         monkeypatch.setattr(chunked_table, "IN_MEMORY_BYTES", 10)
-    assert read_folder(folder).schema.aside["admitted"].startswith("dates: write them as numbers, such as days since")
+    assert (
+        read_folder(folder)
+        .schema.aside["admitted"]
+        .startswith("dates: --dates days reads them as days since the first one")
+    )
     assert (
         "dates"
         not in read_folder(folder_of(tmp_path / "other", [*dates[:299], "2000-1"], 300)).schema.aside["kind"][:5]

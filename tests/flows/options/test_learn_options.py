@@ -33,6 +33,14 @@ def studies(tmp_path_factory):
         write(home / "cyclic" / f"{silo}.csv", [[f"{cell:.6f}" for cell in row] for row in table])
         gaps = [[f"{x:.6f}" if rng.random() > 0.15 else "" for x in row] for row in table]
         write(home / "gaps" / f"{silo}.csv", gaps)
+        ragged = [row[:3] if silo == "lab" else row for row in [list("abcd"), *table.tolist()]]
+        (home / "ragged").mkdir(exist_ok=True)
+        (home / "ragged" / f"{silo}.csv").write_text("\n".join(",".join(map(str, row)) for row in ragged))
+        dated = [
+            [f"{x:.4f}", f"{y:.4f}", str(np.datetime64("2020-01-05") + k)] for k, (x, y) in enumerate(table[:, :2])
+        ]
+        (home / "dated").mkdir(exist_ok=True)
+        (home / "dated" / f"{silo}.csv").write_text("\n".join(map(",".join, [["a", "b", "d"], *dated])))
         codes = np.digitize(table - table.mean(axis=0), (-0.6, 0.6))
         season = 3.0 * np.sin(np.pi * np.arange(n) / 6)[:, None] + 0.1 * np.arange(n)[:, None]
         rows = [[str(t), *(f"{x:.6f}" for x in row)] for t, row in enumerate(table + season)]
@@ -133,6 +141,30 @@ CASES = {
     "detrend": Case(False, True, (False, True), subtracted("linear trends subtracted"), "series", SERIES),
     "deseasonalise": Case(0, 12, (False, True), subtracted("seasons of 12 rows"), "series", SERIES),
     "difference": Case(False, True, (ALL, {s: n - 1 for s, n in ALL.items()}), rows_of, "series", SERIES),
+    "columns": Case(
+        "same",
+        "common",
+        ("--columns common does so", "abc"),
+        lambda done: "".join(done.result.structure.variables),
+        "ragged",
+        {"algorithm": "secure-linear"},
+    ),
+    "dates": Case(
+        "set-aside",
+        "days",
+        ("ab", "abd"),
+        lambda done: "".join(done.result.structure.variables),
+        "dated",
+        {"algorithm": "secure-linear"},
+    ),
+    "time": Case((), ("d",), ("continuous", "time-series"), config("kind"), "dated", {"algorithm": "secure-sum"}),
+    "transform": Case(
+        "none",
+        "b=normal-scores",
+        ({}, {"b": "normal-scores"}),
+        lambda done: done.result.schema.transforms,
+        more={"algorithm": "secure-linear"},
+    ),
     "missing": Case(
         "model",
         "complete-rows",

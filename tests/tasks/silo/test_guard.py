@@ -56,6 +56,7 @@ LIES = {
     "columns": Declared(columns={"x": "discrete"}),
     "levels": Declared(levels={"x": ("0.5", "1.5")}),
     "kind": Declared(kind="discrete"),
+    "transforms": Declared(transforms={"x": "log"}),
 }
 
 

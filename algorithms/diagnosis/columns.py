@@ -1,0 +1,79 @@
+"""Findings on columns that need no exchange: of what the silos describe before a run, and of names (ours).
+
+A column that others determine, such as a sum, has edges by arithmetic. Nothing in a table can cause a person's age.
+
+A column far from symmetric bends linear effects: the finding suggests the transform that would make it nearly so. The
+silos describe the shape of a column in one word (`statistics/transforms.py`), and the word of most cells counts.
+"""
+
+import re
+
+import numpy as np
+
+from ..core.schema import Schema
+from ..graphs.structure import Structure
+from .findings import Finding
+
+SKEWED = "skewed columns"
+"""the name of the finding on columns that a transform would make nearly symmetric"""
+MAX_NAMED = 12
+"""maximum number of columns that a command names one by one"""
+
+
+DERIVED = "derived columns"
+"""the name of the finding on columns that others determine"""
+NO_CAUSES = re.compile(
+    r"(.*[ _.-])?(age|sex|gender|birth([ _.-]?(day|date|year|weight))?|dob|born|year|yr)", re.IGNORECASE
+)
+"""names of variables that nothing in a table can cause"""
+
+
+def derived_findings(schema: Schema) -> list[Finding]:
+    """The finding on columns that one or two others determine at every silo, if there are any."""
+    if not schema.derived:
+        return []
+    formulas = [f"{name} is {formula}" for name, formula in list(schema.derived.items())[:MAX_NAMED]]
+    more = f"; and {len(schema.derived) - MAX_NAMED} more columns" if len(schema.derived) > MAX_NAMED else ""
+    sentence = f"{'; '.join(formulas)}{more}: its edges follow from the formula, not from causes."
+    return [Finding(DERIVED, sentence, f"Learn again with --ignore {','.join(schema.derived)}.")]
+
+
+def impossible_cause_findings(structure: Structure) -> list[Finding]:
+    """The finding on arrows into variables that nothing in a table can cause, by their names, if there are any."""
+    arrows = structure.adjacency & ~structure.adjacency.T
+    pairs = [
+        (structure.variables[i], structure.variables[j])
+        for i, j in np.argwhere(arrows)
+        if NO_CAUSES.fullmatch(structure.variables[j])
+    ]
+    if not pairs or structure.kind == "pag":
+        return []
+    effects = list(dict.fromkeys(other for _, other in pairs))
+    shown = ", ".join(f"{one} → {other}" for one, other in pairs[:5])
+    sentence = f"{shown}: nothing in a table can cause {', '.join(effects)}, by the name."
+    return [Finding("impossible cause", sentence, f"Learn again with --no-parents {','.join(effects)}.")]
+
+
+def skewed_findings(schema: Schema) -> list[Finding]:
+    """The finding on skewed columns, if there are any; none for time series, whose shape is not described."""
+    if not schema.skewed:
+        return []
+    names = list(schema.skewed)
+    more = f" and {len(names) - MAX_NAMED} more columns" if len(names) > MAX_NAMED else ""
+    are = "are" if len(names) > 1 else "is"
+    sentence = f"{', '.join(names[:MAX_NAMED])}{more} {are} far from symmetric: linear effects fit badly."
+    return [Finding(SKEWED, sentence, f"Learn again with --transform {suggested_option(schema)}.")]
+
+
+def suggested_option(schema: Schema) -> str:
+    """The value of --transform for the skewed columns of `schema`.
+
+    It names each column, unless all columns of numbers have the same suggestion or they are too many to name.
+    """
+    numbers = [name for name in schema.variables if name not in schema.levels]
+    if len(set(schema.skewed.values())) == 1 and set(schema.skewed) == set(numbers):
+        return next(iter(schema.skewed.values()))
+    plain = all(not set(name) & set(",='\\") for name in schema.skewed)
+    if len(schema.skewed) > MAX_NAMED or not plain:
+        return "normal-scores"
+    return "'" + ",".join(f"{name}={one}" for name, one in schema.skewed.items()) + "'"

@@ -1,0 +1,107 @@
+"""Columns of dates as numbers: days since the first date of all silos.
+
+A date is written year first, day first or month first, with the same mark between its parts, and may have a time of
+day. A silo reports which of these orders all its cells allow and, on request, its first date in each; the order that
+all silos allow and the first of their dates are fixed in the schema, so that days mean the same everywhere.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput, shown
+
+DATE = re.compile(
+    r"(?P<a>\d{4}|\d{1,2})(?P<mark>[-/.])(?P<b>\d{1,2})(?P=mark)(?P<c>\d{4}|\d{1,2})(?!\d)"
+    r"([T ]+(?P<h>\d{1,2}):(?P<m>\d{2})(:(?P<s>\d{2})(\.\d+)?)?)?",
+    re.ASCII,
+)
+ORDERS = {"ymd": "abc", "dmy": "cba", "mdy": "cab"}
+"""by order, the groups of `DATE` with year, month and day"""
+CENTURY = 69
+"""two-digit years from here on belong to the 20th century, as in POSIX"""
+PERIOD = re.compile(
+    r"(?P<year>1[5-9]\d\d|2[01]\d\d)([ -]?[Qq](?P<quarter>[1-4])|[-Mm](?P<month>0[1-9]|1[0-2]))", re.ASCII
+)
+"""a quarter or a month, such as 2001Q3, 1999-04"""
+FirstDates = tuple[tuple[str, str], ...]
+"""the orders that all cells of a column allow, each with the first date, as in ISO 8601; "" if it is not reported"""
+
+
+def moment(cell: str, order: str) -> datetime | None:
+    """The date in `cell`, None if it has none in this `order`."""
+    found = DATE.match(cell.strip())
+    if found is None or (len(found["a"]) == 4) != (order == "ymd") or (order == "ymd" and len(found["c"]) > 2):
+        return None
+    year, month, day = (int(found[group]) for group in ORDERS[order])
+    if len(found[ORDERS[order][0]]) <= 2:
+        year += 1900 if year >= CENTURY else 2000
+    hour, minute, second = (int(found[part] or 0) for part in "hms")
+    try:
+        return datetime(year, month, day, hour, minute, second)
+    except ValueError:
+        return None
+
+
+def first_dates(cells: Iterable[str], *, report: bool) -> FirstDates:
+    """The orders in which all `cells` are dates, with the first date if it is to be reported."""
+    given, found = list(cells), []
+    for order in ORDERS:
+        moments = [moment(cell, order) for cell in given]
+        known = [one for one in moments if one is not None]
+        if given and len(known) == len(given):
+            found.append((order, min(known).date().isoformat() if report else ""))
+    return tuple(found)
+
+
+def common_origin(place: str, name: str, reported: Sequence[FirstDates]) -> tuple[str, str]:
+    """The order that all silos allow, and the first of their dates.
+
+    Raises `BadInput` for dates of different orders, and for dates of which day and month cannot be told apart.
+    """
+    orders = [order for order in ORDERS if all(order in dict(one) for one in reported)]
+    if not orders:
+        raise BadInput(f"{place}: column {shown(name)}: its dates are not of one form: write them as 2020-01-31")
+    if len(orders) > 1:
+        raise BadInput(
+            f"{place}: column {shown(name)}: day and month of its dates cannot be told apart: write them as 2020-01-31"
+        )
+    return orders[0], min(dict(one)[orders[0]] for one in reported)
+
+
+def days_since(cells: Sequence[str], origin: tuple[str, str]) -> NDArray[np.float64]:
+    """The days from the `origin`, an order and the first date, to each of `cells`; NaN for a cell that is no date."""
+    start = datetime.fromisoformat(origin[1])
+    moments = [moment(cell, origin[0]) for cell in cells]
+    return np.array([np.nan if one is None else (one - start).total_seconds() / 86_400 for one in moments], np.float64)
+
+
+def date_faults(cells: Sequence[str], empty: Sequence[bool], origin: tuple[str, str]) -> Mapping[str, str]:
+    """The faults of those `cells` that are neither `empty` nor dates, by cell."""
+    return {
+        cell: f"{shown(cell)} is not a date like the others of its column"
+        for cell, gap in zip(cells, empty, strict=True)
+        if not gap and moment(cell, origin[0]) is None
+    }
+
+
+def period(cell: str) -> float | None:
+    """The number of the quarter or month in `cell`, which rises by 1 from one to the next; None if it has none."""
+    found = PERIOD.fullmatch(cell.strip())
+    if found is None:
+        return None
+    if found["quarter"]:
+        return 4.0 * int(found["year"]) + int(found["quarter"])
+    return 12.0 * int(found["year"]) + int(found["month"])
+
+
+def periods_of(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    """The numbers of the periods in all `cells`, if they are all quarters, or all months; else None."""
+    numbers = [period(cell) for cell in cells]
+    quarters = {"q" in cell.lower() for cell in cells}
+    if not cells or None in numbers or len(quarters) > 1:
+        return None
+    return np.array(numbers, np.float64)

@@ -1,0 +1,54 @@
+"""Findings on columns: skewed, derived, and with impossible causes."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.diagnosis.columns import (
+    derived_findings,
+    impossible_cause_findings,
+    skewed_findings,
+    suggested_option,
+)
+from fedbnsl.algorithms.graphs.structure import Structure
+
+NAMES = ("age", "dose", "total")
+
+
+@pytest.mark.parametrize(
+    ("skewed", "option"),
+    [
+        ({"dose": "log"}, "'dose=log'"),
+        (dict.fromkeys(NAMES, "log"), "log"),
+        ({"age": "log", "dose": "normal-scores"}, "'age=log,dose=normal-scores'"),
+    ],
+)
+def test_the_option_names_the_columns_unless_it_is_for_all(skewed, option):
+    schema = Schema(NAMES, {"s": 9}, skewed=skewed)
+    assert suggested_option(schema) == option
+    (finding,) = skewed_findings(schema)
+    assert finding.advice == f"Learn again with --transform {option}."
+    assert skewed_findings(Schema(NAMES, {"s": 9})) == []
+
+
+def test_many_columns_have_one_option_for_all():
+    names = tuple(f"x{k}" for k in range(30))
+    assert suggested_option(Schema(names, {"s": 9}, skewed=dict.fromkeys(names[:13], "log"))) == "normal-scores"
+    assert suggested_option(Schema(("a,b", "c"), {"s": 9}, skewed={"a,b": "log"})) == "normal-scores"
+
+
+def test_derived_columns_are_named_with_their_formula():
+    (finding,) = derived_findings(Schema(NAMES, {"s": 9}, derived={"total": "the sum of age and dose"}))
+    assert finding.said.startswith("total is the sum of age and dose: ")
+    assert finding.advice == "Learn again with --ignore total."
+
+
+def test_arrows_into_age_are_impossible_and_undirected_edges_are_not():
+    weights = np.zeros((3, 3))
+    weights[1, 0] = 1.0
+    (finding,) = impossible_cause_findings(Structure(NAMES, weights))
+    assert finding.said.startswith("dose → age: ")
+    assert finding.advice == "Learn again with --no-parents age."
+    weights[0, 1] = 1.0
+    assert impossible_cause_findings(Structure(NAMES, weights, "cpdag")) == []
+    assert impossible_cause_findings(Structure(NAMES, weights * 0)) == []

@@ -1,0 +1,118 @@
+"""Transforms inside a silo: formulas, ranks, tables in passes, and the shapes that suggest them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.stats import norm, rankdata
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.statistics.outliers import without_far_cells
+from fedbnsl.algorithms.statistics.transforms import (
+    FORMULAS,
+    apply,
+    count_transform,
+    suggested_transforms,
+    transformed,
+)
+
+
+def test_normal_scores_are_those_of_mean_ranks_and_leave_empty_cells():
+    values = np.array([3.0, np.nan, -1.0, 3.0, 8.0, 1e9])
+    known = values[~np.isnan(values)]
+    scores = apply(values, "normal-scores")
+    np.testing.assert_allclose(scores[~np.isnan(values)], norm.ppf(rankdata(known) / 6))
+    assert np.isnan(scores[1])
+
+
+def test_normal_scores_forget_units_and_monotone_scales():
+    x = np.random.default_rng(1).normal(size=300)
+    np.testing.assert_array_equal(apply(np.exp(3 * x), "normal-scores"), apply(x, "normal-scores"))
+
+
+@pytest.mark.parametrize(
+    ("transform", "value"), [("log", np.log(5)), ("log1p", np.log(6)), ("sqrt", 5**0.5), ("anscombe", 5.375**0.5)]
+)
+def test_formulas(transform, value):
+    out = apply(np.array([5.0, np.nan]), transform)
+    assert out[0] == pytest.approx(value)
+    assert np.isnan(out[1])
+    assert np.isfinite(apply(np.array([-1.0, 0.0]), transform)).all()
+    assert transform in FORMULAS
+
+
+@dataclass
+class Passes:
+    """A table in chunks of 7 rows."""
+
+    table: np.ndarray
+
+    @property
+    def shape(self):
+        return self.table.shape
+
+    def __iter__(self):
+        return iter(np.array_split(self.table, range(7, len(self.table), 7)))
+
+
+def test_a_table_in_passes_is_transformed_as_in_memory():
+    table = np.random.default_rng(2).lognormal(size=(50, 3))
+    table[3, 1] = np.nan
+    schema = Schema(("a", "b", "c"), {"s": 50}, transforms={"a": "log", "b": "normal-scores"})
+    whole = transformed(table, schema, "s")
+    np.testing.assert_array_equal(np.concatenate([*transformed(Passes(table), schema, "s")]), whole)
+    np.testing.assert_array_equal(whole[:, 2], table[:, 2])
+    assert transformed(table, Schema(("a", "b", "c"), {"s": 50}), "s") is table
+
+
+def test_pooled_rows_are_ranked_within_each_silo():
+    one, other = np.random.default_rng(3).normal(size=(2, 20, 1))
+    schema = Schema(("a",), {"pooled": 40}, stretches={"pooled": (20, 20)}, transforms={"a": "normal-scores"})
+    pooled = transformed(np.concatenate([one, 1000 + other]), schema, "pooled")
+    np.testing.assert_array_equal(
+        pooled, np.concatenate([apply(one[:, 0], "normal-scores"), apply(other[:, 0], "normal-scores")])[:, None]
+    )
+
+
+def test_a_shape_suggests_a_logarithm_normal_scores_or_nothing():
+    rng = np.random.default_rng(4)
+    n = 2000
+    columns = {
+        "normal": rng.normal(size=n),
+        "exponential": rng.exponential(size=n),
+        "t3": rng.standard_t(3, size=n),
+        "laplace": rng.laplace(size=n),
+        "lognormal": rng.lognormal(sigma=1.2, size=n),
+        "cubes": rng.normal(size=n) ** 3,
+        "amounts": np.maximum(rng.lognormal(sigma=1.2, size=n) - 1, 0),
+        "0, 1": (rng.random(n) < 0.02).astype(float),
+    }
+    expected = ["", "", "", "", "log", "normal-scores", "normal-scores", ""]
+    assert suggested_transforms(np.column_stack(list(columns.values()))) == expected
+    with_gap = columns["lognormal"].copy()
+    with_gap[5] = np.nan
+    assert suggested_transforms(with_gap[:, None]) == ["log"]
+    assert suggested_transforms(columns["lognormal"][:49, None]) == [""]
+
+
+@pytest.mark.parametrize(
+    ("values", "coding"),
+    [
+        (lambda rng: rng.poisson(4, 900), "anscombe"),
+        (lambda rng: rng.poisson(rng.lognormal(1, 1.6, 900)), "log1p"),
+        (lambda rng: np.arange(900) % 9, ""),  # as many of each: codes
+        (lambda rng: 40 + rng.poisson(4, 900), ""),
+        (lambda rng: 9 - np.minimum(rng.poisson(2, 900), 9), ""),
+    ],
+)
+def test_counts_start_at_zero_and_are_skewed_to_the_right(values, coding):
+    distinct, counts = np.unique(values(np.random.default_rng(5)), return_counts=True)
+    assert count_transform(distinct.astype(float), counts) == coding
+
+
+def test_cells_are_far_after_their_transform():
+    x = np.random.default_rng(6).lognormal(sigma=1.5, size=4000)
+    assert np.isnan(without_far_cells(x)).sum() > 100
+    assert not np.isnan(without_far_cells(x, "log")).any()
+    x[7] = 1e9
+    assert np.flatnonzero(np.isnan(without_far_cells(x, "log"))).tolist() == [7]

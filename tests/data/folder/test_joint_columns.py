@@ -1,0 +1,22 @@
+"""What most cells of a column suggest, at all silos together."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedbnsl.data.folder.joint_columns import JointColumn
+from fedbnsl.data.folder.profile import UNDISCLOSED
+
+
+@pytest.mark.parametrize(
+    ("silos", "expected"),
+    [
+        ({"log": 60, "": 40}, "log"),
+        ({"log": 40, "": 60}, ""),
+        ({"log": 30, "normal-scores": 35, "": 35}, "otherwise"),
+        ({"log": 50, "": 50}, ""),
+    ],
+)
+def test_the_word_of_most_cells_counts(silos, expected):
+    parts = {f"s{k}": replace(UNDISCLOSED, numbers=n, shape=word) for k, (word, n) in enumerate(silos.items())}
+    assert JointColumn(parts, None, "").majority(lambda part: part.shape, "otherwise") == expected
