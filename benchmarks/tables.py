@@ -1,7 +1,7 @@
 """Tables as owners have them: mixed kinds, empty cells, real files, silos larger than memory.
 
 `python benchmarks/tables.py` runs all of them, `--table NAME` those of one script: `mixed.py`, `gaps.py`, `heart.py`,
-`large.py` and `labels.py` say what each does.
+`large.py`, `labels.py` and `skewed.py` say what each does.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPTS = ("mixed", "gaps", "heart", "large", "labels")
+SCRIPTS = ("mixed", "gaps", "heart", "large", "labels", "skewed")
 
 
 def main() -> None:
