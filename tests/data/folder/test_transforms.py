@@ -23,7 +23,7 @@ def study(request, tmp_path, monkeypatch):
     frame = pd.DataFrame(
         {
             "calls": rng.poisson(4, n),
-            "rare": rng.poisson(0.7, n),
+            "rare": rng.poisson(0.5, n),
             "visits": rng.poisson(rng.lognormal(1, 1.5, n)),
             "income": rng.lognormal(8, 1.3, n).round(2),
             "size": rng.normal(170, 9, n).round(1),
