@@ -458,7 +458,8 @@ class SiloService:
         """The parts of the terms that determine columns and codes."""
         schema, declared = terms.schema, terms.declared
         key = (schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
-        return (*key, *schema.dates.items(), *declared.marks.items(), declared.reading.private)
+        far = (declared.reading.outliers, *schema.transforms.items())  # outliers are far after their transform
+        return (*key, *far, *schema.dates.items(), *declared.marks.items(), declared.reading.private)
 
 
 @lru_cache(maxsize=1)
