@@ -54,13 +54,20 @@ def parameters(
     if not job.settings.parameters:
         return NO_PARAMETERS
     lines = transform_lines(session.schema)
-    fitted = _parameters(job, session, algorithm, last, structure)
-    if fitted.network is None or not lines:
-        return fitted
-    return replace(fitted, how=f"{fitted.how}; on the transformed scale ({lines})")
+    found = _parameters(job, session, algorithm, last, structure, fitted)
+    if found.network is None or not lines:
+        return found
+    return replace(found, how=f"{found.how}; on the transformed scale ({lines})")
 
 
-def _parameters(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Parameters:
+def _parameters(
+    job: Job,
+    session: Session,
+    algorithm: Algorithm,
+    last: Round[Any],
+    structure: Structure,
+    fitted: ExchangeResult | None,
+) -> Parameters:
     chosen = dag_extension(structure)
     if chosen.dag is None:
         return Parameters(None, chosen.how)

@@ -179,9 +179,7 @@ def draw_graph(
             _draw_band(axes, route)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
         draw_box(axes, name, x, y, box, layout.height, labels=variable in labels)
-    write_header(
-        axes, title, entries, middle, top + MARGIN, bands, unstable, kinds=bool(labels), apart=len(pairs)
-    )
+    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, kinds=bool(labels), apart=len(pairs))
     return figure
 
 
