@@ -32,6 +32,7 @@ RUNS = {
             "rounds secure-linear: 1 masked",
             "diagnosis diagnosis: 2 masked",
             "parameters regressions: 1 masked",
+            "bootstrap secure-linear+bootstrap: 1 masked",
         ),
     ),
     "private": (
@@ -69,6 +70,7 @@ RUNS = {
             "diagnosis diagnosis: 2 masked",
             "missingness missingness: 1 masked",
             "parameters regressions: 1 masked",
+            "bootstrap secure-linear+bootstrap: 1 masked",
         ),
     ),
     "gaps of labels": (
@@ -96,6 +98,7 @@ RUNS = {
             "diagnosis diagnosis: 2 masked",
             "missingness missingness: 1 masked",
             "parameters mixed-families: 31 masked",
+            "bootstrap secure-boss+bootstrap: 1 masked",
         ),
     ),
     "series": (
@@ -103,9 +106,10 @@ RUNS = {
         {},
         (
             "units units: 1 masked",
-            "rounds secure-sum: 1 masked",
+            "rounds secure-linear: 1 masked",
             "diagnosis diagnosis: 2 masked",
             "parameters lagged-regressions: 1 masked",
+            "bootstrap secure-linear+bootstrap: 1 masked",
         ),
     ),
     "lags of series, masked": (
@@ -127,6 +131,7 @@ RUNS = {
             "rounds secure-boss: 1 masked",
             "diagnosis diagnosis: 2 masked",
             "parameters mixed-families: 8 masked",
+            "bootstrap secure-boss+bootstrap: 1 masked",
         ),
     ),
     "bootstrap": (
@@ -148,6 +153,7 @@ RUNS = {
             "rounds secure-linear: 1 masked",
             "diagnosis diagnosis: 2 masked",
             "parameters regressions: 1 masked",
+            "bootstrap secure-linear+bootstrap: 1 masked",
         ),
     ),
     "private labels": (
