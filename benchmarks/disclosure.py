@@ -22,6 +22,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import mixed_families, tables
 from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork, Tabular
@@ -88,7 +89,7 @@ def trial(
 ) -> Trial:
     """The trial of one case; `structures` by smallest count that leaves a silo."""
     federation, structure = InProcessFederation(data.schema, data.tables, seed), structures[cells]
-    dag = tables.dag_extension(structure).dag
+    dag = dag_extension(structure).dag
     assert dag is not None
     family = mixed_families if data.schema.kind == "mixed" else tables
     step = "mixed-families" if data.schema.kind == "mixed" else "family-tables"

@@ -28,6 +28,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.parameters import mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork, Tabular
 from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DiscreteNetwork
@@ -97,7 +98,7 @@ def smallest_cell(data: FederatedData, algorithm: str = "auto", seed: int = 0) -
     if data.schema.kind not in ("discrete", "mixed"):
         raise BadInput(f"the attack needs tables of probabilities, so columns with labels, not {data.schema.kind} data")
     options = LearnSettings(data="folder", algorithm=algorithm, parameters=False, diagnose=False, seed=seed)
-    chosen = tables.dag_extension(run_inline(job_inline(options, "attack", data), data).structure)
+    chosen = dag_extension(run_inline(job_inline(options, "attack", data), data).structure)
     if chosen.dag is None:
         raise BadInput(f"the learned graph has no tables: {chosen.how}")
     return tuple(

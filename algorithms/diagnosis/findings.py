@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
+from ..graphs.cpdag import dag_extension
 from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
 from ..parameters.refit import refit
-from ..parameters.tables import dag_extension
 from ..privacy.disclosure_control import MIN_COUNT, share_class
 from ..statistics.count_tables import one_to_one
 from ..statistics.moments import residual_variances

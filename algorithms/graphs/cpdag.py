@@ -11,6 +11,7 @@ A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: 
   knowledge, then rules R1 to R4).
 - `markov_blanket`: causal feature selection, the variables that make all others irrelevant for predicting a target
   (Wang, Ma & Wang 2023, §7.5).
+- `dag_extension`: the DAG that gets parameters is a learned DAG itself, or a member of the class of a CPDAG.
 """
 
 from collections import deque
@@ -247,3 +248,69 @@ def markov_blanket(structure: Structure, target: str) -> MarkovBlanket:
         return tuple(structure.variables[v] for v in np.flatnonzero(chosen))
 
     return MarkovBlanket(names(directed[:, t]), names(children), names(edges[t] & edges[:, t]), names(spouses))
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A DAG `[n_variables, n_variables]` and the way it was chosen, in words; or no DAG, and the reason."""
+
+    dag: NDArray[np.bool_] | None
+    how: str = ""
+
+
+def dag_extension(structure: Structure) -> Extension:
+    """The DAG that gets the parameters of `structure`.
+
+    For a CPDAG this is a member of its class (Dor & Tarsi 1992); all members have the same likelihood. A graph learned
+    from data may be a CPDAG in form without being the class of a DAG; then `nearest_dag` is used.
+    """
+    if structure.kind == "pag":
+        return Extension(None, "a PAG leaves causes and confounding undecided: it is no Bayesian network")
+    if structure.kind == "dag":
+        cycle = structure.cycle
+        if cycle:
+            return Extension(None, f"a cycle is left: {' → '.join([*cycle, cycle[0]])}")
+        return Extension(structure.adjacency)
+    dag = extend(structure.adjacency)
+    if dag is not None:
+        alike = ": all of them fit the data equally well" * (not structure.lags)
+        return Extension(dag, f"of a DAG of the CPDAG's class{alike}")
+    dag = nearest_dag(structure.adjacency)
+    differ = cpdag(dag) != structure.adjacency
+    changed = int(np.triu(differ | differ.T).sum())
+    return Extension(
+        dag,
+        f"the CPDAG is that of no DAG: the model is that of one with the same skeleton, in whose CPDAG {changed} "
+        f"edge{'s differ' if changed != 1 else ' differs'}",
+    )
+
+
+def nearest_dag(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """A DAG with the skeleton of `pdag`, by Dor & Tarsi's method with the best sink if none is valid.
+
+    The best sink reverses the fewest arrows, then adds the fewest v-structures; the first among equals is chosen.
+    """
+    rest, dag = pdag.copy(), np.zeros_like(pdag)
+    cost = {v: _sink_cost(rest, v) for v in range(len(pdag))}
+    while cost:
+        sink = min(cost, key=cost.__getitem__)
+        neighbours = rest[:, sink] | rest[sink]
+        dag[neighbours, sink] = True
+        rest[sink] = rest[:, sink] = False
+        del cost[sink]
+        cost |= {int(v): _sink_cost(rest, int(v)) for v in np.flatnonzero(neighbours)}
+    assert is_acyclic(dag)
+    return dag
+
+
+def _sink_cost(pdag: NDArray[np.bool_], v: int) -> tuple[int, int]:
+    """The numbers of reversed arrows out of v and of new v-structures if v becomes a sink."""
+    out, undirected = pdag[v] & ~pdag[:, v], pdag[v] & pdag[:, v]
+    neighbours = np.flatnonzero(pdag[v] | pdag[:, v])
+    joined = pdag | pdag.T
+    not_adjacent = ~joined[np.ix_(neighbours, neighbours)]
+    new_parents = np.asarray((undirected | out)[neighbours])
+    new = (
+        not_adjacent & (new_parents[:, None] | new_parents[None, :])
+    ).sum() - new_parents.sum()  # a neighbour is apart from itself
+    return int(out.sum()), int(new) // 2

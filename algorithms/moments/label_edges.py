@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
-from ..graphs.cpdag import meek_closure, pdag_with_knowledge
+from ..graphs.cpdag import dag_extension, meek_closure, pdag_with_knowledge
 from ..graphs.structure import Structure
 from ..parameters import mixed_families
-from ..parameters.tables import dag_extension
 from ..score.equivalence import class_of
 from ..score.gaussian import price_of
 from ..statistics.coding import Blocks, Coding, blocks_of_covariance, coding_of, log_residual_det

@@ -25,9 +25,9 @@ from ..core.knowledge import Prior, no_prior
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Lags, Schema, require_lags
 from ..errors import require
+from ..graphs.cpdag import dag_extension
 from ..graphs.structure import Structure, stacked
 from ..parameters.refit import refit
-from ..parameters.tables import dag_extension
 from ..score.families import SearchSettings
 from ..score.gaussian import score_covariance
 from ..score.gaussian_order import parents_in_order

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import require
+from ..graphs.cpdag import dag_extension
 from ..graphs.dag import directed_part
 from ..graphs.structure import Structure
-from ..parameters.tables import dag_extension
 from ..score.block_order import block_boss
 from ..score.families import OrderSettings
 from ..statistics.coding import Blocks, Coding, blocks_of_covariance

@@ -32,11 +32,10 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_lags
 from ..errors import BadInput, require
-from ..graphs.cpdag import meek_closure, pdag_with_knowledge
+from ..graphs.cpdag import dag_extension, meek_closure, pdag_with_knowledge
 from ..graphs.dag import directed_part
 from ..graphs.structure import Structure, stacked
 from ..parameters.refit import refit
-from ..parameters.tables import dag_extension
 from ..score.equivalence import class_of
 from ..score.families import OrderSettings
 from ..score.gaussian_order import gaussian_boss

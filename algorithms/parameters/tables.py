@@ -1,4 +1,4 @@
-"""Probability tables from summed counts, one exchange after a run on discrete data, and the DAG that gets parameters.
+"""Probability tables from summed counts: one exchange after a run on discrete data.
 
 The broadcast has each variable with its parents in the learned DAG; the reply has the count tables of these families,
 of which the server needs only the sum. So the tables are those of all rows, for every split over silos.
@@ -6,8 +6,6 @@ of which the server needs only the sum. So the tables are those of all rows, for
 P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α), r levels of v, with the Dirichlet prior α = ess/(q r) for q
 states of the parents: `ess` additional rows, spread evenly over the cells (the prior of BDeu; Heckerman, Geiger,
 Chickering 1995, §7). A state of the parents that never occurs has a uniform distribution.
-
-`dag_extension`: the DAG that gets parameters is a learned DAG itself, or a member of the class of a CPDAG.
 """
 
 from collections.abc import Sequence
@@ -21,8 +19,6 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import require
-from ..graphs.cpdag import cpdag, extend
-from ..graphs.dag import is_acyclic
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import CountTable, publishable_tables
 from ..statistics.count_tables import PAD, count
@@ -180,69 +176,3 @@ def contributing_rows(server: Server) -> int:
     first = families(server.parents)[0]
     size = prod(len(server.levels[server.variables[u]]) for u in first if u != PAD)
     return int(server.counts[:size].sum())
-
-
-@dataclass(frozen=True)
-class Extension:
-    """A DAG `[n_variables, n_variables]` and the way it was chosen, in words; or no DAG, and the reason."""
-
-    dag: NDArray[np.bool_] | None
-    how: str = ""
-
-
-def dag_extension(structure: Structure) -> Extension:
-    """The DAG that gets the parameters of `structure`.
-
-    For a CPDAG this is a member of its class (Dor & Tarsi 1992); all members have the same likelihood. A graph learned
-    from data may be a CPDAG in form without being the class of a DAG; then `nearest_dag` is used.
-    """
-    if structure.kind == "pag":
-        return Extension(None, "a PAG leaves causes and confounding undecided: it is no Bayesian network")
-    if structure.kind == "dag":
-        cycle = structure.cycle
-        if cycle:
-            return Extension(None, f"a cycle is left: {' → '.join([*cycle, cycle[0]])}")
-        return Extension(structure.adjacency)
-    dag = extend(structure.adjacency)
-    if dag is not None:
-        alike = ": all of them fit the data equally well" * (not structure.lags)
-        return Extension(dag, f"of a DAG of the CPDAG's class{alike}")
-    dag = nearest_dag(structure.adjacency)
-    differ = cpdag(dag) != structure.adjacency
-    changed = int(np.triu(differ | differ.T).sum())
-    return Extension(
-        dag,
-        f"the CPDAG is that of no DAG: the model is that of one with the same skeleton, in whose CPDAG {changed} "
-        f"edge{'s differ' if changed != 1 else ' differs'}",
-    )
-
-
-def nearest_dag(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """A DAG with the skeleton of `pdag`, by Dor & Tarsi's method with the best sink if none is valid.
-
-    The best sink reverses the fewest arrows, then adds the fewest v-structures; the first among equals is chosen.
-    """
-    rest, dag = pdag.copy(), np.zeros_like(pdag)
-    cost = {v: _sink_cost(rest, v) for v in range(len(pdag))}
-    while cost:
-        sink = min(cost, key=cost.__getitem__)
-        neighbours = rest[:, sink] | rest[sink]
-        dag[neighbours, sink] = True
-        rest[sink] = rest[:, sink] = False
-        del cost[sink]
-        cost |= {int(v): _sink_cost(rest, int(v)) for v in np.flatnonzero(neighbours)}
-    assert is_acyclic(dag)
-    return dag
-
-
-def _sink_cost(pdag: NDArray[np.bool_], v: int) -> tuple[int, int]:
-    """The numbers of reversed arrows out of v and of new v-structures if v becomes a sink."""
-    out, undirected = pdag[v] & ~pdag[:, v], pdag[v] & pdag[:, v]
-    neighbours = np.flatnonzero(pdag[v] | pdag[:, v])
-    joined = pdag | pdag.T
-    not_adjacent = ~joined[np.ix_(neighbours, neighbours)]
-    new_parents = np.asarray((undirected | out)[neighbours])
-    new = (
-        not_adjacent & (new_parents[:, None] | new_parents[None, :])
-    ).sum() - new_parents.sum()  # a neighbour is apart from itself
-    return int(out.sum()), int(new) // 2

@@ -12,7 +12,6 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
-from fedbnsl.algorithms.core.schema import AUTO
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import findings
 from fedbnsl.algorithms.moments import label_edges, secure_additive
@@ -45,17 +44,21 @@ class Continued:
     diagnosed: Diagnosed
     gain: float = -math.inf
     """by which BIC is better than with the linear model; −∞ without a supported model"""
+    fitted: ExchangeResult | None = None
+    """the parameters of a mixed network of the final graph, if they were fitted: of a DAG of its class, labels late"""
 
 
 def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], diagnosed: Diagnosed) -> Continued:
     """The run of `auto` continued by the best model that its findings suggest, or as it is.
 
-    `auto` continues only a run of `secure-linear` with its own settings. Without a diagnosis there are no findings, and
-    an owner's policy may refuse a model.
+    `auto` continues only a run of `secure-linear` with its own settings, and checks the labels of mixed data. Without a
+    diagnosis there are no findings, and an owner's policy may refuse a model.
     """
     linear = Continued(job, algorithm, last, diagnosed)
+    if session.schema.kind == "mixed":
+        return unless_refused(lambda: _with_label_edges(linear, session), lambda refusal: linear)
     default = SecureLinear(seed=getattr(job.spec.settings, "seed", 0))
-    if job.settings.algorithm != AUTO or job.spec.settings != default or session.schema.kind != "continuous":
+    if job.spec.settings != default or session.schema.kind != "continuous":
         return linear
     curved = unless_refused(lambda: _with_curved_effects(linear, session), lambda refusal: linear)
     before = curved if curved.gain < 0 else linear
@@ -128,19 +131,7 @@ MAX_LABEL_CHECKS = 5
 """greatest number of times that edges into labels are checked, each with the Newton steps of one fit"""
 
 
-@dataclass(frozen=True)
-class LabelCheck:
-    """The run after the check of its edges into labels."""
-
-    algorithm: Algorithm
-    last: Round[Any]
-    fitted: ExchangeResult | None = None
-    """the fit of the parameters of the final graph, if there was one: of a DAG of its class with labels late"""
-    bytes_sent: int = 0
-    """bytes of other fits"""
-
-
-def with_label_edges(run: Continued, session: Session) -> LabelCheck:
+def _with_label_edges(run: Continued, session: Session) -> Continued:
     """The run without edges into labels that their logistic regressions do not support, if `auto` took `secure-boss`.
 
     The regressions are those of the model's parameters, under the run id `<run id>-labels`; they are also returned, if
@@ -148,10 +139,8 @@ def with_label_edges(run: Continued, session: Session) -> LabelCheck:
     the regressions would omit rows that the search has used.
     """
     job, algorithm, last, schema = run.job, run.algorithm, run.last, session.schema
-    unchecked = LabelCheck(algorithm, last)
-    applies = schema.kind == "mixed" and job.settings.algorithm == AUTO and job.spec.name == "secure-boss"
-    if not applies or schema.gaps or job.imputation_model.rows or last.outcome == "silo lost":
-        return unchecked
+    if job.spec.name != "secure-boss" or schema.gaps or job.imputation_model.rows or last.outcome == "silo lost":
+        return run
     structure = algorithm.structure(last.server)
     coding, pairs, lost, sent = coding_of(schema), list[tuple[int, int]](), list[str](), 0
     kept: ExchangeResult | None = None
@@ -161,7 +150,7 @@ def with_label_edges(run: Continued, session: Session) -> LabelCheck:
             break
         found = fit_mixed_families(job, session, algorithm, dag, "labels")
         if found.lost:
-            return unchecked
+            return run
         lost += found.last.lost
         fitted: mixed_families.Server = found.last.server
         weak = label_edges.unsupported_edges(fitted, label_edges.edges_to_test(dag, coding), last.server.prior)
@@ -176,7 +165,14 @@ def with_label_edges(run: Continued, session: Session) -> LabelCheck:
         reason = f"Not in the graph: {edges}, which logistic regressions of the labels do not support."
         basis = algorithm.basis
         algorithm = replace(algorithm, basis=lambda server: (*basis(server), reason))
-    return LabelCheck(algorithm, replace(last, lost=(*last.lost, *dict.fromkeys(lost))), kept, sent)
+    diagnosed = replace(run.diagnosed, bytes_sent=run.diagnosed.bytes_sent + sent)
+    return replace(
+        run,
+        algorithm=algorithm,
+        last=replace(last, lost=(*last.lost, *dict.fromkeys(lost))),
+        diagnosed=diagnosed,
+        fitted=kept,
+    )
 
 
 def _annotated(diagnosed: Diagnosed, names: tuple[str, ...], sentence: str, sent: int) -> Diagnosed:

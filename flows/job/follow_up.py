@@ -15,6 +15,7 @@ from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.mlp.admm import MlpSettings
@@ -23,7 +24,6 @@ from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, re
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Server, refit_start
 from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
-from fedbnsl.algorithms.parameters.tables import Extension, dag_extension
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.secure_search import SecureSearch

@@ -18,10 +18,9 @@ from fedbnsl.algorithms.core.schema import AUTO, ImputationModel, Schema, plural
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.dynamic.lag_order import LagOrder, choose_lag_order
 from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.algorithms.graphs.cpdag import impose_knowledge, truth_with_knowledge
+from fedbnsl.algorithms.graphs.cpdag import dag_extension, impose_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import tables
-from fedbnsl.algorithms.parameters.tables import dag_extension
 from fedbnsl.algorithms.score.secure_search import SecureSearch
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
-from fedbnsl.algorithms.core.schema import Schema, pluralize
+from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
@@ -19,7 +19,7 @@ from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tracking.result import Parameters, RunResult
 
 from .check import check
-from .continuation import LabelCheck, continued, with_label_edges
+from .continuation import continued
 from .follow_up import (
     confidence,
     confidence_metrics,
@@ -31,7 +31,7 @@ from .follow_up import (
     refit,
     with_resamples,
 )
-from .job import Job, Session, unless_refused
+from .job import ExchangeResult, Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .score import Scored, privacy_metrics, privacy_spent, score
 
@@ -82,15 +82,14 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     linear = (job, session, algorithm, last, algorithm.structure(last.server))
     diagnosed = unless_refused(lambda: diagnose(*linear), not_diagnosed)
-    best = continued(job, session, algorithm, last, diagnosed)
-    unchecked = LabelCheck(best.algorithm, best.last)
-    checked = unless_refused(lambda: with_label_edges(best, session), lambda refusal: unchecked)
-    job, algorithm, last = best.job, checked.algorithm, checked.last
-    diagnosed = replace(best.diagnosed, bytes_sent=best.diagnosed.bytes_sent + checked.bytes_sent)
+    network: ExchangeResult | None = None
+    if job.settings.algorithm == AUTO:
+        best = continued(job, session, algorithm, last, diagnosed)
+        job, algorithm, last, diagnosed, network = best.job, best.algorithm, best.last, best.diagnosed, best.fitted
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
-    model = unless_refused(lambda: parameters(*after, checked.fitted), lambda refusal: Parameters(None, refusal))
+    model = unless_refused(lambda: parameters(*after, network), lambda refusal: Parameters(None, refusal))
     job = with_resamples(job, algorithm, last, session.schema, scored.structure)
     callback = _resample_callback(job, listeners)
     edge_confidence = unless_refused(

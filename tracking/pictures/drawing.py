@@ -17,7 +17,7 @@ from fedbnsl.algorithms.graphs.edges import Category, Edge, count
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.strengths import Strengths
 
-from .layout import FloatArray, IndexArc, layered
+from .layout import FloatArray, IndexArc, layered, reverse_feedback_arcs, topological
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,12 @@ def layout_order(variables: Sequence[str], edges: Sequence[Edge]) -> tuple[list[
         source, target = index[edge.source], index[edge.target]
         arcs.append((target, source) if edge.category == "reversed" and edge.one_way else (source, target))
     return ordered, arcs
+
+
+def causal_order(variables: Sequence[str], edges: Sequence[Edge]) -> list[int]:
+    """The variables, causes before effects: by the true edges first, then by the learned ones where consistent."""
+    _, arcs = layout_order(variables, edges)
+    return topological(len(variables), reverse_feedback_arcs(len(variables), arcs))
 
 
 def truncate(name: str, longest: int) -> str:

@@ -14,8 +14,7 @@ from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.edges import Category, Edge
 from fedbnsl.algorithms.graphs.pag import CIRCLE
 
-from .drawing import INK, NOT_IDENTIFIED, STYLES, layout_order, legend_entries, truncate
-from .layout import reverse_feedback_arcs, topological
+from .drawing import INK, NOT_IDENTIFIED, STYLES, causal_order, legend_entries, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,12 +77,6 @@ def draw_heat_map(
         markerscale=max(1.0, 6.5 / (0.9 * cell)),
     )
     return figure
-
-
-def causal_order(variables: Sequence[str], edges: Sequence[Edge]) -> list[int]:
-    """The variables, causes before effects: by the true edges first, then by the learned ones where consistent."""
-    _, arcs = layout_order(variables, edges)
-    return topological(len(variables), reverse_feedback_arcs(len(variables), arcs))
 
 
 def _mark(

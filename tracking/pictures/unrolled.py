@@ -29,6 +29,7 @@ from .drawing import (
     STYLES,
     TITLE,
     Pen,
+    causal_order,
     count_unstable,
     draw_box,
     legend_entries,
@@ -36,7 +37,6 @@ from .drawing import (
     truncate,
     write_header,
 )
-from .heat_map import causal_order
 from .layout import FloatArray
 
 if TYPE_CHECKING:

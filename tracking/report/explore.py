@@ -19,8 +19,7 @@ from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from ..pictures.drawing import LONGEST_NAME, STYLES, box_width, is_required, layout_order, pens, truncate
-from ..pictures.heat_map import causal_order
+from ..pictures.drawing import LONGEST_NAME, STYLES, box_width, causal_order, is_required, layout_order, pens, truncate
 from ..pictures.layout import Layout, layered
 from ..result import RunResult, strengths_in
 

@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbnsl.algorithms.graphs.cpdag import cpdag, extend
+from fedbnsl.algorithms.graphs.cpdag import cpdag, dag_extension, extend, nearest_dag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.tables import dag_extension, nearest_dag
 
 NAMES = tuple("abcdefg")
 dags = st.tuples(arrays(np.bool_, (7, 7)), st.permutations(range(7))).map(

@@ -3,7 +3,7 @@ import pytest
 
 from fedbnsl.algorithms.graphs.edges import classify
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.pictures.heat_map import causal_order
+from fedbnsl.tracking.pictures.drawing import causal_order
 from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_rounds, draw_structure, panels
 
 
