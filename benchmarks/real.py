@@ -348,43 +348,6 @@ def slopes() -> None:
     show("real-slopes", rows, runs)
 
 
-def clean(seed: int) -> Setting:
-    """A random setting in which a linear model holds and silos differ in size only."""
-    rng = np.random.default_rng(10_000 + seed)
-    d, silos = int(rng.choice([5, 8, 12, 20])), int(rng.choice([2, 3, 5, 8, 12]))
-    return Setting(
-        d,
-        min(int(d * rng.choice([1, 1.5, 2, 3])), d * (d - 1) // 2),
-        rows=int(silos * rng.choice([60, 150, 400, 1000])),
-        silos=silos,
-        noise=str(rng.choice([name for name in NOISES if name != "t3"])),
-        scale=str(rng.choice([*SCALES])),
-        variances=(1.0, 1.0) if rng.random() < 0.5 else (0.3, 3.0),
-    )
-
-
-def alarms(runs: int = 1000) -> None:
-    """How often each diagnosis is wrong on clean data; "few rows" is not wrong, and left out."""
-    told_of = {seed: findings_of(draw(clean(seed), 20_000 + seed)) for seed in range(runs)}
-    names = sorted({name for told in told_of.values() for name in told} - {"few rows"})
-    rows = [
-        {
-            "finding": name,
-            "runs": runs,
-            "false alarms": sum(name in told for told in told_of.values()),
-            "asked": "≤ 1 %",
-        }
-        for name in names
-    ]
-    wrong = sum(bool(set(told) - {"few rows"}) for told in told_of.values())
-    show("real-alarms", [*rows, {"finding": "any", "runs": runs, "false alarms": wrong, "asked": "≤ 50"}], {})
-
-
-def findings_of(data: FederatedData) -> tuple[str, ...]:
-    """The names of the findings on `data`, learned by default."""
-    return tuple(one.name for one in learn(data, seed=0, parameters=False).result.diagnosed.findings)
-
-
 def truth_of(path: Path, names: Sequence[str]) -> Structure:
     """The graph of a truth file."""
     told, place = json.loads(path.read_text()), {name: v for v, name in enumerate(names)}
@@ -470,7 +433,6 @@ TABLES: dict[str, Callable[[], None]] = {
     "weak": weak,
     "slopes": slopes,
     "cells": cells,
-    "alarms": alarms,
     "speed": speed,
     "tables": tables,
 }

@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..statistics.moments import Table, sum_over_chunks
+from ..statistics.moments import MAX_UNJOINED_CORRELATION, Table, sum_over_chunks
 
 BOUND = 4.0
 """standard deviations to which residuals, and the causes of curves, are limited"""
-MAX_CORRELATION = 0.1
-"""correlation of a residual with an unjoined variable below which the square of that variable is tested"""
 MIN_ROWS = 30
 """minimum number of rows with all cells that a residual needs"""
 
@@ -151,5 +149,5 @@ def _unjoined(
         residual_map[one.parents, one.child] -= one.weights
     both = R @ residual_map
     variances = np.maximum(np.einsum("ij,ij->j", residual_map, both), 1e-12)
-    tested = both**2 < MAX_CORRELATION**2 * variances
+    tested = both**2 < MAX_UNJOINED_CORRELATION**2 * variances
     return np.asarray(tested & ~joined & ~np.eye(len(R), dtype=np.bool_) & numbers & numbers[:, None])

@@ -16,7 +16,8 @@ ALGORITHMS: dict[str, Entry] = {
     "secure-linear": Entry(
         summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
         source="ours; Chen, Drton, Wang 2019; Andrews et al. 2023; Hyvärinen, Smith 2013",
-        disclosure="masked: its part of the d(d+1)/2 second moments about its own means, once; of 8 sums an edge, once",
+        disclosure="masked: its part of the d(d+1)/2 second moments about its own means, once; 14 sums for each edge "
+        "without a direction, once",
         maker=lazy_factory("moments.secure_linear:SecureLinear"),
         kinds=("continuous", *SERIES),
         gaps=True,

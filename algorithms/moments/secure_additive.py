@@ -34,7 +34,7 @@ from ..graphs.structure import Structure
 from ..score.block_order import block_boss
 from ..score.families import OrderSettings
 from ..statistics.coding import Blocks, Coding, blocks_of_covariance
-from ..statistics.moments import Chunked, Table, about_means
+from ..statistics.moments import MAX_UNJOINED_CORRELATION, Chunked, Table, about_means
 from ..statistics.packing import from_triangle, triangle
 from . import secure_linear
 from .secure_linear import SecureLinear, degrees_of_freedom
@@ -45,8 +45,6 @@ CUBE_BOUND = 4.0
 """standard deviations to which a value is limited in its cube"""
 MIN_COLUMN_SHARE = 1e-6
 """share of a coded column that the others of its variable must leave: less is rounding, as for two-valued columns"""
-MAX_CORRELATION = 0.1
-"""correlation of a residual with an unjoined variable below which the square of that variable is tested"""
 
 
 @dataclass(frozen=True)
@@ -256,7 +254,7 @@ def curvature_gain(blocks: Blocks, dag: NDArray[np.bool_]) -> float:
         best = 0.0
         for i in np.flatnonzero(~joined[:, j]):
             variances = left[own[i], own[i]] * left[own[j], own[j]]
-            if left[own[i], own[j]] ** 2 < MAX_CORRELATION**2 * variances:
+            if left[own[i], own[j]] ** 2 < MAX_UNJOINED_CORRELATION**2 * variances:
                 share = _explained(left, curved[i], own[j]) / left[own[j], own[j]]
                 penalty = price * (1 + len(curved[i])) + 2 * math.log(d)
                 best = max(best, -0.5 * rows * math.log(max(1 - share, 1e-12)) - penalty)

@@ -74,6 +74,8 @@ def thin_rows(table: Table, max_rows: int) -> NDArray[Any]:
     return np.concatenate(selected)
 
 
+MAX_UNJOINED_CORRELATION = 0.1
+"""correlation of a residual with an unjoined variable below which the square of that variable is tested"""
 ROUNDING = 1e-12
 """share of the mean square below which a variance is zero up to rounding"""
 
