@@ -66,11 +66,6 @@ class BayesianNetwork:
         """The spectral radius of a network over time; None for the other kinds."""
         return None
 
-    @property
-    def standardized_means(self) -> FloatArray | None:
-        """The size of each variable's mean in its standard deviations, `[d]`, over time; None for the other kinds."""
-        return None
-
     def log_likelihood(self, table: FloatArray) -> FloatArray:
         """The log likelihood `[n_rows]` of each row of `table` `[n_rows, d]`, natural logarithms.
 
@@ -278,11 +273,6 @@ class DynamicGaussianNetwork(BayesianNetwork):
     def spectral_radius(self) -> float:
         """The spectral radius; from 1 on, series are explosive (`statistics/moments.py`)."""
         return moments.spectral_radius(self.structure.weights, self.lagged)
-
-    @property
-    def standardized_means(self) -> FloatArray:
-        """The size of each variable's mean in its standard deviations, `[d]`."""
-        return np.asarray(np.abs(self.means) / np.sqrt(np.maximum(self.spreads, np.finfo(float).tiny)))
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
         """Raise `ValueError`: a likelihood of single rows is not defined."""
