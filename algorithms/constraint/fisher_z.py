@@ -21,9 +21,9 @@ from .subsets import Tests
 def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0) -> Results:
     """The p-values of `tests` from the correlations in n rows; the strength is |r|.
 
-    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924). The variance of
-    `noise`, its standard deviation in the correlations, is added, amplified by the conditioning variables
-    (`_noise_amplification`).
+    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924). `noise` is the
+    standard deviation of noise in the correlations. Its variance is amplified by the conditioning variables
+    (`_noise_amplification`) and added to that of r.
     """
     r, variance = np.zeros(len(tests)), np.zeros(len(tests))
     sizes = (tests != PAD).sum(axis=1)
@@ -69,7 +69,7 @@ def _noise_amplification(precision: FloatArray) -> FloatArray:
 
 
 def likelihood_ratio(blocks: Blocks, tests: Tests) -> Results:
-    """The p-values of `tests`; the strength is √(1 − λ^(1/k)), k the smaller number of columns: |r| for k = 1.
+    """The p-values of `tests`; the strength is √(1 − λ^(1/k)) for k = min(|X|, |Y|), which is |r| for k = 1.
 
     −(n − |Z| − (|X| + |Y| + 1)/2) ln λ is close to χ² with |X||Y| degrees of freedom if X and Y are independent given Z
     (Bartlett 1938). A variable without columns is independent of all others.

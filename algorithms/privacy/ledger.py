@@ -37,7 +37,7 @@ class Budget:
     """The privacy budget of all runs on a silo's rows together; ε = ∞ is no limit.
 
     It is enforced in ρ: the largest ρ whose ε at the budget's δ is within the budget, independent of the δ of a run.
-    Raises `BadInput` for an ε that is not above 0, and for a δ that is not from 0 to below 1.
+    Raises `BadInput` unless ε is above 0 and 0 ≤ δ < 1.
     """
 
     epsilon: float = math.inf
@@ -65,7 +65,7 @@ NO_LIMIT = Budget()
 
 @dataclass(frozen=True)
 class ChargeRequest:
-    """A request of a silo of `rows` rows to charge the releases of one round within `budgets`.
+    """A request by a silo with `rows` rows to charge the releases of one round within `budgets`.
 
     `binding` is a digest of the broadcast, the settings, the schema and the rows. `usual_delta` is the default δ of a
     run.
@@ -130,7 +130,7 @@ class MemoryLedger:
         return tuple(charge for charge in self._charges if run in (None, charge.run))
 
     def require(self, charged: set[tuple[str, int]]) -> None:
-        """Do nothing: ledger and journal are both in memory, so charges cannot be lost alone."""
+        """Do nothing: ledger and journal are both in memory, so neither can be lost without the other."""
 
     def finish(self, run: str) -> None:
         """Erase the keys of `run` (see `Ledger`)."""
@@ -237,8 +237,8 @@ MAX_BROADCAST = 1e30
 def require_bounded(broadcast: Any) -> None:
     """Raise `BadInput` for a broadcast with a number that is not finite, or beyond ±`MAX_BROADCAST`.
 
-    Records are clipped, but products of a huge weight with two of their values overflow, and with one they do not:
-    whether a reply is finite would disclose a record, whatever its noise.
+    Records are clipped, but a huge weight times two of their values may overflow where the weight times one does not.
+    Whether the reply is finite would then disclose a record, whatever the noise.
     """
     if is_dataclass(broadcast) and not isinstance(broadcast, type):
         for one in fields(broadcast):
@@ -324,8 +324,8 @@ class PrivateSettings:
     ) -> Promise:
         """The promise to every record.
 
-        `protects` describes against whom, `broken` has the reasons, besides a known seed, why nothing is promised.
-        Raises `BadInput` for a silo of one row.
+        `protects` states from whom records are protected; `broken` has the reasons to promise nothing, other
+        than a known seed. Raises `BadInput` for a silo of one row.
         """
         delta = delta_for(self.delta, schema)
         reasons = (*((SEEDED,) if self.insecure_seed != NO_SEED else ()), *broken)

@@ -123,7 +123,7 @@ def joins(graph, v, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 @njit(cache=True)
 def contains(variable, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether v is one of `variables`."""
+    """Whether `variable` is one of `variables`."""
     for u in variables:  # noqa: SIM110 (compiled)
         if u == variable:
             return True
@@ -132,7 +132,7 @@ def contains(variable, variables):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 @njit(cache=True)
 def copy_into(variables, target):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Write `variables` to the beginning of `target` (an assignment of slices takes seconds to compile)."""
+    """Write `variables` to the beginning of `target`; numba takes seconds to compile an assignment of slices."""
     for i in range(len(variables)):
         target[i] = variables[i]
 

@@ -33,7 +33,7 @@ def gaussian_boss(
 
     `price` is the penalty on twice the log-likelihood for a parent: ln n for the BIC. The score is the log-likelihood
     minus half the penalties, up to a constant of S. The first `d` columns, by default all, are ordered; the others
-    precede them. `prior` is that of all columns, `[m, m]`.
+    precede them. `prior` is the background knowledge of all columns, `[m, m]`.
     """
     d = len(S) if d is None else d
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
@@ -76,9 +76,10 @@ def _sweep(R, order, price, possible, required, sweeps):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The position of x in the order with the least total; its current position unless another one is better.
+    """The position of x in the order with the least total cost; its current position unless another one is better.
 
-    The total with x at position i is that of the variables before it without x, of x, and of those after it with x.
+    The total with x at position i has the costs of the variables before x, which cannot have x as a parent, of x, and
+    of the variables after x, which can.
     """
     d = len(order)
     rest = order[order != x]
@@ -120,9 +121,9 @@ def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _select(R, j, before, price, possible, required, Q, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The cost of j with the parents grown and shrunk among `before`, these parents, and whether x was grown.
+    """Select parents of j among `before`: return its cost, the parents, and whether x was added while growing.
 
-    If x was not grown, the result is the same without x before j.
+    If x was not added, the result is the same without x before j.
     """
     candidates = np.flatnonzero(before & possible[:, j])
     forced, late = 0, 0

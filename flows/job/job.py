@@ -29,7 +29,7 @@ from ..options.learn import LearnSettings
 
 @dataclass(frozen=True)
 class ImputationCost:
-    """The imputation model of a run: a sentence on it, and the exchanges and bytes that it took."""
+    """The cost of the imputation model of a run: exchanges and bytes, with a sentence that describes the model."""
 
     summary: str = ""
     exchanges: int = 0
@@ -81,7 +81,7 @@ class Job:
 
     @property
     def description(self) -> RunDescription:
-        """The part of the job that its result repeats; without checksums of the silos' files in a private run.
+        """The part of the job that is copied into its result; in a private run, without checksums of the silos' files.
 
         With these, a reader who knows all rows but one could confirm guesses of the last one.
         """
@@ -102,7 +102,7 @@ class Job:
     def run_schema(self, schema: Schema) -> Schema:
         """The public `schema` with the run's units, imputation model and background knowledge.
 
-        Pairs of variables that no row has together count as forbidden: they are not identified.
+        Arcs between variables that no row observes together are forbidden, because they are not identified.
         """
         apart = [arc for one in self.pairs_apart(schema) for arc in (one, one[::-1])]
         forbidden = (*self.knowledge.forbidden, *(arc for arc in apart if arc not in self.knowledge.forbidden))
@@ -117,7 +117,7 @@ class Job:
         return Adjustment(settings.detrend, settings.deseasonalise, settings.difference)
 
     def pairs_apart(self, schema: Schema) -> tuple[Arc, ...]:
-        """The pairs of variables of which no row has both cells, unless background knowledge requires an arc."""
+        """The pairs of variables that no row observes together, except those with an arc that knowledge requires."""
         if not schema.empty and not len(self.imputation_model.apart):
             return ()
         apart = self.imputation_model.apart if len(self.imputation_model.apart) else schema.columns_apart
@@ -135,7 +135,7 @@ class Job:
 
     @property
     def center_series(self) -> bool:
-        """The same for time series, which may have a setting of that name instead."""
+        """The same for time series: by the setting `center_series`, or else `center`."""
         settings = self.spec.settings
         return bool(getattr(settings, "center_series", getattr(settings, "center", False)))
 
@@ -164,7 +164,7 @@ class Session:
     wrap: Callable[[Algorithm, Federation], Algorithm] = lambda algorithm, federation: algorithm
     """wraps the steps of the coordinator"""
     evaluate: Callable[[Work], Any] = lambda work: work()
-    """performs the evaluation"""
+    """performs the evaluation of the result, for instance as a task of Prefect"""
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
 

@@ -29,7 +29,7 @@ DifferentColumns = Literal["same", "union", "common"]
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
-    # Imported late: the registry brings numpy, which the command line's help does not need.
+    # Imported late: the registry imports numpy, which the command line's help does not need.
     from fedbnsl.algorithms.choose import AUTO
     from fedbnsl.algorithms.registry import ALGORITHMS
 
@@ -78,7 +78,7 @@ class LearnOptions(Options):
     delta: Annotated[
         float | None,
         Field(
-            gt=0, lt=1, title="δ", description="Privacy parameter δ; default: 1/n², n the rows of the smallest silo."
+            gt=0, lt=1, title="δ", description="Privacy parameter δ; default: 1/n² with n rows in the smallest silo."
         ),
         OnCommandLine(value="D"),
     ] = None
@@ -93,7 +93,7 @@ class LearnOptions(Options):
             gt=0,
             lt=1,
             title="δ of the budget",
-            description="δ of the budget, and the maximum δ of a run; default: 1/n², n the silo's rows.",
+            description="δ of the budget, and the maximum δ of a run; default: 1/n² with n rows in the silo.",
         ),
         OnCommandLine(value="D"),
     ] = None
@@ -154,8 +154,8 @@ class LearnOptions(Options):
         Outliers,
         Field(
             title="Outliers",
-            description="How to treat numbers that are far from their column, or unlikely given their row: keep them, "
-            "or treat them as empty cells (set-aside).",
+            description="How to treat numbers that are far from the rest of their column, or unlikely given their "
+            "row: keep them, or treat them as empty cells (set-aside).",
         ),
     ] = "keep"
     detrend: Annotated[
@@ -170,7 +170,7 @@ class LearnOptions(Options):
         Field(
             ge=0,
             title="Deseasonalise",
-            description="Time series: each silo subtracts the season of a period of so many rows; 0: none.",
+            description="Time series: each silo subtracts the seasonal component of this period, in rows; 0: none.",
         ),
         OnCommandLine(value="PERIOD"),
     ] = 0
@@ -178,7 +178,7 @@ class LearnOptions(Options):
         bool,
         Field(
             title="Difference",
-            description="Time series: learn from the differences of consecutive rows, for series without a level.",
+            description="Time series: learn from the differences of consecutive rows, for series with a unit root.",
         ),
     ] = False
     transform: Annotated[
@@ -194,8 +194,8 @@ class LearnOptions(Options):
         str | None,
         Field(
             title="Background knowledge",
-            description="CSV file rule,source,target of background knowledge; rules: required, forbidden, "
-            "no-parents, tier.",
+            description="CSV file of background knowledge with columns rule, source, target; rules: required, "
+            "forbidden, no-parents, tier.",
         ),
         OnCommandLine(value="FILE"),
     ] = None
@@ -400,7 +400,7 @@ class LearnSettings(LearnOptions, DataSet):
     )
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
-        """The same settings with a name and an output folder; a generated name is unused in runs/."""
+        """The same settings with a name and an output folder; a generated name is not yet used in runs/."""
         name = self.name or run_name(self.algorithm, self.data, self.seed, when or datetime.now())
         if self.name is None and self.out is None:
             numbered = (f"{name}-{number}" for number in count(2))

@@ -1,4 +1,4 @@
-"""Structures as matrices, for more variables than a graph can show; the row causes the column.
+"""Structures as matrices, for more variables than a drawn graph can show: rows are causes, columns are effects.
 
 `draw_heat_map` shows a mark for each edge. `draw_matrices` shows the weights of a dynamic structure, W and every A_k
 side by side, with the true ones below: positive weights are blue, negative ones red, each matrix on its own scale.
@@ -9,23 +9,15 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from fedbnsl.algorithms.core.knowledge import Arc
-from fedbnsl.algorithms.graphs.edges import Category, Edge
-from fedbnsl.algorithms.graphs.pag import CIRCLE
-
-from .drawing import INK, NOT_IDENTIFIED, STYLES, causal_order, legend_entries, truncate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-from typing import TYPE_CHECKING
-
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.compare import summary_graph
-from fedbnsl.algorithms.graphs.edges import classify, classify_lagged, padded_lagged_weights
+from fedbnsl.algorithms.graphs.edges import Category, Edge, classify, classify_lagged, padded_lagged_weights
+from fedbnsl.algorithms.graphs.pag import CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
+
+from .drawing import INK, NOT_IDENTIFIED, STYLES, causal_order, legend_entries, truncate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +33,8 @@ def draw_heat_map(
 ) -> "Figure":
     """A figure with a mark per edge and the variables in topological order of the true graph.
 
-    True edges are above the diagonal; a mark in the shaded half contradicts the order. An undirected edge has a mark in
-    both cells, as have pairs that are `not_identified`; a white dot in the cell of row i and column j is a circle at j.
+    True edges are above the diagonal; a mark in the shaded half contradicts the order. Undirected edges and pairs
+    that are `not_identified` have marks in both cells. A white dot in row i and column j is the circle of a PAG at j.
     """
     from matplotlib.figure import Figure
 
@@ -118,12 +110,13 @@ def name_axes(axes: "Axes", variables: Sequence[str], place: dict[str, int], cel
     axes.set_ylabel("from (cause)", fontsize=8)
 
 
-FAULTS: tuple[Category, ...] = ("extra", "missing", "reversed", "half-directed")
+DIFFERENCES: tuple[Category, ...] = ("extra", "missing", "reversed", "half-directed")
+"""categories of edges that differ from the true graph"""
 COLOURS = "RdBu"
-LEFT, BELOW, BETWEEN = 0.85, 0.35, 0.3
+LEFT_INCHES, BELOW_INCHES, GAP_INCHES = 0.85, 0.35, 0.3
 """inches to the left of a matrix for the row names, below it for the axis label, and between matrices"""
-HEADING, LETTER, LONGEST = 0.42, 0.06, 12
-"""inches above a matrix for its heading and for each letter of the longest name; letters shown of a name"""
+HEADING_INCHES, LETTER_INCHES, MAX_LETTERS = 0.42, 0.06, 12
+"""inches above a matrix for its heading, and for each letter of the longest name; maximum letters of a name"""
 
 
 def draw_matrices(structure: Structure, truth: Structure | None, title: str = "") -> "Figure":
@@ -141,21 +134,21 @@ def draw_matrices(structure: Structure, truth: Structure | None, title: str = ""
     order = causal_order(names, within)
     side = float(np.clip(0.085 * len(names), 2.4, 6.0))
     rows = 1 if truth is None else 2
-    above = HEADING + LETTER * min(max(map(len, names)), LONGEST)
+    above = HEADING_INCHES + LETTER_INCHES * min(max(map(len, names)), MAX_LETTERS)
     marked = [*within, *lagged] if dynamic else []
-    header = 0.1 + 0.3 * bool(title) + 0.3 * any(edge.category in FAULTS for edge in marked)
-    width, height = (LEFT + side) * (lags + 1) + BETWEEN, (above + side + BELOW) * rows + header
+    header = 0.1 + 0.3 * bool(title) + 0.3 * any(edge.category in DIFFERENCES for edge in marked)
+    width, height = (LEFT_INCHES + side) * (lags + 1) + GAP_INCHES, (above + side + BELOW_INCHES) * rows + header
     figure = Figure(figsize=(width, height))
     for row, shown in enumerate(one for one in (structure, truth) if one is not None):
         for k, matrix in enumerate(_matrices(shown, lags)):
-            bottom = height - header - (row + 1) * (above + side + BELOW) + BELOW
-            box = (LEFT + k * (LEFT + side), bottom, side, side)
+            bottom = height - header - (row + 1) * (above + side + BELOW_INCHES) + BELOW_INCHES
+            box = (LEFT_INCHES + k * (LEFT_INCHES + side), bottom, side, side)
             axes = figure.add_axes((box[0] / width, box[1] / height, side / width, side / height))
             _draw(axes, matrix[np.ix_(order, order)], names, order, 72 * side / len(names))
             axes.set_title(_heading(shown, k, learned=row == 0), fontsize=9, color=INK, pad=4)
             if row == 0 and dynamic:
                 edges = within if k == 0 else [edge for edge in lagged if edge.lag == k]
-                _mark_lagged(axes, edges, {names[v]: at for at, v in enumerate(order)}, 72 * side / len(names))
+                _mark_differences(axes, edges, {names[v]: at for at, v in enumerate(order)}, 72 * side / len(names))
     _write_header(figure, title, marked)
     return figure
 
@@ -183,9 +176,9 @@ def _draw(axes: "Axes", matrix: NDArray[np.float64], names: Sequence[str], order
     name_axes(axes, names, {names[v]: at for at, v in enumerate(order)}, cell)
 
 
-def _mark_lagged(axes: "Axes", edges: Sequence[Edge], place: dict[str, int], cell: float) -> None:
+def _mark_differences(axes: "Axes", edges: Sequence[Edge], place: dict[str, int], cell: float) -> None:
     """Mark the edges that differ from the true graph."""
-    for category in FAULTS:
+    for category in DIFFERENCES:
         cells = [(place[edge.source], place[edge.target]) for edge in edges if edge.category == category]
         style = STYLES[category]
         look: dict[str, Any] = {
@@ -213,7 +206,7 @@ def _write_header(figure: "Figure", title: str, edges: Sequence[Edge]) -> None:
     handles = [
         Line2D([], [], linestyle="", marker=STYLES[category].marker, color=STYLES[category].colour, label=label)
         for category, label in legend_entries(edges, bool(edges))
-        if category in FAULTS
+        if category in DIFFERENCES
     ]
     for handle in handles:
         if handle.get_marker() == STYLES["missing"].marker:

@@ -161,7 +161,7 @@ def test_defaults_that_the_documents_state_are_those_of_the_model():
         }
         assert float(value) == default, name
     assert "by default 1/n² of the smallest silo" in text
-    assert "default: 1/n², n the rows of the smallest silo" in LearnOptions.model_fields["delta"].description
+    assert "default: 1/n² with n rows in the smallest silo" in LearnOptions.model_fields["delta"].description
 
 
 def test_smoothing_is_that_of_the_exchange_that_learns_tables():
