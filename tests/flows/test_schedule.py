@@ -4,12 +4,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows import schedule
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.options.repeat import RepeatSettings
 from fedbnsl.flows.schedule import check_schedule, create_deployment
@@ -100,3 +103,23 @@ def test_a_deployment_starts_from_the_settings_given(example):
     assert deployment.parameters["settings"]["params"] == {"rounds": 2}
     assert deployment.schedules[0].schedule.cron == "0 3 * * *"
     assert deployment.entrypoint == "fedbnsl.flows.learn.learn"
+
+
+def test_scheduled_runs_read_the_folder_that_was_named_where_serve_was_started(tmp_path, monkeypatch):
+    """Each run is a process of its own, which may work in another folder."""
+
+    @contextmanager
+    def no_server():
+        yield "http://127.0.0.1:1/api"
+
+    def deployed(settings, repeat, **when):
+        raise InterruptedError(settings.data)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(schedule, "precheck", lambda settings: None)
+    monkeypatch.setattr(schedule, "prefect_server", no_server)
+    monkeypatch.setattr(schedule, "create_deployment", deployed)
+    monkeypatch.setenv(schedule.HOOKS, "")
+    with pytest.raises(InterruptedError) as stopped:
+        schedule.serve_learn(LearnSettings(data="study"), RepeatSettings(deployment="nightly"))
+    assert stopped.value.args == (str(Path("study").absolute()),)

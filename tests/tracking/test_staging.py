@@ -4,7 +4,7 @@ import resource
 import pytest
 
 from fedbnsl.tracking import staging
-from fedbnsl.tracking.staging import write_files
+from fedbnsl.tracking.staging import check_writable, write_files
 
 CONTENTS = {"structure.csv": b"new", "metrics.json": b"{}"}
 
@@ -25,6 +25,14 @@ def test_files_are_staged_inside_their_folder(tmp_path, monkeypatch):
     assert len(moved) == 2
     assert sorted(path.name for path in folder.iterdir()) == ["metrics.json", "mine.txt", "structure.csv"]
     assert [path.name for path in tmp_path.iterdir()] == ["mount"]
+
+
+def test_a_check_of_a_new_folder_leaves_nothing_behind(tmp_path):
+    check_writable(tmp_path / "runs" / "mine", "structure.csv")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "runs").mkdir()
+    check_writable(tmp_path / "runs" / "mine", "structure.csv")
+    assert [path.name for path in tmp_path.rglob("*")] == ["runs"]
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.diagnosis.over_time import seasons, trend_t_values
+from fedbnsl.algorithms.diagnosis.over_time import _period, seasons, trend_t_values
 from fedbnsl.data.federated import FederatedData, time_series
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.dynamic import dynamic, svar
@@ -52,6 +52,12 @@ def test_clean_series_have_neither_trend_nor_season():
         tables = drawn("nothing", seed).tables.values()
         wrong += any(trend_t_values(X).max() > 6 or seasons(X)[1].any() for X in tables)
     assert wrong <= 1
+
+
+def test_a_period_is_not_chosen_for_its_number_of_phases():
+    """Means of more phases explain more of any noise."""
+    chosen = [_period(np.random.default_rng(seed).normal(size=240), 30.0) for seed in range(200)]
+    assert 29 < np.mean(chosen) < 31
 
 
 def test_equal_errors_are_equal_given_the_past(tmp_path):

@@ -27,6 +27,7 @@ from fedbnsl.algorithms.privacy import gram
 from fedbnsl.algorithms.privacy.discrete_gaussian import Bits
 from fedbnsl.algorithms.privacy.ledger import total
 from fedbnsl.algorithms.privacy.tight import Composition, tight_epsilon
+from fedbnsl.algorithms.privacy.zcdp import epsilon
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 from tests.algorithms.privacy.audit import audit
@@ -180,6 +181,13 @@ class TestNoise:
         reached = pure * np.sqrt(2 * count * np.log(1 / 4e-8)) + count * pure * np.expm1(pure)
         assert reached == pytest.approx(target, rel=1e-9)
         assert reached <= target
+
+    def test_the_papers_mechanism_composes_a_selection_and_a_gradient_a_step(self):
+        schema = Schema(("a", "b"), {"x": 5000, "y": 5000})
+        settings = DpFedSparse(epsilon=5.0, mechanism="mangold", rounds=3, steps=7, acyclicity="notears")
+        planned = plan(settings, schema)
+        left = epsilon(planned.promise.cost.portion(1 - settings.smoothness_share), planned.promise.delta)
+        assert planned.noise.pure == pytest.approx(pure_epsilon(left, planned.promise.delta, 2 * 3 * 7))
 
     def test_the_papers_mechanism_needs_less_noise_for_the_same_epsilon(self):
         """Fassy El Fehri et al., A.4: by at least √2."""

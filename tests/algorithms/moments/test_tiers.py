@@ -9,10 +9,20 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.knowledge import Knowledge, no_prior
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure, unstacked
-from fedbnsl.algorithms.moments.tiers import free_lagged_fit, ridge_strengths, squared_t_values, weights_in_order
+from fedbnsl.algorithms.moments.tiers import (
+    RIDGE,
+    best_lagged_fit,
+    free_lagged_fit,
+    ridge_effects,
+    ridge_strengths,
+    squared_t_values,
+    weights_in_order,
+)
 from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.statistics.lagged import centred_means, centred_windows, windows
+from fedbnsl.algorithms.statistics.moments import unit_diagonal
 from fedbnsl.data.federated import FederatedData, time_series
 from fedbnsl.data.generators.dynamic import svar
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -120,6 +130,16 @@ def test_background_knowledge_of_the_present_is_kept_in_the_search():
     assert not server.graph[:, D:].any()
 
 
+def test_required_edges_against_the_order_of_least_variance_close_no_cycle():
+    data = series(1005)
+    server, names = learned(data)[0], data.schema.variables
+    for i, j in map(tuple, np.argwhere(data.truth.adjacency)):
+        prior = Knowledge(required=((names[j], names[i]),)).prior(names)
+        within = best_lagged_fit(server.S, 800, prior).weights[:D] != 0
+        assert within[j, i]
+        assert is_acyclic(within)
+
+
 def test_the_past_has_no_parents_and_may_be_a_parent_of_everything_present():
     prior = Knowledge(required=(("b", "a"),)).prior(("a", "b")).of_windows(6)
     assert not prior.possible[:, 2:].any()
@@ -170,3 +190,20 @@ def test_few_windows_rank_the_pairs_by_ridge_effects():
     server, structure = learned(data, lags=1)
     np.testing.assert_array_equal(structure.lagged_scores, ridge_strengths(server.S, D))
     assert (structure.lagged_scores > 0).all()
+
+
+def test_ridge_effects_lie_between_regression_and_correlations():
+    X = np.random.default_rng(9).normal(size=(60, 9)) @ np.random.default_rng(10).normal(size=(9, 9))
+    C = np.corrcoef(X.T)
+    regression = np.linalg.solve(C[3:, 3:], C[3:, :3])
+    np.testing.assert_allclose(ridge_effects(C, 3, 0.0).reshape(6, 3), regression)
+    np.testing.assert_allclose(ridge_effects(C, 3, 1e9).reshape(6, 3), C[3:, :3], rtol=1e-6)
+
+
+def test_the_strength_of_an_effect_grows_with_the_other_effects_of_its_cause():
+    X = np.random.default_rng(11).normal(size=(40, 8)) @ np.random.default_rng(12).normal(size=(8, 8))
+    S = X.T @ X / 40
+    effects, strengths = np.abs(ridge_effects(unit_diagonal(S), 4, RIDGE)), ridge_strengths(S, 4)
+    for i, j in np.ndindex(4, 4):
+        others = [effects[0, i, k] ** 2 if k != i else 0.0 for k in range(4)]
+        assert strengths[0, i, j] == pytest.approx(effects[0, i, j] * np.sqrt(np.mean(others)))

@@ -96,6 +96,14 @@ class TestOrder:
                 dag[:, cheapest] = False
         assert greedy_order(graphs, priority).tolist() == order
 
+    def test_an_arc_that_covers_two_arcs_is_added_once(self):
+        """Both 0 → 2 and 0 → 3 of the first graph are covered by 1 → 0."""
+        graphs = np.zeros((2, 4, 4), np.bool_)
+        for graph, arcs in zip(graphs, ("02 03 12 13 23", "01 21 23 30 31"), strict=True):
+            for source, target in arcs.split():
+                graph[int(source), int(target)] = True
+        assert greedy_order(graphs, np.arange(4)).tolist() == [2, 3, 0, 1]
+
     @CHECKED
     @given(graphs=dags(k=3), seed=st.integers(0, 10**6))
     def test_neither_the_order_of_the_columns_nor_of_the_silos_matters(self, graphs, seed):

@@ -14,6 +14,7 @@ from fedbnsl.algorithms.statistics.transforms import (
     count_transform,
     suggested_transforms,
     transformed,
+    undone,
 )
 
 
@@ -39,6 +40,13 @@ def test_formulas(transform, value):
     assert np.isnan(out[1])
     assert np.isfinite(apply(np.array([-1.0, 0.0]), transform)).all()
     assert transform in FORMULAS
+
+
+@pytest.mark.parametrize("transform", sorted(set(FORMULAS) - {"normal-scores"}))
+def test_a_formula_can_be_undone(transform):
+    values = np.array([0.5, 3.0, 7.25])
+    np.testing.assert_allclose(undone(apply(values, transform), transform), values)
+    assert undone(values, "normal-scores") is None
 
 
 @dataclass

@@ -35,6 +35,7 @@ def test_days_count_from_the_first_date_with_the_time_of_day():
     days = days_since(["2020-03-01", "2020-02-28 12:00", "", "x"], ("ymd", "2020-02-28"))
     np.testing.assert_array_equal(days, [2.0, 0.5, np.nan, np.nan])
     assert days_since(["1.1.68", "1.1.70"], ("dmy", "2000-01-01")).tolist() == [24837.0, -10957.0]
+    assert days_since(["1.1.69", "31.12.68"], ("dmy", "1969-01-01")).tolist() == [0.0, 36524.0]
 
 
 @pytest.fixture(params=["in memory", "in passes"])

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from fedbnsl.data.folder.about import NO_DECLARATION
 from fedbnsl.data.folder.joint_columns import JointColumn
 from fedbnsl.data.folder.profile import UNDISCLOSED
+from fedbnsl.data.folder.transform_decisions import skewed_columns
 
 
 @pytest.mark.parametrize(
@@ -20,3 +22,14 @@ from fedbnsl.data.folder.profile import UNDISCLOSED
 def test_the_word_of_most_cells_counts(silos, expected):
     parts = {f"s{k}": replace(UNDISCLOSED, numbers=n, shape=word) for k, (word, n) in enumerate(silos.items())}
     assert JointColumn(parts, None, "").majority(lambda part: part.shape, "otherwise") == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"), [({}, "log"), ({"zeros": 1}, "normal-scores"), ({"negative": True}, "normal-scores")]
+)
+def test_a_logarithm_is_suggested_where_every_silo_can_take_it(other, expected):
+    parts = {
+        "large": replace(UNDISCLOSED, numbers=90, shape="log"),
+        "small": replace(UNDISCLOSED, numbers=10, shape="", **other),
+    }
+    assert skewed_columns({"income": JointColumn(parts, None, "")}, {}, NO_DECLARATION) == {"income": expected}

@@ -46,6 +46,13 @@ def test_a_column_that_others_nearly_determine_is_not_named(columns):
     assert found(columns) == ()
 
 
+def test_a_ratio_may_be_0(columns):
+    columns["x"][::7] = 0.0
+    columns["z"] = columns["x"] / columns["y"]
+    (one,) = found(columns)
+    assert one.startswith("z is the ratio of x to y")
+
+
 def test_columns_without_causes_are_suggested(columns):
     names = {"age": "x", "birth_year": "y", "stage": "w"}
     assert found({name: columns[old] for name, old in names.items()}) == (

@@ -108,3 +108,9 @@ def test_what_cannot_be_amputated_is_refused_in_one_line() -> None:
     gaps = replace(data, schema=replace(data.schema, empty=dict.fromkeys(data.tables, (1,) * 6)))
     with pytest.raises(BadInput, match="mar needs a column without empty cells"):
         amputate(gaps, "mar", 0.5, rng)
+
+
+def test_the_larger_half_of_the_columns_stays_complete_by_mar():
+    tables = {"a": np.random.default_rng(3).normal(size=(300, 5))}
+    found = amputate(FederatedData(continuous(tables, NAMES[:5]), tables), "mar", 0.2, np.random.default_rng(1))
+    assert (_empty(found).mean(axis=0) > 0).sum() == 2

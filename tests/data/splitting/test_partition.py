@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.federated import FederatedData, discrete
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.splitting.partition import by_column, by_sizes, dirichlet, equal, label_skew, split_table
@@ -255,6 +256,13 @@ def test_whole_numbers_are_levels_if_one_says_so(tmp_path):
     path.write_text("x,y\nred,1\nblue,0\n")
     with pytest.raises(BadInput, match="line 2, column 'x': 'red' is not a number"):
         split_table(path, 0, silos=1, kind="continuous")
+
+
+def test_levels_of_a_data_set_that_a_silo_lacks_stay_if_the_kind_is_given(tmp_path):
+    levels, rng = {"x": ("0", "1", "2"), "y": ("0", "1")}, np.random.default_rng(1)
+    tables = {"a": rng.integers(0, 2, (40, 2)), "b": rng.integers(0, (3, 2), (40, 2))}
+    write_folder(tmp_path / "set", FederatedData(discrete(tables, ("x", "y"), levels), tables))
+    assert split_table(tmp_path / "set" / "a.csv", 0, silos=2, kind="discrete").schema.levels == levels
 
 
 def test_a_silo_of_a_data_set_is_split_with_its_levels_and_the_truth_one_names(tmp_path):

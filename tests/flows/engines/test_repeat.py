@@ -150,6 +150,12 @@ def test_checksums_of_rows_do_not_enter_the_question(changing):
     assert settings_digest(asked(changing, "x")) not in (first, settings_digest(asked(changing, "x", seed=4)))
 
 
+def test_another_version_may_learn_otherwise_from_the_same_rows(changing, monkeypatch):
+    first = settings_digest(asked(changing, "x"))
+    monkeypatch.setattr(follow_module, "version", lambda package: "0.0.0")
+    assert settings_digest(asked(changing, "x")) != first
+
+
 def test_a_file_that_cannot_be_read_is_no_last_run_and_one_that_cannot_be_written_no_failure(changing, capsys):
     file = last_run_file(Path("runs").absolute(), "a/b")
     assert file.name == "a%2Fb.json"

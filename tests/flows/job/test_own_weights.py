@@ -1,15 +1,22 @@
 """Silos whose weights differ: the finding, its advice, and `auto`, which continues with the silos' own scores."""
 
+import math
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fedbnsl import learn
+from fedbnsl.algorithms.core.protocol import Round, Traffic
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.cpdag import cpdag
+from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.data.federated import FederatedData, continuous, with_gaps
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.flows.job import continuation
+from fedbnsl.tracking.result import Diagnosed
 from tests.algorithms.curved import curved
 from tests.algorithms.score.test_own_weights import NAMES, silos_of
 
@@ -99,3 +106,31 @@ def test_empty_cells_are_allowed(seed):
     found = learn(FederatedData(schema, tables), "secure-boss", weights="own", parameters=False, diagnose=False)
     skeleton = found.result.structure.adjacency
     assert ((skeleton | skeleton.T) != (dag | dag.T)).sum() <= 2
+
+
+@pytest.mark.parametrize(
+    ("curved_gain", "own_gain", "best"),
+    [(5.0, 3.0, 5.0), (3.0, 5.0, 5.0), (5.0, -math.inf, 5.0), (-math.inf, 3.0, 3.0), (-math.inf, -math.inf, -math.inf)],
+)
+def test_the_model_that_gains_more_is_kept_and_the_bytes_of_both_count(monkeypatch, curved_gain, own_gain, best):
+    def tried(gain, sent):
+        """A model that replaces the linear one if it gains; otherwise only the bytes are added."""
+
+        def model(before, session):
+            found = replace(before, diagnosed=Diagnosed((), before.diagnosed.bytes_sent + sent))
+            return replace(found, gain=gain) if gain > 0 else found
+
+        return model
+
+    monkeypatch.setattr(continuation, "_with_curved_effects", tried(curved_gain, 30))
+    monkeypatch.setattr(continuation, "_with_own_weights", tried(own_gain, 400))
+    job = SimpleNamespace(settings=SimpleNamespace(algorithm="auto"), spec=SimpleNamespace(settings=SecureLinear()))
+    session = SimpleNamespace(schema=Schema(("a", "b"), {"one": 9}))
+    found = continuation.continued(job, session, None, None, Diagnosed((), 1000))
+    assert (found.gain, found.diagnosed.bytes_sent) == (best, 1430)
+
+
+def test_silos_lost_in_either_model_are_lost():
+    linear, last = Round(7, "linear", Traffic(), None, ("clinic",)), Round(2, "own", Traffic(), "converged", ("lab",))
+    after = continuation._after(linear, last)
+    assert (after.number, after.server, after.outcome, after.lost) == (7, "own", "converged", ("clinic", "lab"))

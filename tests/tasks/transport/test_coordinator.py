@@ -98,6 +98,19 @@ def test_a_silo_that_asks_for_what_is_a_coordinators_is_hung_up_on(messages):
     assert said[0].startswith("refused: silo clinic requests '")
 
 
+@pytest.mark.parametrize("field", ["address", "worker"])
+def test_a_silo_cannot_name_the_worker_of_another_one_as_its_own(field):
+    async def reasons():
+        scheduler = FederationScheduler(("clinic", "lab"), print, dashboard=False, host="127.0.0.1", port=0)
+        scheduler.workers = {
+            f"tls://{one}": SimpleNamespace(resources={resource(one): 1.0}) for one in ("clinic", "lab")
+        }
+        message = {"op": "heartbeat_worker", "address": "tls://clinic", "worker": "tls://clinic"}
+        return [scheduler.impersonates("clinic", message | {field: f"tls://{one}"}) for one in ("clinic", "lab")]
+
+    assert asyncio.run(reasons()) == [None, "names the worker at tls://lab as its own"]
+
+
 def test_nobody_is_a_peer_without_a_certificate():
     assert peer_of(Connection("clinic")) == "clinic"
     assert peer_of(SimpleNamespace(extra_info={})) is None

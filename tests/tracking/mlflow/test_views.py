@@ -1,7 +1,11 @@
 """The views that MLflow's pages find in the experiment, and the links that open them."""
 
 import json
+import re
 
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tracking.mlflow import store as mlflow_store
 from fedbnsl.tracking.mlflow.store import (
     COMPARISON,
@@ -21,6 +25,10 @@ class Client:
         self.tags, self.written = {}, []
         self.experiment_id, self.lifecycle_stage = "7", "active"
 
+    def restore_experiment(self, experiment):
+        assert (experiment, self.lifecycle_stage) == ("7", "deleted")
+        self.lifecycle_stage = "active"
+
     def get_experiment_by_name(self, name):
         return self
 
@@ -35,6 +43,30 @@ def test_an_older_experiment_is_given_the_views_once():
     for _ in range(2):
         assert mlflow_store.experiment_id(client, "sqlite:///x.db") == "7"
     assert sorted(client.written) == [f"{VIEW_TAG}{COMPARISON}", f"{VIEW_TAG}{SCORES}"]
+
+
+def test_a_deleted_experiment_is_restored():
+    client = Client()
+    client.lifecycle_stage = "deleted"
+    assert mlflow_store.experiment_id(client, "sqlite:///x.db") == "7"
+    assert client.lifecycle_stage == "active"
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("http://tracking.example", ("tracking.example", 80)),
+        ("https://tracking.example/mlflow", ("tracking.example", 443)),
+        ("https://tracking.example:8443", ("tracking.example", 8443)),
+    ],
+)
+def test_a_server_is_looked_for_at_the_port_of_its_scheme(monkeypatch, uri, address):
+    def refuse(where, timeout):
+        raise OSError(f"{where} after {timeout}")
+
+    monkeypatch.setattr(mlflow_store.socket, "create_connection", refuse)
+    with pytest.raises(BadInput, match=re.escape(f"cannot be opened: {address} after {mlflow_store.TIMEOUT_SECONDS}")):
+        mlflow_store.open_client(uri)
 
 
 def test_a_view_is_written_as_mlflow_reads_it():

@@ -98,6 +98,14 @@ def test_matrices_stand_beside_those_of_the_truth_with_marks():
     assert marks == [[0, 1, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0], [], [], []]  # extra, missing, reversed, half-directed
 
 
+def test_lags_that_only_the_truth_has_are_matrices_of_missing_edges():
+    learned = structure(within=[(0, 1)], lagged=[(1, 0, 0)], lags=1)
+    figure = draw_matrices(learned, structure(within=[(0, 1)], lagged=[(1, 0, 0), (2, 1, 2)]))
+    assert [axes.get_title().split(", ")[1] for axes in figure.axes] == 2 * ["within t", "from t − 1", "from t − 2"]
+    marks = [[len(dots.get_offsets()) for dots in axes.collections] for axes in figure.axes[:3]]
+    assert marks == [[0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
+
+
 def test_a_truth_without_times_stands_by_itself():
     learned, truth = structure(lagged=[(1, 0, 1)]), Structure(("X0", "X1", "X2"), np.eye(3, k=1) + np.eye(3, k=-1))
     figure = draw_matrices(learned, truth)
