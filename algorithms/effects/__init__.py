@@ -1,0 +1,1 @@
+"""Effects of interventions in a learned graph: identification, estimates and their sensitivity."""
