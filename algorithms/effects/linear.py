@@ -122,7 +122,7 @@ def implied_moments(weights: FloatArray, variances: FloatArray, rows: int, silos
     samples as those from the moments of the rows, and their intervals are not too narrow if the graph is true.
     """
     mixing = np.linalg.inv(np.eye(len(weights)) - weights)
-    return WithinMoments(mixing.T @ (variances[:, None] * mixing), rows, silos)
+    return WithinMoments(np.asarray(mixing.T @ (variances[:, None] * mixing), np.float64), rows, silos)
 
 
 def joint_effects(moments: WithinMoments, dag: NDArray[np.bool_], xs: Sequence[int], y: int) -> list[Estimate]:

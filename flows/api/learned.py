@@ -11,6 +11,7 @@ from fedbnsl.tracking.result import RunResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import pandas as pd
 
+from fedbnsl.algorithms.effects.answer import EffectReport, Values
 from fedbnsl.algorithms.graphs.cpdag import MarkovBlanket, markov_blanket
 from fedbnsl.tracking.outputs import AVERAGED, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, write_outputs
 from fedbnsl.tracking.result import Metric
 from fedbnsl.tracking.staging import write_files
 
+from ..effects import effects
 from ..job.run import outcome_text
 from ..start import check_out
 
@@ -158,6 +161,51 @@ class Learned:
         Raises `BadInput` for an unknown target, and for a PAG, which does not distinguish parents from spouses.
         """
         return markov_blanket(self.result.structure, target)
+
+    def effect(
+        self,
+        treatment: str | Sequence[str],
+        outcome: str,
+        *,
+        compare: Values | None = None,
+        direct: bool = False,
+        data: str | Path | None = None,
+    ) -> EffectReport:
+        """The effect of changing `treatment` on `outcome` in the learned graph, with what it rests on.
+
+        Parameters
+        ----------
+        treatment
+            A variable, or several that are changed together.
+        outcome
+            The variable whose change is of interest.
+        compare
+            The values of the treatment to compare; by default 0 and 1, or each label with the first one.
+        direct
+            Hold the other parents of the outcome fixed.
+        data
+            The folder of the run's silos, for one more masked sum over their rows; by default the model is used.
+
+        Returns
+        -------
+        EffectReport
+            `value` and `interval`, or `bounds` if the graph leaves directions open; `rests_on` has the assumptions.
+
+        Raises
+        ------
+        BadInput
+            As `fedbnsl effect` prints it: unknown variables or values, no model, an ε, time series, other rows.
+        """
+        treatments = [treatment] if isinstance(treatment, str) else list(treatment)
+        return effects(
+            self.result,
+            treatments,
+            outcome,
+            kind="direct" if direct else "total",
+            values=compare,
+            joint=len(treatments) > 1,
+            data=None if data is None else Path(data),
+        )
 
     @cached_property
     def model(self) -> Any:

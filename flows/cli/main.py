@@ -25,6 +25,7 @@ COMMANDS = {
     "inspect": "Show how the tables of a federated data set are read.",
     "choose": "Recommend an algorithm for a federated data set, with reasons.",
     "features": "Find the features that predict a variable: its Markov blanket.",
+    "effect": "Estimate what happens to a variable if another one is changed.",
     "algorithms": "List the algorithms and exactly what leaves a silo; explain the settings of one.",
     "track": "Upload records that MLflow missed during a run.",
     "evaluate": "Compare a learned structure with the true graph.",

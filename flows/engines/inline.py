@@ -37,6 +37,15 @@ def run_inline(
     if registry.entry(job.spec.name).pooled:
         data, files = pool(data), None
     job = replace(job, about=data.about, truth=data.truth, silo_weights=data.silo_weights)
+    with inline_session(job, data, files, declared) as session:
+        return run(job, session, listeners)
+
+
+@contextmanager
+def inline_session(
+    job: Job, data: FederatedData, files: Mapping[str, Path] | None = None, declared: Declared = NO_DECLARATION
+) -> Iterator[Session]:
+    """Yield a session for `job` with the silos of `data` in this process; arguments as those of `run_inline`."""
     with on_one_thread(), _hosted(job, data, files or {}) as transport:
         federations: list[SiloFederation] = []
 
@@ -49,7 +58,7 @@ def run_inline(
             return federations[-1]
 
         try:
-            return run(job, Session(data.schema, connect, notes=data.notes), listeners)
+            yield Session(data.schema, connect, notes=data.notes)
         finally:
             # The run cannot be resumed, so the keys of its noise are erased even if it was interrupted.
             for federation in federations:

@@ -1,0 +1,341 @@
+"""Answers to "what happens to Y if X is changed": an effect for each contrast, or the reason for having none.
+
+An `Estimator` holds what is known about the data: second moments, fitted tables, or a mixed network. `effect_of`
+identifies the adjustment sets in the graph and lets the estimator compute the effect for each of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from ..errors import BadInput, choices_text, shown
+from ..graphs.structure import Structure
+from ..parameters.mixed_network import MixedNetwork
+from ..parameters.networks import DiscreteNetwork
+from .identification import AdjustmentSet, EffectKind, identify
+from .interventions import discrete_effect, mixed_effect
+from .linear import ZERO, Estimate, Sensitivity, WithinMoments, adjusted_effect, joint_effects, sensitivity
+
+Values = tuple[float | str, float | str]
+"""the values of a treatment that are compared"""
+Status = Literal["identified", "range", "zero", "not identified"]
+MIN_EXPECTED_ROWS = 5.0
+"""expected rows with a value of the treatment in a stratum, below which labels have too little overlap"""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The effect under one adjustment set; zero without an interval if the treatment is no cause under it."""
+
+    adjustment: AdjustmentSet
+    covariates: tuple[str, ...]
+    estimate: Estimate
+    sensitivity: Sensitivity | None = None
+    sparse: bool = False
+    """whether a value of the treatment is expected in fewer than `MIN_EXPECTED_ROWS` rows of some stratum"""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The effect of changing a treatment between two values on a mean or a probability of the outcome."""
+
+    treatment: str
+    outcome: str
+    kind: EffectKind
+    values: Values
+    measure: str
+    reason: str
+    """why the adjustment is valid, why the effect is a range or zero, or why it is not identified"""
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """Whether the graph identifies the effect, leaves a range, says that it is zero, or does not identify it."""
+        if len(self.candidates) != 1:
+            return "range" if self.candidates else "not identified"
+        return "identified" if self.candidates[0].adjustment.causal else "zero"
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the greatest estimate over the class; equal if the effect is identified, None without any."""
+        values = [one.estimate.value for one in self.candidates]
+        return (min(values), max(values)) if values else None
+
+    @property
+    def value(self) -> float | None:
+        """The estimate, None unless the graph identifies the effect."""
+        return self.candidates[0].estimate.value if len(self.candidates) == 1 else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval; for a range the union of those of its estimates; None if one of them has none."""
+        ends = []
+        for one in self.candidates:
+            if one.estimate.interval is None and one.adjustment.causal:
+                return None
+            ends += one.estimate.interval or (0.0, 0.0)
+        return (min(ends), max(ends)) if ends and self.status != "zero" else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The effect as JSON: the numbers above, and each adjustment set with its estimate and sensitivity."""
+        sets = [
+            {
+                "causal": one.adjustment.causal,
+                "covariates": list(one.covariates),
+                "estimate": one.estimate.value,
+                "interval": one.estimate.interval,
+                "standard_error": one.estimate.standard_error,
+                "sensitivity": vars(one.sensitivity) if one.sensitivity else None,
+            }
+            for one in self.candidates
+        ]
+        return {
+            "treatment": self.treatment,
+            "outcome": self.outcome,
+            "kind": self.kind,
+            "compare": list(self.values),
+            "measure": self.measure,
+            "status": self.status,
+            "reason": self.reason,
+            "estimate": self.value,
+            "bounds": self.bounds,
+            "interval": self.interval,
+            "adjustment_sets": sets,
+        }
+
+
+class Estimator(Protocol):
+    """What is known about the data, from which effects are computed."""
+
+    ranges: bool
+    """whether effects can be computed for any adjustment set, not only that of the fitted network"""
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """The levels of a variable; empty for a number."""
+        ...
+
+    def estimates(
+        self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
+    ) -> dict[str, tuple[Estimate, bool]]:
+        """The effect by level of `y`, "" for a mean, and whether strata are sparse; raises `ValueError` as it must."""
+        ...
+
+
+@dataclass(frozen=True)
+class FromMoments:
+    """Linear effects from second moments; the regression on the covariates gives total and direct effects alike."""
+
+    variables: tuple[str, ...]
+    moments: WithinMoments
+    ranges: bool = True
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """None: all variables are numbers."""
+        return ()
+
+    def estimates(
+        self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
+    ) -> dict[str, tuple[Estimate, bool]]:
+        """The change of the mean of `y`."""
+        place = {name: number for number, name in enumerate(self.variables)}
+        slope = adjusted_effect(self.moments, place[x], place[y], [place[name] for name in covariates])
+        return {"": (slope.scaled(_change(values)), False)}
+
+
+@dataclass(frozen=True)
+class FromTables:
+    """Effects between labels by the g-formula over fitted tables of `rows` rows."""
+
+    network: DiscreteNetwork
+    rows: int
+    ranges: bool = True
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """The levels of a variable."""
+        return self.network.levels[name]
+
+    def estimates(
+        self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
+    ) -> dict[str, tuple[Estimate, bool]]:
+        """The change of the probability of each level of `y`."""
+        found = discrete_effect(self.network, x, y, covariates, (str(values[0]), str(values[1])), self.rows)
+        return {one.level: (one.estimate, one.overlap * self.rows < MIN_EXPECTED_ROWS) for one in found}
+
+
+@dataclass(frozen=True)
+class FromMixed:
+    """Effects by simulation of a mixed network, whose own graph decides what is adjusted for."""
+
+    network: MixedNetwork
+    ranges: bool = False
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """The levels of a variable; empty for a number."""
+        return self.network.levels.get(name, ())
+
+    def estimates(
+        self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
+    ) -> dict[str, tuple[Estimate, bool]]:
+        """The change of the mean of `y`, or of the probability of each of its levels."""
+        found = mixed_effect(self.network, x, y, values, direct=kind == "direct")
+        return {level: (one, False) for level, one in found.items()}
+
+
+def effect_of(
+    structure: Structure, estimator: Estimator, x: str, y: str, kind: EffectKind = "total", values: Values | None = None
+) -> list[Effect]:
+    """The effects of treatment `x` on outcome `y`, one for each contrast and each level of the outcome.
+
+    Parameters
+    ----------
+    structure
+        The learned graph.
+    estimator
+        The moments or the model of the same variables.
+    x, y
+        The names of treatment and outcome.
+    kind
+        "total" or "direct".
+    values
+        The values of `x` to compare. By default 0 and 1 for numbers, and each level with the first one for labels.
+
+    Raises
+    ------
+    BadInput
+        For values that `x` does not have.
+    """
+    variables = structure.variables
+    found = identify(structure, variables.index(x), variables.index(y), kind)
+    levels, reason = estimator.levels(y), found.reason
+    shown_levels = ("",) if not levels else levels[1:] if len(levels) == 2 else levels
+    sets = found.sets
+    if len(sets) > 1 and not estimator.ranges:
+        sets, reason = (), f"{reason}, and in mixed data no range over them is computed"
+    effects = []
+    for contrast in contrasts(x, estimator.levels(x), values):
+        try:
+            per_set = [_by_level(estimator, x, y, one, kind, contrast, structure) for one in sets]
+        except ValueError as error:
+            per_set, reason = [], f"{reason}; it cannot be estimated: {error}"
+        for level in shown_levels:
+            measure = f"P({y} = {level})" if level else f"mean of {y}"
+            candidates = tuple(one[level] for one in per_set)
+            effects.append(Effect(x, y, kind, contrast, measure, reason, candidates))
+    return effects
+
+
+def _by_level(
+    estimator: Estimator,
+    x: str,
+    y: str,
+    one: AdjustmentSet,
+    kind: EffectKind,
+    values: Values,
+    structure: Structure,
+) -> dict[str, Candidate]:
+    """The effect under one adjustment set by level of the outcome."""
+    covariates = tuple(structure.variables[v] for v in one.covariates)
+    if not one.causal:
+        return dict.fromkeys(estimator.levels(y) or ("",), Candidate(one, covariates, ZERO))
+    found = estimator.estimates(x, y, covariates, kind, values)
+    return {
+        level: Candidate(one, covariates, value, sensitivity(value) if value.degrees else None, sparse)
+        for level, (value, sparse) in found.items()
+    }
+
+
+def joint_effect_of(
+    structure: Structure, estimator: FromMoments, xs: Sequence[str], y: str, values: Values | None = None
+) -> list[Effect]:
+    """The effects on `y` of changing each of several treatments while the others are held fixed, by path products.
+
+    Raises `BadInput` unless `structure` is an acyclic DAG, and for values that are no numbers.
+    """
+    if structure.kind != "dag" or not structure.acyclic:
+        raise BadInput("joint interventions need a directed acyclic graph: in this one directions are open")
+    place = {name: number for number, name in enumerate(structure.variables)}
+    try:
+        slopes = joint_effects(estimator.moments, structure.adjacency, [place[x] for x in xs], place[y])
+    except ValueError as error:
+        raise BadInput(f"the joint effect cannot be estimated: {error}") from None
+    found = []
+    for x, slope in zip(xs, slopes, strict=True):
+        (contrast,) = contrasts(x, (), values)
+        others = tuple(one for one in xs if one != x)
+        reason = f"path products in the DAG, {', '.join(others)} held fixed"
+        one = Candidate(AdjustmentSet(causal=slope is not ZERO), others, slope.scaled(_change(contrast)))
+        found.append(Effect(x, y, "total", contrast, f"mean of {y}", reason, (one,)))
+    return found
+
+
+def contrasts(x: str, levels: tuple[str, ...], values: Values | None) -> list[Values]:
+    """The pairs of values of `x` to compare; raises `BadInput` for values that it does not have."""
+    if levels:
+        for value in values or ():
+            if str(value) not in levels:
+                raise BadInput(f"{x} has no label {shown(str(value))}: {choices_text(str(value), levels)}")
+        return [(str(values[0]), str(values[1]))] if values else [(levels[0], level) for level in levels[1:]]
+    numbers = []
+    for value in values or (0.0, 1.0):
+        try:
+            numbers.append(float(value))
+        except ValueError:
+            raise BadInput(f"{x} has numbers, and the value to compare is {shown(str(value))}") from None
+    return [(numbers[0], numbers[1])]
+
+
+def _change(values: Values) -> float:
+    return float(values[1]) - float(values[0])
+
+
+@dataclass(frozen=True)
+class EffectReport:
+    """Effects with everything that they rest on."""
+
+    effects: tuple[Effect, ...]
+    rests_on: tuple[str, ...] = field(default=())
+    """the graph, the adjustment, the model and the assumptions, a sentence each"""
+
+    def __str__(self) -> str:
+        """The effects, a line each, followed by what they rest on."""
+        return "\n".join([*(" ".join(effect_row(one)) for one in self.effects), *self.rests_on])
+
+    __repr__ = __str__
+
+    @property
+    def value(self) -> float | None:
+        """The estimate of the first effect, None unless it is identified."""
+        return self.effects[0].value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of the first effect, None if it has none."""
+        return self.effects[0].interval
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the greatest estimate of the first effect over the class, None if it is not identified."""
+        return self.effects[0].bounds
+
+    def as_json(self) -> dict[str, Any]:
+        """The effects and what they rest on, as JSON."""
+        return {"effects": [one.as_json() for one in self.effects], "rests_on": list(self.rests_on)}
+
+
+def effect_row(one: Effect) -> tuple[str, str, str, str]:
+    """What is changed, the measure, the estimate with its interval, and the adjustment or the reason."""
+    change = f"{one.treatment}: {' → '.join(_text(value) for value in one.values)}"
+    if one.bounds is None:
+        return change, one.measure, "not identified", one.reason
+    ends = f"95 % interval {one.interval[0]:+.4g} to {one.interval[1]:+.4g}" if one.interval else "no interval"
+    if one.status == "zero":
+        return change, one.measure, "0 by the graph", one.reason
+    if one.status == "range":
+        return change, one.measure, f"between {one.bounds[0]:+.4g} and {one.bounds[1]:+.4g}, {ends}", one.reason
+    only = one.candidates[0]
+    adjusted = f"adjusted for {', '.join(only.covariates)}" if only.covariates else "nothing to adjust for"
+    return change, one.measure, f"{one.value:+.4g}, {ends}", f"{adjusted}: {one.reason}"
+
+
+def _text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

@@ -1,0 +1,120 @@
+"""`fedbnsl effect`: what happens to an outcome if a variable is changed, by the graph of a finished run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedbnsl.algorithms.errors import BadInput, shown
+
+if TYPE_CHECKING:
+    from fedbnsl.algorithms.effects.answer import EffectReport, Values
+
+
+def show_effects(
+    run: Path,
+    treatments: list[str],
+    outcome: str,
+    *,
+    compare: str | None,
+    direct: bool,
+    every: bool,
+    data: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the effects in the run in the folder `run`; raises `BadInput` as `effects` does."""
+    from ..api.loading import load
+    from ..effects import effects
+
+    result = load(run).result
+    if every and treatments:
+        raise BadInput("--all takes every other variable as the treatment: omit --treatment")
+    if not every and not treatments:
+        raise BadInput("no treatment: give --treatment X, or --all for every other variable")
+    chosen = [name for name in result.structure.variables if name != outcome] if every else treatments
+    report = effects(
+        result,
+        chosen,
+        outcome,
+        kind="direct" if direct else "total",
+        values=compared_values(compare),
+        joint=not every and len(treatments) > 1,
+        data=data,
+    )
+    if as_json:
+        print(json.dumps({"run": str(run), **report.as_json()}, indent=1, ensure_ascii=False))
+    else:
+        show(report)
+
+
+def compared_values(given: str | None) -> Values | None:
+    """The two values in `given`, separated by a comma; raises `BadInput` for anything else."""
+    if given is None:
+        return None
+    words = tuple(word.strip() for word in given.split(","))
+    if len(words) != 2 or not all(words) or words[0] == words[1]:
+        raise BadInput(f"--compare is {shown(given)}: give two different values, such as 0,1 or no,yes")
+    return words[0], words[1]
+
+
+def show(report: EffectReport) -> None:
+    """Print the effects, strongest first, and what they rest on."""
+    from fedbnsl.algorithms.effects.answer import effect_row
+
+    from ..terminal.summary import console
+
+    out = console()
+    strongest = sorted(report.effects, key=lambda one: -max(map(abs, one.bounds or (0.0,))))
+    for one in strongest:
+        change, measure, estimate, reason = effect_row(one)
+        out.print(f"{one.kind} effect of {change} on {measure}: {estimate}", soft_wrap=True)
+        out.print(f"  {reason}", soft_wrap=True)
+    out.print()
+    for line in report.rests_on:
+        out.print(line, soft_wrap=True)
+
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def effect(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, such as runs/NAME.")],
+    outcome: Annotated[str, typer.Option(metavar="Y", help="The variable whose change is of interest.")],
+    treatment: Annotated[
+        list[str] | None,
+        typer.Option(metavar="X", help="The variable to change; given several times, they are changed together."),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="The values to compare; default: 0,1, or each label with the first one."),
+    ] = None,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="The direct effect, with the other parents of Y held fixed.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="The effects of every other variable, one at a time.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The run's data, for one more masked sum over the rows; default: the run's model."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the effects as JSON.")] = False,
+) -> None:
+    """Estimate the effect of changing X on Y in the graph of a finished run, with what the estimate rests on.
+
+    Example: fedbnsl effect runs/NAME --treatment dose --outcome response --compare 0,10
+    """
+    show_effects(
+        run,
+        treatment or [],
+        outcome,
+        compare=compare,
+        direct=direct,
+        every=every,
+        data=data,
+        as_json=as_json,
+    )

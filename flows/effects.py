@@ -1,0 +1,255 @@
+"""Effects in the graph of a finished run: from its model, or from one more masked sum over the silos' rows.
+
+Without `data` nothing leaves a silo: the model of the run suffices. With `data`, the folder of the run's silos, linear
+effects come from the rows: the units of the columns, then the means and variances of all columns and the second moments
+of the pairs among treatment, covariates and outcome (all pairs for joint interventions), about each silo's own means,
+as masked sums. Owners' policies hold for these exchanges as for the parameters of a run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.effects.answer import (
+    Effect,
+    EffectReport,
+    Estimator,
+    FromMixed,
+    FromMoments,
+    FromTables,
+    Values,
+    effect_of,
+    joint_effect_of,
+)
+from fedbnsl.algorithms.effects.identification import EffectKind, identify
+from fedbnsl.algorithms.effects.linear import LEVEL, WithinMoments, implied_moments
+from fedbnsl.algorithms.errors import BadInput, choices_text, shown
+from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.regressions import (
+    Regressions,
+    contributing_rows,
+    pairs,
+    pooled_moments,
+    start,
+)
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.about import declarations
+from fedbnsl.data.folder.folder import read_folder, silo_files
+from fedbnsl.tracking.result import RunResult
+
+from .engines.inline import inline_session
+from .job.check import reading_of
+from .job.job import Job, extra_exchange
+from .job.preparation import with_units
+from .options.learn import LearnOptions
+
+
+def effects(
+    result: RunResult,
+    treatments: Sequence[str],
+    outcome: str,
+    *,
+    kind: EffectKind = "total",
+    values: Values | None = None,
+    joint: bool = False,
+    data: Path | None = None,
+) -> EffectReport:
+    """The effects of `treatments` on `outcome` in the learned graph, with what they rest on.
+
+    Parameters
+    ----------
+    result
+        A finished run.
+    treatments
+        The variables to change: one at a time, or all of them at once if `joint`.
+    outcome
+        The variable of interest.
+    kind
+        "total", or "direct" for the effect with all other parents of the outcome held fixed.
+    values
+        The values to compare, by default 0 and 1, or each label with the first one.
+    joint
+        Whether all treatments are changed together; this takes the second moments of all pairs from `data`.
+    data
+        The folder of the run's silos for one more exchange; None for effects from the run's model.
+
+    Raises
+    ------
+    BadInput
+        For unknown variables and values, a run without a model, with an ε or of time series, and a folder of other
+        rows.
+    """
+    _check_question(result, treatments, outcome)
+    _check_run(result, from_rows=data is not None)
+    if joint and kind == "direct":
+        raise BadInput("the effects of a joint intervention are direct with respect to each other: omit --direct")
+    estimator = _from_rows(result, data, treatments, outcome, kind, joint=joint) if data else _from_model(result)
+    found: list[Effect] = []
+    if joint:
+        if not isinstance(estimator, FromMoments):
+            raise BadInput("joint interventions are for numbers: give one treatment at a time")
+        found = joint_effect_of(result.structure, estimator, treatments, outcome, values)
+    else:
+        for x in treatments:
+            found += effect_of(result.structure, estimator, x, outcome, kind, values)
+    return EffectReport(tuple(found), _rests_on(result, estimator, found, data))
+
+
+def _check_question(result: RunResult, treatments: Sequence[str], outcome: str) -> None:
+    variables = result.structure.variables
+    for role, name in (*(("treatment", one) for one in treatments), ("outcome", outcome)):
+        if name not in variables:
+            raise BadInput(f"the {role} {shown(name)} is no variable of the run: {choices_text(name, variables)}")
+    if outcome in treatments:
+        raise BadInput(f"treatment and outcome are the same variable: {outcome}")
+    repeated = next((name for name in treatments if list(treatments).count(name) > 1), None)
+    if repeated:
+        raise BadInput(f"the treatment {repeated} is named twice")
+
+
+def _check_run(result: RunResult, *, from_rows: bool) -> None:
+    """Raise `BadInput` for a run whose graph or model does not give effects."""
+    if result.privacy is not None:
+        raise BadInput(
+            f"{result.name}: the run has an ε: the uncertainty that its noise adds to an effect is not known, and an "
+            "exchange over the rows would be a release that ε does not cover"
+        )
+    if result.structure.lags or result.schema.kind == "time-series":
+        raise BadInput(f"{result.name}: a run of time series: effects are computed for independent rows")
+    if from_rows and (result.schema.kind != "continuous" or result.metrics.get("filling_exchanges")):
+        why = "has empty cells" if result.schema.kind == "continuous" else f"learned from {result.schema.kind} data"
+        raise BadInput(f"--data is for numbers without empty cells, and the run {why}: omit it to use the run's model")
+    if not from_rows and result.parameters.network is None and result.structure.kind != "pag":
+        raise BadInput(f"{result.name}: the run has no model: {result.parameters.how}")
+
+
+def _from_model(result: RunResult) -> Estimator:
+    network, silos = result.parameters.network, [one for one in result.schema.silos if one not in result.lost]
+    rows = sum(result.schema.rows[silo] for silo in silos)
+    if isinstance(network, DiscreteNetwork):
+        return FromTables(network, rows)
+    if isinstance(network, MixedNetwork):
+        return FromMixed(network)
+    if not isinstance(network, GaussianNetwork):  # a PAG has no model, and no effect is identified in it
+        d = len(result.structure.variables)
+        return FromMoments(result.structure.variables, WithinMoments(np.eye(d), rows, len(silos)))
+    moments = implied_moments(network.structure.weights, network.variances, rows, len(silos))
+    return FromMoments(network.variables, moments)
+
+
+def _from_rows(
+    result: RunResult, folder: Path, treatments: Sequence[str], outcome: str, kind: EffectKind, *, joint: bool
+) -> FromMoments:
+    """The moments of one exchange over the rows in `folder`; raises `BadInput` if they are not those of the run."""
+    structure = result.structure
+    place = {name: number for number, name in enumerate(structure.variables)}
+    needed = {place[name] for name in (*treatments, outcome)}
+    if joint:
+        needed = set(range(len(place)))
+    for x in treatments:
+        for one in identify(structure, place[x], place[outcome], kind).sets:
+            needed |= set(one.covariates)
+    options = LearnOptions(
+        only=structure.variables, missing="complete-rows" if result.schema.complete_rows else "model"
+    )
+    reading = reading_of(options)
+    data = read_folder(folder, replace(reading, silos=result.schema.silos))
+    if data.schema.kind != "continuous" or data.schema.gaps:
+        raise BadInput(f"{folder}: not the data of the run, which were numbers without empty cells")
+    for silo, rows in result.schema.rows.items():
+        if data.schema.rows[silo] != rows:
+            raise BadInput(f"{folder}: silo {silo} has {data.schema.rows[silo]:,} rows, and the run had {rows:,}")
+    recorded = result.about.get("checksums")
+    if recorded and recorded != data.about.get("checksums", recorded):
+        raise BadInput(f"{folder}: not the data of the run: its files have other checksums")
+    moments = _exchange(options, folder, data, [place[name] in needed for name in data.schema.variables])
+    return FromMoments(data.schema.variables, moments)
+
+
+def _exchange(options: LearnOptions, folder: Path, data: FederatedData, needed: Sequence[bool]) -> WithinMoments:
+    """The moments about the silos' own means, of the pairs of the `needed` columns `[d]`; zero for other pairs."""
+    spec = AlgorithmSpec("regressions", Regressions(center=True, masked=True))
+    job = Job(options.on(str(folder)), str(uuid4()), "inline", spec, data.about)
+    clique = np.triu(np.outer(needed, needed), 1).astype(np.bool_)
+    files, declared = silo_files(folder, data.schema.silos), declarations(data.about, reading_of(options))
+    with inline_session(job, data, files, declared) as session:
+        job = with_units(job, session)
+        found = extra_exchange(job, session, spec, "effects", start(session.schema, clique))
+    if found.lost:
+        raise BadInput(f"{', '.join(found.last.lost)} did not respond when the moments were summed")
+    server, d = found.last.server, len(needed)
+    _, covariance = pooled_moments(server.moments, pairs(clique), d, center=True)
+    silos = len(data.schema.silos) - len(found.last.lost)
+    return WithinMoments(covariance, contributing_rows(server), silos)
+
+
+def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], data: Path | None) -> tuple[str, ...]:
+    """The assumptions behind the effects, a sentence each."""
+    kinds = {"dag": "DAG", "cpdag": "class of DAGs (CPDAG)", "pag": "PAG"}
+    lines = [
+        f"Graph: the {kinds[result.structure.kind]} that {result.algorithm} learned is taken as true; intervals do not "
+        "include the uncertainty of learning it from the same rows.",
+        *result.basis,
+    ]
+    estimated = [one for one in found if one.status in ("identified", "range")]
+    if not estimated:
+        return tuple(lines)
+    lines.append(
+        "No unmeasured confounding: no variable outside the graph affects both a treatment and the outcome. "
+        "The data cannot confirm this."
+    )
+    lines += _model_lines(result, estimator, data)
+    strengths = [one.candidates[0].sensitivity for one in estimated if one.status == "identified"]
+    if len(estimated) == 1 and strengths and strengths[0]:
+        one = strengths[0]
+        lines.append(
+            f"Sensitivity: a common cause that explains {100 * one.robustness:.1f} % of the residual variance of both "
+            f"treatment and outcome would reduce the estimate to zero, {100 * one.robustness_interval:.1f} % would "
+            f"make the interval include it; the treatment explains {100 * one.partial_r2:.1f} % of that of the outcome."
+        )
+    if any(candidate.sparse for one in estimated for candidate in one.candidates):
+        lines.append(
+            "Little overlap: in some strata of the adjustment set, a value of the treatment is expected in fewer than "
+            "5 rows, so that the effect rests on the smoothing of the tables."
+        )
+    return tuple(lines)
+
+
+def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> list[str]:
+    """Where the numbers come from, and the form that effects are assumed to have."""
+    interval = f"{100 * LEVEL:g} % intervals"
+    if isinstance(estimator, FromMixed):
+        return [
+            f"Source: simulation of the run's model ({result.parameters.how}), with the regressions of the model as "
+            "the form of effects. No interval: the model does not record the precision of its parameters."
+        ]
+    if isinstance(estimator, FromTables):
+        return [
+            f"Source: the g-formula over the run's tables ({result.parameters.how}); {interval} are those of adjusted "
+            f"proportions in {estimator.rows:,} rows. No form of effects is assumed."
+        ]
+    assert isinstance(estimator, FromMoments)
+    moments = estimator.moments
+    sizes = f"{moments.rows:,} rows of {pluralize(moments.silos, 'silo')}"
+    lines = ["Linearity: effects are linear, and the same in all silos and for all values of the covariates."]
+    if data is not None:
+        return [
+            *lines,
+            f"Source: second moments of {sizes} in one masked exchange: least squares with an intercept per silo; "
+            f"{interval} of Student's t.",
+        ]
+    lines.append(
+        f"Source: the second moments that the run's model implies ({result.parameters.how}); {interval} of Student's t "
+        f"for {sizes}. --data FOLDER computes them from the rows instead."
+    )
+    if not result.params.get("center", True):
+        lines.append("Silos' own means were not subtracted in the run: differences between silos enter the effects.")
+    if result.metrics.get("filling_exchanges"):
+        lines.append("Imputed cells count as observed, so the intervals are too narrow.")
+    return lines

@@ -1,0 +1,196 @@
+"""`fedbnsl effect` and `found.effect`: pooled estimates, ranges, assumptions, and errors of one line."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedbnsl
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.cli.main import main
+
+ROWS = {"a": 150, "b": 400, "c": 950}
+
+
+def linear_tables(seed=1, rows=ROWS):
+    """z → x → m → y ← z, in shuffled columns, with an offset of each silo in every column."""
+    rng = np.random.default_rng(seed)
+    tables = {}
+    for silo, n in rows.items():
+        z = rng.normal(size=n)
+        x = 0.8 * z + rng.normal(size=n)
+        m = 1.2 * x + rng.normal(size=n)
+        y = 0.9 * m - 1.1 * z + rng.normal(size=n)
+        offsets = 5 * rng.normal(size=4)
+        tables[silo] = pd.DataFrame(np.stack([m, z, y, x], axis=1) + offsets, columns=["m", "z", "y", "x"])
+    return tables
+
+
+def write(folder, tables, kind="continuous"):
+    folder.mkdir()
+    (folder / "about.json").write_text(json.dumps({"kind": kind}))
+    for silo, table in tables.items():
+        table.to_csv(folder / f"{silo}.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("data") / "study", linear_tables())
+
+
+@pytest.fixture(scope="module")
+def finished(study, tmp_path_factory):
+    return fedbnsl.learn(study, "secure-linear", out=tmp_path_factory.mktemp("runs") / "dag", engine="inline")
+
+
+@pytest.fixture(scope="module")
+def of_labels(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    z = rng.integers(0, 2, 6000)
+    x = (rng.random(6000) < 0.25 + 0.5 * z).astype(int)
+    y = (rng.random(6000) < 0.1 + 0.3 * x + 0.4 * z).astype(int)
+    w = (rng.random(6000) < 0.5).astype(int)
+    y = np.where(w == 1, y, (rng.random(6000) < 0.2 + 0.5 * y).astype(int))
+    table = pd.DataFrame({"y": y, "z": z, "w": w, "x": x}).replace({0: "no", 1: "yes"})
+    folder = write(tmp_path_factory.mktemp("data") / "labels", {"a": table[:1500], "b": table[1500:]}, "discrete")
+    out = tmp_path_factory.mktemp("runs") / "labels"
+    known = {"required_arcs": "z->x,x->y,z->y"}
+    return fedbnsl.learn(folder, "secure-boss", out=out, engine="inline", small_cells="keep", **known)
+
+
+def run(capsys, *words):
+    with pytest.raises(SystemExit) as leaving:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    return leaving.value.code, said.out, said.err
+
+
+def pooled_slope(tables, y, regressors):
+    rows = np.vstack([(table - table.mean()).to_numpy() for table in tables.values()])
+    place = list(next(iter(tables.values())).columns)
+    return np.linalg.lstsq(rows[:, [place.index(one) for one in regressors]], rows[:, place.index(y)])[0][0]
+
+
+def test_the_learned_graph_is_the_one_the_other_tests_rely_on(finished):
+    edges = {(one, other) for one, other in finished.graph.edges}
+    assert edges == {("z", "x"), ("x", "m"), ("m", "y"), ("z", "y")}
+
+
+def test_from_the_rows_it_is_pooled_least_squares_with_an_offset_per_silo(study, finished):
+    found = finished.effect("x", "y", data=study)
+    assert found.value == pytest.approx(pooled_slope(linear_tables(), "y", ["x", "z"]), abs=1e-8)
+    assert found.effects[0].candidates[0].covariates == ("z",)
+    assert found.interval[0] < 0.9 * 1.2 < found.interval[1]
+    direct = finished.effect("z", "y", direct=True, data=study)
+    assert direct.value == pytest.approx(pooled_slope(linear_tables(), "y", ["z", "m"]), abs=1e-8)
+    assert any("one masked exchange" in line for line in direct.rests_on)
+
+
+def test_from_the_model_it_is_the_product_of_its_weights(finished):
+    weights = finished.weights
+    found = finished.effect("x", "y", compare=(2, 5))
+    assert found.value == pytest.approx(3 * weights.loc["x", "m"] * weights.loc["m", "y"], rel=1e-9)
+    both = finished.effect(["x", "m"], "y").effects
+    assert both[0].status == "zero"
+    assert both[1].value == pytest.approx(weights.loc["m", "y"], rel=1e-9)
+
+
+def test_every_effect_states_what_it_rests_on(finished):
+    found = finished.effect("x", "y")
+    said = " ".join(found.rests_on)
+    for part in ("taken as true", "No unmeasured confounding", "Linearity", "Source", "Sensitivity"):
+        assert part in said
+    assert "adjusted for z" in str(found)
+    assert "no directed path" in str(finished.effect("y", "x"))
+
+
+def test_a_class_gives_a_range(study, tmp_path):
+    """z → x has no direction in the class, as nothing collides at either."""
+    found = fedbnsl.learn(study, "secure-boss", out=tmp_path / "cpdag", engine="inline")
+    assert found.result.structure.kind == "cpdag"
+    effect = found.effect("z", "x", data=study).effects[0]
+    assert effect.status == "range"
+    assert effect.bounds == pytest.approx((0.0, pooled_slope(linear_tables(), "x", ["z"])), abs=1e-8)
+    assert effect.interval[1] > effect.bounds[1]
+    assert "adjustment sets are possible" in effect.reason
+
+
+def test_effects_of_labels_come_from_the_tables(capsys, of_labels):
+    found = of_labels.effect("x", "y")
+    assert found.effects[0].measure == "P(y = yes)"
+    assert found.interval[0] < 0.5 * 0.3 + 0.5 * 0.5 * 0.3 < found.interval[1]
+    assert of_labels.effect("x", "y", compare=("yes", "no")).value == pytest.approx(-found.value)
+    code, said, err = run(capsys, "effect", of_labels.folder, "--treatment", "x", "--outcome", "y")
+    assert code == 0, err
+    assert "no → yes on P(y = yes)" in said
+    assert "g-formula" in said
+
+
+def test_all_effects_on_an_outcome_as_json(capsys, finished):
+    code, said, _ = run(capsys, "effect", finished.folder, "--all", "--outcome", "y", "--json")
+    assert code == 0
+    content = json.loads(said)
+    assert {one["treatment"]: one["status"] for one in content["effects"]} == dict.fromkeys("mzx", "identified")
+    assert content["effects"][2]["estimate"] == pytest.approx(finished.effect("x", "y").value, rel=1e-12)
+    assert content["rests_on"]
+
+
+def test_both_engines_give_the_same_effect(capsys, server, study, finished, tmp_path):
+    out = tmp_path / "prefect"
+    code, _, err = run(capsys, "learn", study, "-a", "secure-linear", "--bootstrap", 0, "--no-diagnose", "--out", out)
+    assert code == 0, err
+    words = ("--treatment", "x", "--outcome", "y", "--json")
+    one, other = (json.loads(run(capsys, "effect", folder, *words)[1]) for folder in (out, finished.folder))
+    assert one["effects"] == other["effects"]
+
+
+WRONG = {
+    "unknown treatment": (["--treatment", "xx", "--outcome", "y"], "treatment 'xx' is no variable of the run: did you"),
+    "unknown outcome": (["--treatment", "x", "--outcome", "why"], "outcome 'why' is no variable"),
+    "the same": (["--treatment", "y", "--outcome", "y"], "treatment and outcome are the same variable: y"),
+    "none": (["--outcome", "y"], "give --treatment X, or --all"),
+    "both": (["--outcome", "y", "--all", "--treatment", "x"], "omit --treatment"),
+    "twice": (["--outcome", "y", "--treatment", "x", "--treatment", "x"], "x is named twice"),
+    "one value": (["--outcome", "y", "--treatment", "x", "--compare", "1"], "--compare is '1': give two different"),
+    "no number": (["--outcome", "y", "--treatment", "x", "--compare", "no,yes"], "x has numbers, and the value"),
+    "direct": (["--outcome", "y", "--treatment", "x", "--treatment", "m", "--direct"], "omit --direct"),
+    "no data": (["--outcome", "y", "--treatment", "x", "--data", "nowhere"], "nowhere"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_one_line(capsys, finished, words, said):
+    code, out, err = run(capsys, "effect", finished.folder, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_other_rows_are_refused(capsys, finished, tmp_path):
+    other = write(tmp_path / "study", linear_tables(rows=ROWS | {"b": 399}))
+    with pytest.raises(BadInput, match="silo b has 399 rows, and the run had 400"):
+        finished.effect("x", "y", data=other)
+
+
+def test_a_label_that_does_not_exist(of_labels):
+    with pytest.raises(BadInput, match="x has no label 'yess': did you mean yes"):
+        of_labels.effect("x", "y", compare=("no", "yess"))
+    with pytest.raises(BadInput, match="one treatment at a time"):
+        of_labels.effect(["x", "z"], "y")
+
+
+def test_runs_without_a_model_or_with_an_epsilon_have_no_effects(capsys, study, tmp_path):
+    bare = tmp_path / "bare"
+    fedbnsl.learn(study, "secure-linear", out=bare, engine="inline", parameters=False)
+    words = ("--treatment", "x", "--outcome", "y")
+    code, _, err = run(capsys, "effect", bare, *words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "the run has no model: parameters were not requested" in err
+    assert run(capsys, "effect", bare, *words, "--data", study)[0] == 0
+    private = fedbnsl.learn(study, epsilon=50.0, out=tmp_path / "private", engine="inline")
+    with pytest.raises(BadInput, match="the run has an ε"):
+        private.effect("x", "y")
+    with pytest.raises(BadInput, match="the run has an ε"):
+        private.effect("x", "y", data=study)
