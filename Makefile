@@ -58,6 +58,7 @@ bench: setup
 	$(BIN)/python benchmarks/constraint.py
 	$(BIN)/python benchmarks/lucas.py
 	$(BIN)/python benchmarks/score.py
+	$(BIN)/python benchmarks/effects.py
 	$(BIN)/python benchmarks/dynamic.py
 	$(BIN)/python benchmarks/nonlinear.py
 	$(BIN)/python benchmarks/additive.py

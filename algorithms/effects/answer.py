@@ -69,7 +69,7 @@ class Effect:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval; for a range the union of those of its estimates; None if one of them has none."""
-        ends = []
+        ends: list[float] = []
         for one in self.candidates:
             if one.estimate.interval is None and one.adjustment.causal:
                 return None
@@ -107,8 +107,10 @@ class Effect:
 class Estimator(Protocol):
     """What is known about the data, from which effects are computed."""
 
-    ranges: bool
-    """whether effects can be computed for any adjustment set, not only that of the fitted network"""
+    @property
+    def ranges(self) -> bool:
+        """Whether effects can be computed for any adjustment set, not only that of the fitted network."""
+        ...
 
     def levels(self, name: str) -> tuple[str, ...]:
         """The levels of a variable; empty for a number."""

@@ -1,0 +1,143 @@
+"""Coverage of the 95 % intervals of effects, given the true graph: linear effects, and effects between labels.
+
+Each draw has its own graph of d = 8 variables with shuffled columns, four silos of unequal size with their own offsets,
+and a pair of treatment and outcome that a directed path joins. "rows" takes the second moments about the silos' own
+means, as `fedbnsl effect --data` sums them; "model" takes those that the regressions along the graph imply. Labels are
+tables estimated from the pooled counts. Writes `results/effects.json`.
+
+    .venv/bin/python benchmarks/effects.py [--draws 1000]
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+
+import numpy as np
+from measure import RESULTS
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.effects.identification import optimal_adjustment_set
+from fedbnsl.algorithms.effects.interventions import discrete_effect
+from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, implied_moments, joint_effects
+from fedbnsl.algorithms.graphs.dag import reachable
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.refit import refit
+from fedbnsl.algorithms.parameters.tables import smooth_counts
+from fedbnsl.algorithms.statistics.moments import residual_variances
+
+FIRST_SEED = 1000
+D, SILOS = 8, (30, 70, 150, 350)
+Draw = dict[str, tuple[bool, float]]
+"""whether an interval contains the effect, and its width, by name"""
+
+
+def random_dag(rng: np.random.Generator) -> NDArray[np.bool_]:
+    """A DAG of D variables with two edges per variable on average, columns shuffled; [D, D]."""
+    upper = np.triu(rng.random((D, D)) < 4 / (D - 1), 1)
+    order = rng.permutation(D)
+    return upper[np.ix_(order, order)]
+
+
+def question(dag: NDArray[np.bool_], rng: np.random.Generator) -> tuple[int, int] | None:
+    """A random treatment and a descendant of it; None if the graph has no edge."""
+    pairs = [(x, y) for x in range(D) for y in np.flatnonzero(reachable(dag, (x,))).tolist() if x != y]
+    return pairs[rng.integers(len(pairs))] if pairs else None
+
+
+def numbers(seed: int) -> Draw | None:
+    """Whether the intervals of one draw contain the effect: from the rows, from the model, and by path products."""
+    rng = np.random.default_rng(seed)
+    dag = random_dag(rng)
+    pair = question(dag, rng)
+    if pair is None:
+        return None
+    x, y = pair
+    weights = dag * rng.uniform(0.3, 1.5, (D, D)) * rng.choice([-1, 1], (D, D))
+    mixing = np.linalg.inv(np.eye(D) - weights)
+    spread = rng.uniform(0.5, 2.0, D)
+    products = np.zeros((D, D))
+    for n in SILOS:
+        rows = (rng.normal(size=(n, D)) * spread) @ mixing + 5 * rng.normal(size=D)
+        rows -= rows.mean(axis=0)
+        products += rows.T @ rows
+    own = WithinMoments(products / sum(SILOS), sum(SILOS), len(SILOS))
+    fitted = refit(own.covariance, dag)
+    implied = implied_moments(fitted, residual_variances(own.covariance, fitted), own.rows, own.silos)
+    covariates = optimal_adjustment_set(dag, x, y).covariates
+    found = {
+        "linear, rows": adjusted_effect(own, x, y, covariates),
+        "linear, model": adjusted_effect(implied, x, y, covariates),
+        "linear, path products": joint_effects(own, dag, [x], y)[0],
+    }
+    return {name: covers(one, mixing[x, y]) for name, one in found.items()}
+
+
+def labels(seed: int) -> Draw | None:
+    """The same for binary variables with 2,400 rows, from tables that are smoothed by one row."""
+    rng = np.random.default_rng(seed)
+    dag = random_dag(rng)
+    pair = question(dag, rng)
+    if pair is None or dag.sum(axis=0).max() > 3:
+        return None
+    names = tuple(f"v{i}" for i in range(D))
+    parents = {name: tuple(names[u] for u in np.flatnonzero(dag[:, v])) for v, name in enumerate(names)}
+    tables = {name: rng.uniform(0.15, 0.85, (2,) * len(own)) for name, own in parents.items()}
+    levels = dict.fromkeys(names, ("no", "yes"))
+    true = DiscreteNetwork(names, levels, parents, {v: np.stack([1 - p, p], axis=-1) for v, p in tables.items()})
+    n = 4 * sum(SILOS)
+    rows = true.sample_codes(n, rng)
+    fitted = {}
+    for v, name in enumerate(names):
+        counts = np.zeros((2,) * (len(parents[name]) + 1))
+        np.add.at(counts, tuple(rows[:, [*np.flatnonzero(dag[:, v]), v]].T), 1)
+        fitted[name] = smooth_counts(counts, 1.0)
+    model = DiscreteNetwork(names, levels, parents, fitted)
+    x, y = (names[v] for v in pair)
+    covariates = [names[v] for v in optimal_adjustment_set(dag, *pair).covariates]
+    truth, found = (discrete_effect(one, x, y, covariates, ("no", "yes"), n)[1].estimate for one in (true, model))
+    return {"labels, model": covers(found, truth.value)}
+
+
+def covers(estimate: Estimate, truth: float) -> tuple[bool, float]:
+    """Whether the interval contains the truth, and its width."""
+    assert estimate.interval is not None
+    low, high = estimate.interval
+    return bool(low <= truth <= high), high - low
+
+
+def coverage(draw: Callable[[int], Draw | None], draws: int) -> dict[str, dict[str, str]]:
+    """The share of `draws` that cover the truth, by name, with the median width of the intervals."""
+    found: list[Draw] = []
+    seed = FIRST_SEED
+    while len(found) < draws:
+        one = draw(seed)
+        found += [one] if one else []
+        seed += 1
+    return {
+        name: {
+            "intervals from": name,
+            "draws": f"{draws:,}",
+            "coverage": f"{100 * np.mean([one[name][0] for one in found]):.1f} %",
+            "asked": "93 to 97 %",
+            "median width": f"{np.median([one[name][1] for one in found]):.3f}",
+        }
+        for name in found[0]
+    }
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=1000)
+    draws, start = parser.parse_args().draws, time.perf_counter()
+    results = {**coverage(numbers, draws), **coverage(labels, draws)}
+    for one in results.values():
+        print("  ".join(one.values()))
+    content = json.dumps({"rows": list(results.values())}, indent=1, ensure_ascii=False)
+    (RESULTS / "effects.json").write_text(content + "\n", encoding="utf-8")
+    print(f"{time.perf_counter() - start:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
