@@ -78,6 +78,13 @@ PRIVATE_SERIES = (
     Choice("secure-sum", PRIVATE_SUM, {"lags": "auto"}),
     Choice("dp-covariance", LOCAL_NOISE),
 )
+EVENTS = (
+    Choice(
+        "fed-hawkes",
+        "masked sums over events give the maximum-likelihood Hawkes process of the pooled devices: which types of "
+        "events excite which others, and with what mean delay",
+    ),
+)
 CHOICES = {
     ("continuous", False): CONTINUOUS,
     ("continuous", True): PRIVATE_CONTINUOUS,
@@ -87,6 +94,7 @@ CHOICES = {
     ("mixed", True): PRIVATE_MIXED,
     ("time-series", False): SERIES,
     ("time-series", True): PRIVATE_SERIES,
+    ("events", False): EVENTS,
 }
 
 

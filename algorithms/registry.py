@@ -24,6 +24,7 @@ FAMILIES = (
     "score",
     "mlp",
     "dynamic",
+    "events",
     "baselines",
     "parameters",
     "diagnosis",

@@ -81,3 +81,5 @@ DISCRETE = {
     "win95pts": f"printer trouble, 76 variables; {UNSIGNED}",
 }
 """published discrete networks with their sources"""
+EVENT_DEGREE = 1.5
+"""mean number of other types of events that excite a type"""

@@ -1,6 +1,6 @@
 """A federated data set in memory: each silo's table, the public schema, and the true graph if it is known."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,8 +72,9 @@ class FederatedData:
         if sorted(self.tables) != list(self.schema.silos):
             raise ValueError(f"tables of {sorted(self.tables)}, schema of {list(self.schema.silos)}")
         for silo, table in self.tables.items():
-            if table.shape != (self.schema.rows[silo], d):
-                raise ValueError(f"{silo}: a table of {table.shape}, not {(self.schema.rows[silo], d)}")
+            shape = (self.schema.rows[silo], len(self.schema.table_columns))
+            if table.shape != shape:
+                raise ValueError(f"{silo}: a table of {table.shape}, not {shape}")
             if isinstance(table, np.ndarray) == (silo in self.schema.streamed):
                 raise ValueError(f"{silo}: the table and the schema disagree on whether it is read in passes")
             if silo in self.schema.streamed:
@@ -102,7 +103,8 @@ def pool(data: FederatedData) -> FederatedData:
     """
     for silo in data.schema.streamed[:1]:
         raise BadInput(f"silo {shown(silo)} reads its rows in passes: there are too many to pool in memory")
-    table = np.concatenate([data.tables[silo] for silo in data.schema.silos])
+    tables = [data.tables[silo] for silo in data.schema.silos]
+    table = np.concatenate(renumbered_devices(tables) if data.schema.kind == "events" else tables)
     stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))
     if data.schema.kind in ("continuous", "mixed"):
         stretches = tuple(len(data.tables[silo]) for silo in data.schema.silos)
@@ -141,6 +143,21 @@ def time_series(
     silos = sorted(tables)
     rows, lengths = {silo: len(tables[silo]) for silo in silos}, {silo: stretches[silo] for silo in silos}
     return Schema(variables, rows, kind="time-series", stretches=lengths)
+
+
+def events(tables: Mapping[str, NDArray[np.float64]], types: tuple[str, ...]) -> Schema:
+    """The public schema of `tables` of events `[n_events, len(EVENT_COLUMNS)]` of these `types`."""
+    return Schema(types, {silo: len(tables[silo]) for silo in sorted(tables)}, kind="events")
+
+
+def renumbered_devices(tables: Iterable[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """Tables of events in which no two have a device of the same number."""
+    found, devices = [], 0.0
+    for table in tables:
+        found.append(table.copy())
+        found[-1][:, 0] += devices
+        devices = found[-1][-1, 0] + 1 if len(table) else devices
+    return found
 
 
 def discrete(

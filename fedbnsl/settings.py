@@ -21,6 +21,7 @@ from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse
 from fedbnsl.algorithms.dynamic.fdbnl import Dynotears, Fdbnl
 from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl
 from fedbnsl.algorithms.dynamic.var import Var
+from fedbnsl.algorithms.events.fed_hawkes import FedHawkes
 from fedbnsl.algorithms.mlp.admm import NotearsMlpAdmm
 from fedbnsl.algorithms.mlp.pooled import NotearsMlp
 from fedbnsl.algorithms.moments.secure_additive import SecureAdditive
@@ -123,6 +124,7 @@ __all__ = [
     "FedFci",
     "FedFrankWolfe",
     "FedGes",
+    "FedHawkes",
     "FedPc",
     "FedSparse",
     "Ges",

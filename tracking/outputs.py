@@ -13,6 +13,7 @@ from typing import Any
 
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
 from fedbnsl.algorithms.core.schema import escape_formula
+from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.edges import PAG_TYPES, classify, classify_lagged, edge_count, typed_edges
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -27,7 +28,7 @@ from .staging import write_files
 MODELS = ("model.bif", "model.json")
 """a run with parameters has one of these: for a discrete network, or for another"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
-OPTIONAL_OUTPUTS = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv")
+OPTIONAL_OUTPUTS = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv", "intensities.csv")
 """for dynamic structures whose `structure.png` is a drawing, and for runs in which each silo has its own structure"""
 AVERAGED = "averaged.csv"
 """the averaged network of a run with resamples"""
@@ -73,6 +74,8 @@ def _optional_contents(result: RunResult, title: str) -> dict[str, str | bytes]:
     if result.local_structures:
         found["silo_structures.csv"] = silo_structures_csv(result.local_structures)
         found["silo_edges.csv"] = silo_edges_csv(result.local_structures)
+    if result.parameters.intensities:
+        found["intensities.csv"] = intensities_csv(result.parameters.intensities)
     if result.silo_scores:
         found["silos.csv"] = silos_csv(result.silo_scores)
     if result.changes:
@@ -116,6 +119,13 @@ def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
         rows.append((one.edge.text, one.edge.source, one.edge.target, one.lag, len(one.weights), one.mean, *weights))
     header = ("edge", "source", "target", "lag", "silos", "mean_weight", *(f"weight:{silo}" for silo in silos))
     return _csv(header, rows)
+
+
+def intensities_csv(found: Intensities) -> str:
+    """One line per type of events: number of events, base rate, self-excitation, and the common mean delay."""
+    rows = zip(found.variables, found.events, found.base, found.excitation.diagonal(), strict=True)
+    header = ("event", "events", "base_rate", "self_excitation", "mean_delay")
+    return _csv(header, ((name, int(n), float(mu), float(own), found.delay) for name, n, mu, own in rows))
 
 
 def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:

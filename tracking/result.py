@@ -17,6 +17,7 @@ from fedbnsl.algorithms.core.knowledge import Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
+from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -80,6 +81,8 @@ class Parameters:
     """where the parameters come from, or why there are none"""
     bytes_sent: int = 0
     """in addition to the rounds"""
+    intensities: Intensities | None = None
+    """the Hawkes process of event sequences"""
     forecasts: Forecasts | None = None
     """how well a dynamic model forecasts the data to which it was fitted, if the silos' sums determine it"""
 

@@ -93,7 +93,9 @@ class ImputationModel:
 NO_IMPUTATION = ImputationModel()
 
 
-Kind = Literal["continuous", "discrete", "mixed", "time-series"]
+Kind = Literal["continuous", "discrete", "mixed", "time-series", "events"]
+EVENT_COLUMNS = ("device", "time", "event", "start", "end")
+"""columns of a table of events: number of the device from 0, time, index of the type, observation window"""
 Transform = Literal["log", "log1p", "sqrt", "anscombe", "normal-scores"]
 """what a silo does to a column of numbers before it learns from it (`statistics/transforms.py`)"""
 
@@ -104,7 +106,8 @@ class Schema:
 
     The numbers of rows are public, as in Fassy El Fehri et al., §5.
     `levels` has the values of each discrete column, in the order of their codes; empty for continuous data. In mixed
-    data the columns without levels are continuous.
+    data the columns without levels are continuous. Of event sequences, the variables are the types of events, and a
+    row of a silo's table is one event, with `EVENT_COLUMNS`.
     `stretches` has the lengths of each silo's unbroken stretches of time series, in the order of the rows of its table:
     between two stretches there is a gap, or another series starts. For continuous rows pooled from several silos, the
     stretches are these silos' numbers of rows; otherwise empty.
@@ -147,6 +150,11 @@ class Schema:
     def silos(self) -> tuple[str, ...]:
         """The names of the silos, sorted: the order of all sums over silos."""
         return tuple(sorted(self.rows))
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """The names of the columns of a silo's table: the variables or, of events, `EVENT_COLUMNS`."""
+        return EVENT_COLUMNS if self.kind == "events" else self.variables
 
     @property
     def discrete(self) -> NDArray[np.bool_]:

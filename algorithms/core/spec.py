@@ -23,6 +23,7 @@ ALGORITHMS_PACKAGE = __package__.rpartition(".")[0]
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
 ANY_ROWS: tuple[Kind, ...] = (*OWN_ROWS, "mixed")
 SERIES: tuple[Kind, ...] = ("time-series",)
+EVENTS: tuple[Kind, ...] = ("events",)
 
 
 def always(settings: Any) -> bool:

@@ -46,10 +46,11 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
     """Raise `OutOfRange` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
     The message reaches the coordinator, so it names the column but not the value. Codes always fit, as do the
-    indicators of mixed data. If summands are sent in units, the check uses centred columns in these units. The silo
-    service skips this check in private runs: ε does not account for its outcome, and replies use clipped values.
+    indicators of mixed data and the sums over events. If summands are sent in units, the check uses centred columns
+    in these units. The silo service skips this check in private runs: ε does not account for its outcome, and
+    replies use clipped values.
     """
-    if schema.kind == "discrete":
+    if schema.kind in ("discrete", "events"):
         return
     columns = column_summaries(table)
     squares = columns.variances + columns.means**2

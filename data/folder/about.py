@@ -20,7 +20,7 @@ from .check import check_labels
 from .scan import NO_FORM, SEPARATORS, Form, missing_words
 
 ABOUT = "about.json"
-KINDS = ("continuous", "discrete", "mixed", "time-series")
+KINDS = ("continuous", "discrete", "mixed", "time-series", "events")
 COLUMN_KINDS = ("continuous", "discrete", "count")
 TRANSFORMS: tuple[str, ...] = ("normal-scores", "log", "sqrt", "none")
 
@@ -54,6 +54,9 @@ def read_about(folder: Path) -> dict[str, Any]:
     step = about.get("step", 1.0)
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
         raise BadInput(f"{path}: step: {shown(str(step))} is not a positive number, the time between two rows")
+    window = about.get("window", [0, 1])
+    if not isinstance(window, list) or len(window) != 2:
+        raise BadInput(f"{path}: window: {shown(str(window))} is not a list [begin, end] of times")
     _check_columns(path, about)
     _check_transforms(path, about)
     _check_stretches(path, about)
@@ -234,6 +237,8 @@ class Declared:
     form: Form = NO_FORM
     step: float | None = None
     """the time between two rows of a time series"""
+    window: tuple[str, ...] = ()
+    """the time in which all devices of event sequences are observed; empty: from first to last event of each"""
     stretches: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """by silo, the lengths of its unbroken time series, in the order of its rows; used in runs with an ε"""
     reading: Reading = Reading()
@@ -305,6 +310,7 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
         marks,
         form,
         about.get("step"),
+        tuple(map(str, about.get("window") or ())),
         stretches,
         reading,
         transforms=about.get("transform") or {},

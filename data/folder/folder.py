@@ -46,6 +46,7 @@ from .check import (
     visible_entries,
 )
 from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
+from .events import NO_EPSILON, events_schema, read_events, refuse_undeclared, write_events
 from .fingerprint import fingerprint
 from .profile import Profile
 from .scan import SEPARATORS
@@ -181,7 +182,9 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     for silo, path in files.items():
         fingerprints[silo] = fingerprint(path)
     rows: dict[str, Any]
-    if _are_series(files, declared):
+    if declared.kind == "events":
+        inferred, rows = _read_events(folder, files, declared)
+    elif _are_series(files, declared):
         inferred, rows = _read_series(files, declared)
     else:
         tables = {silo: open_table(path, declared) for silo, path in files.items()}
@@ -212,7 +215,9 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
     """
     files, about = silo_files(folder, reading.silos), read_about(folder)
     declared = declarations(about, reading)
-    if _are_series(files, declared):
+    if declared.kind == "events":
+        schema = _read_events(folder, files, declared)[0].schema
+    elif _are_series(files, declared):
         empty = {silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, declared)}
         schema = with_declared_transforms(_series_schema(empty), declared)
     else:
@@ -222,9 +227,9 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
 
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
-    """The profile of each silo's table. Raises `BadInput` for time series, which have no profiles."""
+    """The profile of each silo's table. Raises `BadInput` for time series and events, which have no profiles."""
     files, declared = silo_files(folder, reading.silos), declarations(read_about(folder), reading)
-    if _are_series(files, declared):
+    if declared.kind == "events" or _are_series(files, declared):
         raise BadInput(f"{folder}: its silos have time series")
     return {silo: open_table(path, declared).profile() for silo, path in files.items()}
 
@@ -245,6 +250,19 @@ def _inferred_schema(
     return replace(inferred, schema=replace(inferred.schema, streamed=streamed))
 
 
+def _read_events(
+    folder: Path, files: Mapping[str, Path], declared: Declared
+) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
+    """The schema of the silos' files of events, and their tables."""
+    if declared.reading.private:
+        raise BadInput(NO_EPSILON)
+    tables = {silo: read_events(path, declared) for silo, path in files.items()}
+    types = {silo: one.types for silo, one in tables.items()}
+    rows = {silo: len(one.values) for silo, one in tables.items()}
+    schema = events_schema(str(folder), types, rows)
+    return InferredSchema(schema), {silo: one.rows(schema, files[silo]) for silo, one in tables.items()}
+
+
 def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
     """Whether the files are read as time series: as declared or, without a declaration, if one has a column `time`.
 
@@ -256,6 +274,8 @@ def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
         return True
     if declared.kind is not None:
         return declared.kind == "time-series"
+    for path in files.values():
+        refuse_undeclared(path, declared)
     return declared.may_be_series and any(has_time(path, declared) for path in files.values())
 
 
@@ -320,13 +340,15 @@ def write_folder(folder: Path, data: FederatedData, form: FileFormat = "csv") ->
         check_labels(str(folder), name, labels)
     for silo in data.schema.silos:
         check_silo_name(folder, silo)
+        if data.schema.kind == "events":
+            continue
         place, table = folder / f"{silo}.{form}", data.tables[silo]
         if data.schema.kind == "time-series":
             check_table(place, data.schema.variables, table)
             check_stretches(place, data.schema.variables, data.schema.stretches[silo])
         else:
             check_rows(place, data.schema, table)
-    if data.schema.kind != "time-series":
+    if data.schema.kind not in ("time-series", "events"):
         check_columns(folder, data.schema, data.tables)
     if form == "csv" and data.schema.gaps and len(data.schema.variables) == 1:
         raise BadInput(f"{folder}: CSV files cannot have rows of a single empty cell: write the data as parquet")
@@ -349,6 +371,9 @@ def write_folder(folder: Path, data: FederatedData, form: FileFormat = "csv") ->
 def _write_files(folder: Path, data: FederatedData, form: FileFormat) -> None:
     files = {silo: folder / f"{silo}.{form}" for silo in data.schema.silos}
     for silo, path in files.items():
+        if data.schema.kind == "events":
+            write_events(path, data.schema, data.tables[silo])
+            continue
         keys = series_and_time(data.schema.stretches[silo]) if data.schema.kind == "time-series" else {}
         write_table(path, data.schema.variables, data.tables[silo], data.schema.levels, keys)
     if data.truth is not None:

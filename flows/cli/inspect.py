@@ -118,7 +118,7 @@ def _holds(folder: Path, schema: Schema, reading: Reading) -> dict[str, str]:
     """A description of the content of numeric columns; empty for time series."""
     from fedbnsl.data.folder.folder import profiles_of
 
-    if schema.kind == "time-series":
+    if schema.kind in ("time-series", "events"):
         return {}
     profiles = profiles_of(folder, reading)
     return {name: _summary(name, profiles) for name in schema.variables if name not in schema.levels}

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import EVENTS, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.events.fed_hawkes import intensities
 from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
@@ -53,6 +54,8 @@ def parameters(
     """
     if not job.settings.parameters:
         return NO_PARAMETERS
+    if session.schema.kind == "events":
+        return Parameters(None, "a Hawkes process has intensities instead", intensities=intensities(last.server))
     lines = transform_lines(session.schema)
     found = _parameters(job, session, algorithm, last, structure, fitted)
     if found.network is None or not lines:
@@ -232,9 +235,9 @@ def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], st
 def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structure) -> bool:
     """Whether there are true weights to compare with, and silos may send their errors.
 
-    They may not in private and masked runs. The refit needs independent rows, so time series have none.
+    They may not in private and masked runs. The refit needs independent rows, so time series and events have none.
     """
-    if schema.kind == "time-series":
+    if schema.kind in ("time-series", "events"):
         return False
     hidden = algorithm.private is not None or job.settings.secure or algorithm.needs_secure_sum
     return structure.kind == "dag" and bool(true_weights(job)) and not hidden
@@ -268,10 +271,11 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         *findings.parent_cap_findings(structure, getattr(job.spec.settings, "most_parents", None)),
         *findings.apart_findings(job.pairs_apart(session.schema)),
     ]
-    if job.settings.diagnose:
+    events = session.schema.kind == "events"
+    if job.settings.diagnose and not events:
         capped += columns.skewed_findings(session.schema) + columns.derived_findings(session.schema)
         capped += columns.impossible_cause_findings(structure)
-    if not job.settings.diagnose or algorithm.private is not None or last.outcome == "silo lost":
+    if not job.settings.diagnose or events or algorithm.private is not None or last.outcome == "silo lost":
         return Diagnosed(tuple(capped))
     start: Any
     if session.schema.kind == "discrete":
@@ -301,6 +305,7 @@ def outlier_refusal(job: Job, schema: Schema) -> str:
     """The reason why outliers cannot be set aside in these data with this learner; empty if they can."""
     reasons = {
         "its columns are labels": schema.kind == "discrete",
+        "its rows are events": schema.kind == "events",
         "empty cells would break its time series": schema.kind == "time-series",
         "with an ε, values are clipped instead": registry.build(job.spec).private is not None,
         f"silo {', '.join(schema.streamed)} reads its rows in passes": bool(schema.streamed),
@@ -372,6 +377,8 @@ def check_bootstrap(job: Job) -> None:
         return
     if registry.entry(job.spec.name).needs_truth:
         raise BadInput(f"--bootstrap: {job.spec.name} uses the true graph to choose, which resamples must not see")
+    if registry.entry(job.spec.name).kinds == EVENTS:
+        raise BadInput(f"--bootstrap: resamples of the rows would break the event sequences of {job.dataset}")
     if registry.build(job.spec).private is not None:
         raise BadInput(PRIVATE_LEARNER_ERROR)
 

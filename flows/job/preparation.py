@@ -164,7 +164,7 @@ def with_units(job: Job, session: Session) -> Job:
     """
     algorithm = registry.build(job.spec)
     hidden = masked.is_masked(algorithm, session.schema, requested=job.settings.secure)
-    if not hidden or session.schema.kind == "discrete" or algorithm.private is not None:
+    if not hidden or session.schema.kind in ("discrete", "events") or algorithm.private is not None:
         return job
     found = extra_exchange(job, session, AlgorithmSpec("units", Units()), "units")
     if found.lost:

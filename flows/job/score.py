@@ -49,7 +49,7 @@ def check_truth(job: Job, schema: Schema) -> None:
         return
     truths = list(own_truths(job).values()) if _truths_differ(job) else [job.truth]
     for truth in truths:
-        is_summary = schema.kind == "time-series" and truth.lagged is None
+        is_summary = schema.kind in ("time-series", "events") and truth.lagged is None
         compare(truth, truth, allow_cyclic_truth=job.settings.allow_cyclic_truth or is_summary)
 
 

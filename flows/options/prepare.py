@@ -43,7 +43,7 @@ from .model import (
     Variables,
     validate,
 )
-from .time_series import Dynamic, Series
+from .time_series import Dynamic, Events, Series
 
 if TYPE_CHECKING:
     from fedbnsl.data.federated import FederatedData
@@ -464,6 +464,7 @@ Recipe = (
     | Split
     | Amputate
     | Dynamic
+    | Events
     | Series
 )
 AnyRecipe = Annotated[Recipe, Field(discriminator="kind")]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from fedbnsl.data.defaults import DECAY, INTRA_DEGREE, LAGGED_DEGREE, NOISE
+from fedbnsl.data.defaults import DECAY, EVENT_DEGREE, INTRA_DEGREE, LAGGED_DEGREE, NOISE
 
 from .model import DataRecipe, Noisy, OnCommandLine, Seed, Silos, Variables
 
@@ -78,6 +78,37 @@ class Dynamic(DataRecipe):
         from fedbnsl.data.generators.dynamic import dynamic
 
         return dynamic(**self.arguments())
+
+
+class Events(DataRecipe):
+    """Draw event sequences of devices from a random Hawkes process, in which types of events excite others."""
+
+    model_config = ConfigDict(title="events: event sequences of a random Hawkes process")
+    kind: Literal["events"] = "events"
+    variables: Variables = 10
+    silos: Silos = 6
+    events: Annotated[
+        int,
+        Field(ge=2, title="Events", description="Expected number of events of all silos."),
+        OnCommandLine(value="N"),
+    ] = 20_000
+    devices: Annotated[
+        int,
+        Field(ge=1, title="Devices", description="Number of devices, dealt to silos of unequal size."),
+        OnCommandLine(value="N"),
+    ] = 50
+    seed: Seed = 0
+    degree: Annotated[
+        float,
+        Field(ge=0, title="Degree", description="Mean number of other types that excite a type."),
+        OnCommandLine(value="MEAN"),
+    ] = EVENT_DEGREE
+
+    def build(self) -> "FederatedData":
+        """The data set."""
+        from fedbnsl.data.generators.events import events
+
+        return events(**self.arguments())
 
 
 class Series(DataRecipe):

@@ -31,7 +31,7 @@ from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
 """rows below which a silo under a policy describes nothing: a description of one row is the row"""
-AGREED = ("kind", "columns", "levels", "marks", "form", "step", "stretches", "transforms")
+AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms")
 """the parts of a declaration that the owner must have declared alike"""
 
 

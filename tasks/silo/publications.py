@@ -76,7 +76,7 @@ def row_version(
     table: Table, schema: Schema, key: bytes, seal: str = "", reading: str = "", complete: tuple[str, ...] = ()
 ) -> RowVersion:
     """The version of the rows in `table` `[n_rows, n_variables]`, in memory or read in passes, under a secret `key`."""
-    columns = tuple(sorted(schema.variables))
+    columns = tuple(sorted(schema.table_columns))
     own = hmac.new(key, b"rows", hashlib.sha256).digest()
     labels = {name: _label_codes(levels, own) for name, levels in schema.levels.items()}
     factor, offset = np.frombuffer(hmac.new(key, b"buckets", hashlib.sha256).digest(), np.uint64)[:2]
@@ -109,7 +109,7 @@ def _codes(
     """The cells of `rows` as 64-bit codes `[n_rows, n_columns]`, which do not depend on the other rows."""
     codes = np.empty((len(rows), len(columns)), np.uint64)
     for place, name in enumerate(columns):
-        column = rows[:, schema.variables.index(name)]
+        column = rows[:, schema.table_columns.index(name)]
         if name in labels:
             codes[:, place] = labels[name][np.where(np.isnan(column), -1, column).astype(np.int64)]
         else:

@@ -10,6 +10,7 @@ from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.check import check_same_columns
 from fedbnsl.data.folder.chunked_table import LargeTable, holds_parts, is_streamed, open_table, source_of
+from fedbnsl.data.folder.events import NO_EPSILON, read_events, refuse_undeclared
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.private_table import PrivateTable
 from fedbnsl.data.folder.profile import Profile
@@ -76,7 +77,21 @@ class DescribedSeries:
         return sum(self.stretches)
 
 
-AnyDescribed = Described | DescribedPooled | DescribedSeries
+@dataclass(frozen=True)
+class DescribedEvents:
+    """The public description of event sequences: the types of events, and the number of events."""
+
+    silo: str
+    types: tuple[str, ...]
+    rows: int
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The types of events."""
+        return self.types
+
+
+AnyDescribed = Described | DescribedPooled | DescribedSeries | DescribedEvents
 
 
 def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) -> AnyDescribed:
@@ -88,6 +103,12 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) 
     if _is_pooled(silo, source):
         data = _pooled(source, declared)
         return DescribedPooled(silo, data.schema, data.notes)
+    if declared.kind == "events":
+        if declared.reading.private:
+            raise BadInput(NO_EPSILON)
+        events = read_events(source, declared)
+        return DescribedEvents(silo, events.types, len(events.values))
+    refuse_undeclared(source, declared)
     series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
     if series and not declared.reading.private:
         found = read_series(source, declared)
@@ -107,6 +128,11 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
         if data.schema.variables != schema.variables or data.schema.levels != schema.levels:
             raise BadInput(f"{source}: its columns or levels have changed since the run began")
         return next(iter(data.tables.values()))
+    if schema.kind == "events":
+        found = read_events(source, declared).rows(schema, source)
+        if len(found) != schema.rows[silo]:
+            raise BadInput(f"{source}: it has {len(found)} events, but had {schema.rows[silo]} when the run began")
+        return found
     if declared.reading.private:
         return PrivateTable(source, declared).rows(schema, silo)
     if schema.kind == "time-series":

@@ -6,12 +6,13 @@ from dataclasses import replace
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.events import events_schema
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
 from fedbnsl.data.folder.series import check_same_step
 from fedbnsl.data.folder.transform_decisions import with_declared_transforms
 
-from ..silo.rows import AnyDescribed, Described, DescribedPooled, DescribedSeries
+from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
 from ..silo.service import MethodCall
 from .federation import SiloTransport
 
@@ -31,6 +32,10 @@ def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], d
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
         return InferredSchema(with_declared_transforms(_series_schema(series, first), declared))
+    events = [part for part in first if isinstance(part, DescribedEvents)]
+    if events:
+        types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}
+        return InferredSchema(events_schema("the silos", types, rows))
     answers = [first]
 
     def request_profiles(declaration: Declared) -> dict[str, Profile]:

@@ -20,6 +20,7 @@ from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.job.preparation import with_knowledge
 from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.conformance.test_laws import as_events
 
 SMALL = {f"notears-mlp{kind}": {"units": 2, "steps": 5} for kind in ("", "-admm", "-best", "-voting")}
 SMALL |= {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}}
@@ -57,7 +58,11 @@ def test_what_is_learned_agrees_with_what_is_known(name: str) -> None:
     schema = replace(data.schema, knowledge=known)
     if registry.entry(name).kinds == ("time-series",):
         schema = replace(schema, kind="time-series", stretches=dict.fromkeys(schema.rows, (45, 45)))
-    structure = learned(built(name), schema, data.tables)
+    tables = data.tables
+    if registry.entry(name).kinds == ("events",):
+        federation = as_events(data.tables, variables=schema.variables)
+        schema, tables = replace(federation.schema, knowledge=known), federation.tables
+    structure = learned(built(name), schema, tables)
     needed, possible = known.required_matrix(schema.variables), known.possible(schema.variables)
     assert needed.any()
     if structure.kind == "pag":

@@ -19,7 +19,7 @@ from fedbnsl.algorithms.graphs.structure import Structure, unstacked
 from fedbnsl.algorithms.privacy.gram import BUCKETS
 from fedbnsl.algorithms.privacy.ledger import Budget, Overspent, spent, total
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
-from fedbnsl.data.federated import pool
+from fedbnsl.data.federated import events, pool
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
@@ -67,6 +67,8 @@ SERIES = tuple(name for name, entry in registry.ALGORITHMS.items() if entry.kind
     name for name in ALSO if ", series" in name
 )
 SERIES += tuple(name for name, learner in BOOTSTRAPPED.items() if learner in SERIES)
+# They learn from events of five types.
+EVENTS = tuple(name for name, entry in registry.ALGORITHMS.items() if entry.kinds == ("events",))
 MIXED += tuple(name for name, learner in BOOTSTRAPPED.items() if learner in MIXED)
 
 
@@ -113,6 +115,19 @@ def in_stretches(given: dict[str, np.ndarray], **other: Any) -> InProcessFederat
     return InProcessFederation(Schema(variables, rows, "time-series", stretches=stretches), given, **other)
 
 
+def as_events(given: dict[str, np.ndarray], **other: Any) -> InProcessFederation:
+    """Two devices a silo: in each half of the rows of a `given` table, a large number is an event of its column."""
+    variables = other.pop("variables", tuple(f"x{i}" for i in range(5)))
+    tables = {}
+    for silo, table in given.items():
+        rows, types = np.nonzero(table > np.median(table))
+        half = max(len(table) // 2, 1)
+        times = rows % half + types / 7
+        found = np.column_stack([rows // half, times, types, 0 * times, 0 * times + half])
+        tables[silo] = found[np.lexsort((types, times, rows // half))]
+    return InProcessFederation(events(tables, variables), tables, **other)
+
+
 everyone = pytest.mark.parametrize("name", NAMES)
 iterative = pytest.mark.parametrize(
     "name", [name for name in sorted(registry.ALGORITHMS) if issubclass(registry.entry(name).config, ConsensusSettings)]
@@ -125,6 +140,8 @@ def federation_of(name: str, given: dict[str, np.ndarray], **other: Any) -> InPr
     """The silos with the `given` tables, in three levels a variable where `name` needs discrete data."""
     if name in SERIES:
         return in_stretches(given, **other)
+    if name in EVENTS:
+        return as_events(given, **other)
     variables = other.pop("variables", tuple(f"x{i}" for i in range(5)))
     if name in MIXED:
         return InProcessFederation(*in_part_labelled(given, variables), **other)
@@ -238,8 +255,8 @@ class TestEveryAlgorithm:
             pytest.skip("other rows are paired")
         given = tables()
         rng = np.random.default_rng(0)
-        # Of time series, the order of the stretches.
-        order = [*range(40, 80), *range(40)] if name in SERIES else rng.permutation(80)
+        # Of time series, the order of the stretches; of events, that of the devices.
+        order = [*range(40, 80), *range(40)] if name in SERIES + EVENTS else rng.permutation(80)
         mixed = {silo: table[order] for silo, table in given.items()}
         one, other = run(name, federation_of(name, given))[-1].server, run(name, federation_of(name, mixed))[-1].server
         structure = algorithm_of(name).structure

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import unstacked
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation
-from tests.conformance.test_laws import LEVELS, in_stretches
+from tests.conformance.test_laws import LEVELS, as_events, in_stretches
 
 NAMES = tuple("abcdefghi")
 
@@ -48,7 +48,7 @@ LEARNERS = (
     *("fed-sparse", "notears-admm", "fed-frank-wolfe", "secure-sum", "secure-linear", "secure-lingam"),
     "secure-additive",
     *("dp-fed-sparse", "dp-covariance", "fdbnl", "pfdbnl", "dynotears", "var", "notears", "notears-mlp-admm"),
-    *("notears-mlp", "fed-pc", "pc", "rfcd", "fed-ges", "secure-boss", "boss", "ges-union"),
+    *("notears-mlp", "fed-pc", "pc", "rfcd", "fed-ges", "secure-boss", "boss", "ges-union", "fed-hawkes"),
 )
 """one for each class of settings"""
 
@@ -127,6 +127,12 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "draws": Change(3, {"participants": 2}),
     "refine": Change(True),
     "collect": Change(False),
+    # Of event sequences.
+    "delay": Change(30.0),
+    "acyclic": Change(False, {"rounds": 60, "penalty": 0.0}),
+    "penalty": Change(0.0, {"rounds": 60}),
+    "batch": Change(1.0, {"rounds": 60, "penalty": 0.0}),
+    "trials": Change(2),
     # Of learners from moments.
     "learner": Change("fed-sparse"),
     "price": {"": Change(9.0, {"learner": "equal-variance"}), "dp-fed-sparse": Change(90.0)},
@@ -234,6 +240,8 @@ def federation(kind: str, hard: bool) -> InProcessFederation:
     names = NAMES[: 9 if hard else 5]
     if kind == "time-series":
         return in_stretches(given, variables=names)
+    if kind == "events":
+        return as_events(given, variables=names)
     rows, labelled = (
         {silo: len(table) for silo, table in given.items()},
         names[: {"mixed": 2, "discrete": 9}.get(kind, 0)],

@@ -25,6 +25,7 @@ BASES = {
     "split": {"table": "table.csv", "silos": 3},
     "amputate": {"source": "study"},
     "dynamic": {"silos": 3, "rows": 30, "variables": 4},
+    "events": {"silos": 3, "events": 300, "devices": 12, "variables": 4},
     "series": {"table": "series.csv"},
 }
 OTHER = {
@@ -66,6 +67,8 @@ OTHER = {
     "heterogeneity": 0.3,
     "own_structures": True,
     "series": {"dynamic": 2, "series": "person"},
+    "events": 200,
+    "devices": 9,
     "time": "clock",
     "standardise": True,
 }

@@ -1,0 +1,24 @@
+"""Learners for event sequences: which types of events excite which others."""
+
+from ..core.spec import EVENTS, Entry, lazy_factory
+
+
+def _message_size(settings: object, d: int) -> int:
+    """The numbers of all families of one exchange: every type with every other one added or removed."""
+    families, columns = d * (2 * d + 1), d + 1
+    return families * settings.trials * (1 + columns + columns * (columns + 1) // 2)  # type: ignore[attr-defined,no-any-return]
+
+
+ALGORITHMS: dict[str, Entry] = {
+    "fed-hawkes": Entry(
+        summary="a graph of event types by the likelihood of a Hawkes process: the result of pooled devices",
+        source="Hawkes 1971; Ogata 1981; the search is ours, after Cai et al. 2022 (THP) without a topology",
+        disclosure="numbers of events and length of observation, once; its part of log-likelihoods of families, with "
+        "first and second derivatives, in each round; masked with --secure",
+        maker=lazy_factory("events.fed_hawkes:FedHawkes"),
+        kinds=EVENTS,
+        message_size=_message_size,
+        varying_messages=True,
+    ),
+}
+"""the learners of this family, by name"""

@@ -1,0 +1,99 @@
+"""Families of Hawkes processes during their fit: their parameters, and a Newton step for all of them at once."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from ..statistics.packing import from_triangle
+from .hawkes import CURVATURE, MIN_SCALE, family_length, newton_step
+
+BoolArray = NDArray[np.bool_]
+STEPS = (1.0, 0.5, 0.2, 0.05)
+"""step lengths that are tried together"""
+MIN_BASE = 1e-4
+"""minimum base rate, as a share of the rate of the type"""
+TOLERANCE, EXACT = 0.02, 1e-9
+"""expected gain of another Newton step, in nats, below which a family is fitted: in the search, and at the end"""
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Families during their fit: m families of up to C columns, `[m, ...]`.
+
+    In the choice of δ, the columns are base rate, self-excitation, and excitation by all others; in the search, the
+    base rate and the types.
+    """
+
+    target: NDArray[np.int64]
+    rate: NDArray[np.int64]
+    """index of the rate δ"""
+    member: BoolArray
+    """the columns of each family, `[m, C]`"""
+    theta: FloatArray
+    """the best parameters so far, `[m, C]`, 0 in other columns"""
+    trials: FloatArray
+    """the parameters to evaluate next, `[m, trials, C]`"""
+    ll: FloatArray
+    """the log-likelihood at `theta`, −∞ before the first evaluation"""
+    expected: FloatArray
+    """expected gain of the next Newton step in nats, ∞ before the first evaluation"""
+
+    def chosen(self, which: BoolArray) -> "Pool":
+        """Some of the families."""
+        return Pool(**{name: value[which] for name, value in vars(self).items()})
+
+    def joined(self, other: "Pool") -> "Pool":
+        """The families of both."""
+        return Pool(**{name: np.concatenate([value, getattr(other, name)]) for name, value in vars(self).items()})
+
+    @property
+    def value(self) -> FloatArray:
+        """The estimated maximum log-likelihoods `[m]`."""
+        return np.where(np.isfinite(self.ll), self.ll + np.minimum(self.expected, 1e300), -np.inf)
+
+
+def no_families(columns: int, trials: int) -> Pool:
+    """An empty pool."""
+    index, numbers = np.empty(0, np.int64), np.empty(0)
+    empty = np.empty((0, columns))
+    return Pool(index, index, empty.astype(bool), empty, np.empty((0, trials, columns)), numbers, numbers)
+
+
+def new_pool(
+    target: NDArray[np.int64], rate: NDArray[np.int64], member: BoolArray, theta: FloatArray, trials: FloatArray
+) -> Pool:
+    """Families that have not been evaluated."""
+    m = len(target)
+    return Pool(target, rate, member, theta, trials, np.full(m, -np.inf), np.full(m, np.inf))
+
+
+def stepped(pool: Pool, which: BoolArray, total: FloatArray, counts: FloatArray) -> Pool:
+    """The pool after the sums at the trial points of the families `which` `[m]`; `counts` are the events by type."""
+    events, place = counts.sum(), 0
+    theta, points, ll, expected = pool.theta.copy(), pool.trials.copy(), pool.ll.copy(), pool.expected.copy()
+    least = MIN_BASE * counts / events
+    trials = points.shape[1]
+    lengths = np.array(STEPS[:trials])
+    for f in np.flatnonzero(which):
+        members = np.flatnonzero(pool.member[f])
+        k = len(members)
+        sums = total[place : place + trials * family_length(k)].reshape(trials, -1) * events
+        place += sums.size
+        best = int(np.argmax(sums[:, 0]))
+        if sums[best, 0] <= ll[f]:  # no better point: shorter steps, or the end where the numbers are exact
+            step = points[f, 0] - theta[f]
+            points[f] = theta[f] + STEPS[-1] * step * lengths[:, None]
+            expected[f] = 0.0 if sums[best, 0] > ll[f] - EXACT * events else expected[f] * STEPS[-1]
+            continue
+        theta[f], ll[f] = points[f, best], sums[best, 0]
+        bounds = np.zeros(k)
+        bounds[0] = least[pool.target[f]]
+        scale = np.maximum(theta[f, members], MIN_SCALE)
+        gradient = sums[best, 1 : 1 + k] / scale
+        curvature = from_triangle(sums[best, 1 + k :] / CURVATURE) / np.outer(scale, scale)
+        step, expected[f] = newton_step(gradient, curvature, theta[f, members], bounds)
+        points[f] = theta[f]
+        points[f][:, members] = np.maximum(theta[f, members] + lengths[:, None] * step, bounds)
+    return replace(pool, theta=theta, trials=points, ll=ll, expected=expected)

@@ -1,0 +1,526 @@
+"""Fed-Hawkes: which types of events excite which others, by the likelihood of a Hawkes process over all silos' devices.
+
+The score of a graph over the event types is the Bayesian information criterion: the maximum log-likelihoods of its
+families (`hawkes.py`) minus ½ ln(number of events) for each edge. Every type may excite itself. The graph is acyclic,
+as in Cai et al. 2022 (THP: structural Hawkes processes with topology; here without a topology of devices), unless
+`acyclic` is false. Hill climbing adds, removes and turns edges.
+
+1. One sum: the number of events of each type, and the time of observation. Their ratio τ is the unit of time.
+2. The mean delay 1/δ: families of three columns, the base rate, the type itself and all others together, are fitted for
+   delays from 4τ to τ/4096, and a parabola through the best three log-likelihoods has the maximum δ. After the
+   first search, δ is refined in the same way with the families of the graph, and the search goes on from there.
+3. The search. Each exchange takes all families that are not yet fitted one Newton step further, at `trials` step
+   lengths at once, so that no exchange is lost to a step that is too long. Fitted families are not computed again. A
+   move changes one or two families, so only their neighbours are new, and all moves of at least the share `batch` of
+   the best one are made together, one for each type.
+4. Newton steps for the final families alone, until they are exact.
+
+What leaves a silo: the sums of step 1, and for each family its part of ℓ, gradient and Hessian at `trials` points. The
+server needs their sums only. Cost of an exchange: O(n·k²) for n events and families of k columns; the excitations of
+all events, O(n·d), are computed once for each δ.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.schema import FloatArray, Schema
+from ..errors import require
+from ..graphs.dag import reachable
+from ..graphs.structure import Structure
+from .families import EXACT, STEPS, TOLERANCE, BoolArray, Pool, new_pool, no_families, stepped
+from .hawkes import CURVATURE, EVENT, Design, Intensities, design, family_sums, observation_time
+
+DELAYS = 4.0 ** np.arange(1, -7, -1)
+"""mean delays from which the search for δ starts, in units of τ"""
+STARTS = ((0.03, 1.0), (0.15, 0.8), (0.4, 0.6), (0.005, 1.0))
+"""starts of the fit of a new edge: its weight as a share of the events of the effect, and a factor of the others"""
+NEARBY = (0.7, 1.0, 1.4)
+"""factors of δ that are compared once the graph is known"""
+RELATIVE_TOLERANCE = 0.1
+"""the same as a share of the gain of a move"""
+DELAY_EXCHANGES, MAX_POLISHING = 5, 8
+"""maximum exchanges of steps 2 and 4"""
+
+
+@dataclass(frozen=True)
+class FedHawkes:
+    """Settings of `fed-hawkes`."""
+
+    delay: float = 0.0
+    """mean delay between cause and effect, in the unit of the times; 0: of maximum likelihood"""
+    acyclic: bool = True
+    """whether the graph has no cycles besides self-excitation"""
+    penalty: float = 1.0
+    """price of an edge, in multiples of that of the Bayesian information criterion"""
+    batch: float = 0.3
+    """moves of at least this share of the best gain are made together; 1: one at a time"""
+    trials: int = 4
+    """points at which a family is evaluated in an exchange, 1 to 4"""
+    rounds: int = 200
+    """maximum number of exchanges"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for an invalid value."""
+        require(0 <= self.delay < np.inf, "delay", self.delay, "0 or more")
+        require(0 <= self.penalty < np.inf, "penalty", self.penalty, "0 or more")
+        require(0 < self.batch <= 1, "batch", self.batch, "above 0 and at most 1")
+        require(1 <= self.trials <= len(STEPS), "trials", self.trials, f"1 to {len(STEPS)}")
+        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+
+
+@dataclass(frozen=True, eq=False)
+class Server:
+    """The state of the search; `phase` is counts, delay, search, refine, polish or done."""
+
+    variables: tuple[str, ...]
+    events: int
+    """number of events of all silos"""
+    possible: BoolArray
+    required: BoolArray
+    phase: str
+    counts: FloatArray
+    """number of events by type, `[d]`"""
+    time: float
+    """total time of observation"""
+    rates: FloatArray
+    """the rates δ of the pool; the chosen one alone, after the choice"""
+    adjacency: BoolArray
+    pool: Pool
+    strengths: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    """gains of the edges in log-likelihood, `[d, d]`, after the search"""
+    refined: bool = False
+    """whether δ has been compared with rates nearby, given the graph"""
+    exchanges: int = 0
+    polishing: int = 0
+
+    @property
+    def unit(self) -> float:
+        """τ, the mean time between two events of a device."""
+        return self.time / self.events if self.time > 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Silo:
+    """The events `[n, 5]`, and their design for each of the `rates`: of all types, or of three columns by type."""
+
+    table: FloatArray
+    types: int
+    events: int
+    rates: FloatArray = field(default_factory=lambda: np.empty(0))
+    designs: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Broadcast:
+    """A request for the sums of families, as in `Pool`; without families, for numbers of events and time."""
+
+    rates: FloatArray
+    unit: float
+    pooled: bool
+    """whether columns are base rate, self-excitation, and excitation by all others"""
+    target: NDArray[np.int64]
+    rate: NDArray[np.int64]
+    member: BoolArray
+    trials: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """Sums over a silo's events, each divided by the number of all silos' events."""
+
+    sums: FloatArray
+
+
+def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """The algorithm with `settings`."""
+    return FederatedAlgorithm(
+        open_silo=lambda table, schema, name, rng: Silo(
+            np.asarray(table), len(schema.variables), sum(schema.rows.values())
+        ),
+        open_server=lambda schema: open_server(schema, settings),
+        broadcast=broadcast,
+        local_solve=local_solve,
+        aggregate=lambda server, replies: aggregate(server, replies, settings),
+        converged=lambda server: server.phase == "done",
+        structure=structure,
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
+        max_rounds=settings.rounds,
+        summand=only_field,
+        measures=lambda server: {"edges": float(server.adjacency.sum()), "families": float(len(server.pool.target))},
+        basis=basis,
+    )
+
+
+def open_server(schema: Schema, settings: FedHawkes) -> Server:
+    """The state before the first exchange: the edges that background knowledge requires."""
+    names, d = schema.variables, len(schema.variables)
+    required = schema.knowledge.required_matrix(names)
+    possible = schema.knowledge.possible(names) & ~np.eye(d, dtype=bool)
+    pool = no_families(1 + d, settings.trials)
+    events = sum(schema.rows.values())
+    return Server(names, events, possible, required, "counts", np.zeros(d), 0.0, np.empty(0), required.copy(), pool)
+
+
+def unfitted(server: Server) -> BoolArray:
+    """The families to take a step further, `[m]`: in the search, those that may still improve the graph."""
+    pool = server.pool
+    if server.phase == "polish":
+        return pool.expected > EXACT
+    if server.phase == "search" and np.isfinite(pool.ll).all():
+        return (pool.expected > TOLERANCE) & _may_matter(server)
+    return pool.expected > TOLERANCE
+
+
+def _may_matter(server: Server) -> BoolArray:
+    """Whether a family is one of the graph's, or may still score better than it: Newton steps gain less and less."""
+    pool = server.pool
+    now = np.full(len(server.variables), -np.inf)
+    current = np.array(
+        [(member == _family(server, int(i))).all() for i, member in zip(pool.target, pool.member, strict=True)]
+    )
+    now[pool.target[current]] = pool.ll[current]
+    return current | (pool.ll + 4 * pool.expected + 1 > now[pool.target])
+
+
+def broadcast(server: Server) -> Broadcast:
+    """The families that are not fitted yet."""
+    pool = server.pool.chosen(unfitted(server))
+    pooled = server.phase == "delay"
+    return Broadcast(server.rates, server.unit, pooled, pool.target, pool.rate, pool.member, pool.trials)
+
+
+def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
+    """The sums of a silo: of the families in `request`, or the numbers of events and the time of observation."""
+    codes = silo.table[:, EVENT].astype(np.int64)
+    if not len(request.rates):
+        counts = np.bincount(codes, minlength=silo.types).astype(np.float64)
+        return silo, Reply(np.concatenate([counts / silo.events, _scaled_time(silo)]))
+    if silo.rates.tobytes() != request.rates.tobytes():
+        designs = tuple(_designs(silo, float(rate), request) for rate in request.rates)
+        silo = replace(silo, rates=request.rates, designs=designs)
+    sums = [
+        family_sums(
+            silo.designs[rate][target][0],
+            silo.designs[rate][target][1],
+            np.flatnonzero(member),
+            theta[member],
+            CURVATURE,
+        )
+        for target, rate, member, trials in zip(
+            request.target, request.rate, request.member, request.trials, strict=True
+        )
+        for theta in trials
+    ]
+    return silo, Reply(np.concatenate(sums) / silo.events)
+
+
+TIME_SCALES = 2.0 ** np.array([30, 0, -30])
+"""units in which the time of observation is sent, as it may be in seconds or in nanoseconds"""
+MAX_SCALED = 2.0**20
+"""the value of a time that is too large for a unit"""
+
+
+def _scaled_time(silo: Silo) -> FloatArray:
+    """The time of observation per event of all silos, in each of the units of `TIME_SCALES`."""
+    return np.minimum(observation_time(silo.table) / silo.events * TIME_SCALES, MAX_SCALED)
+
+
+def _designs(silo: Silo, rate: float, request: Broadcast) -> list[tuple[FloatArray, FloatArray]]:
+    """By type, the columns at its events `[n_i, C]`, and their compensators `[C]`."""
+    whole, codes = design(silo.table, silo.types, rate, request.unit), silo.table[:, EVENT].astype(np.int64)
+    return [
+        _pooled_causes(whole, codes == target, target)
+        if request.pooled
+        else (whole.columns[codes == target], whole.compensators)
+        for target in range(silo.types)
+    ]
+
+
+def _pooled_causes(whole: Design, events: BoolArray, target: int) -> tuple[FloatArray, FloatArray]:
+    """The columns base rate, self-excitation and excitation by all others at the `events` of a type."""
+    X, c, own = whole.columns[events], whole.compensators, 1 + target
+    others = X[:, 1:].sum(axis=1) - X[:, own]
+    return np.column_stack([X[:, 0], X[:, own], others]), np.array([c[0], c[own], c[1:].sum() - c[own]])
+
+
+def aggregate(server: Server, replies: Replies[Reply], settings: FedHawkes) -> Server:
+    """The state after the sums of an exchange: families a Newton step further, and all moves that they decide."""
+    assert replies.total is not None
+    server = replace(server, exchanges=server.exchanges + 1)
+    if server.phase == "counts":
+        return _counted(server, replies.total, settings)
+    server = replace(server, pool=stepped(server.pool, unfitted(server), replies.total, server.counts))
+    if server.phase == "delay":
+        if unfitted(server).any() and server.exchanges <= DELAY_EXCHANGES:
+            return server
+        return _start_search(*_with_delay(server), settings)
+    if server.phase == "refine":
+        return server if unfitted(server).any() else _start_search(*_with_delay(server), settings)
+    if server.phase == "search":
+        return _searched(server, settings)
+    polishing = server.polishing + 1
+    finished = polishing >= MAX_POLISHING or not unfitted(server).any()
+    return replace(server, polishing=polishing, phase="done" if finished else "polish")
+
+
+def _counted(server: Server, total: FloatArray, settings: FedHawkes) -> Server:
+    """The state after the first exchange, with the families that determine δ, or those of the search."""
+    d = len(server.variables)
+    counts, times = np.rint(total[:d] * server.events), total[d:]
+    scale = int(np.argmax(times < MAX_SCALED))
+    server = replace(server, counts=counts, time=float(times[scale] / TIME_SCALES[scale] * server.events))
+    if not server.time > 0:
+        return replace(server, phase="done")
+    if settings.delay:
+        fixed = replace(server, rates=np.array([1 / settings.delay]), refined=True)
+        return _start_search(fixed, np.tile(0.25 * counts[:, None] / server.events, (1, 1 + d)), settings)
+    rates = 1 / (DELAYS * server.unit)
+    present = np.flatnonzero(counts)
+    target: NDArray[np.int64]
+    rate: NDArray[np.int64]
+    target, rate = (grid.ravel() for grid in np.meshgrid(present, np.arange(len(rates)), indexing="ij"))
+    share = counts[target] / server.events
+    theta = np.column_stack([0.5 * share, np.full(len(share), 0.25), 0.25 * share])
+    start = np.repeat(theta[:, None], settings.trials, axis=1)
+    pool = new_pool(target, rate, np.ones(theta.shape, bool), theta, start)
+    return replace(server, phase="delay", rates=rates, pool=pool)
+
+
+def _with_delay(server: Server) -> tuple[Server, FloatArray]:
+    """The state with the rate δ of maximum likelihood, and the parameters `[d, 1 + d]` from which the search starts."""
+    pool, d = server.pool, len(server.variables)
+    profile = np.bincount(pool.rate, pool.value, len(server.rates))
+    at, shift = int(np.argmax(profile)), 0.0
+    if 0 < at < len(profile) - 1:
+        low, middle, high = profile[at - 1 : at + 2]
+        shift = float(0.5 * (low - high) / (low - 2 * middle + high))
+    rate = server.rates[at] * np.exp(shift * np.log(server.rates[-1] / server.rates[0]) / (len(profile) - 1))
+    theta, best = np.zeros((d, 1 + d)), pool.chosen(pool.rate == at)
+    if server.phase == "refine":
+        theta[best.target] = best.theta
+    else:
+        theta[best.target, 0], theta[best.target, 1 + best.target] = best.theta[:, 0], best.theta[:, 1]
+    return replace(server, rates=np.array([rate])), theta
+
+
+def _start_search(server: Server, theta: FloatArray, settings: FedHawkes) -> Server:
+    """The state before a search from its graph: the families of the graph with parameters `theta`, and neighbours."""
+    d = len(server.variables)
+    member = np.hstack([np.ones((d, 1), bool), server.adjacency.T | np.eye(d, dtype=bool)]) & _usable(server)
+    present = np.flatnonzero(server.counts)
+    share = server.counts / server.events
+    least = np.hstack([0.1 * share[:, None], 0.01 * share[:, None] / np.maximum(share, 1 / server.events)])
+    theta = np.where(member, np.maximum(theta, least), 0.0)[present]
+    start = np.repeat(theta[:, None], settings.trials, axis=1)
+    pool = new_pool(present, np.zeros_like(present), member[present], theta, start)
+    return _with_neighbours(replace(server, phase="search", pool=pool), settings)
+
+
+def _start_refinement(server: Server, settings: FedHawkes) -> Server:
+    """The state in which the families of the graph are fitted for several rates δ."""
+    pool = _families_of_graph(server)
+    m = len(pool.target)
+    rate = np.repeat(np.arange(len(NEARBY)), m)
+    target, member, theta = (np.concatenate([one] * len(NEARBY)) for one in (pool.target, pool.member, pool.theta))
+    again = new_pool(target, rate, member, theta, np.repeat(theta[:, None], settings.trials, axis=1))
+    return replace(server, phase="refine", refined=True, rates=server.rates[0] * np.array(NEARBY), pool=again)
+
+
+def _families_of_graph(server: Server) -> Pool:
+    """The pool with the families of the graph alone."""
+    places = _index(server.pool)
+    kept = [places[int(i), _family(server, int(i)).tobytes()] for i in np.flatnonzero(server.counts)]
+    return server.pool.chosen(np.isin(np.arange(len(server.pool.target)), kept))
+
+
+def _usable(server: Server) -> BoolArray:
+    """The columns of types with events, and the base rate, `[1 + d]`."""
+    return np.append(True, server.counts > 0)
+
+
+def _index(pool: Pool) -> dict[tuple[int, bytes], int]:
+    """The place of each family of the search in the pool."""
+    return {(int(i), member.tobytes()): f for f, (i, member) in enumerate(zip(pool.target, pool.member, strict=True))}
+
+
+def _family(server: Server, target: int) -> BoolArray:
+    """The columns of the family of a type in the graph, `[1 + d]`."""
+    own = np.arange(len(server.variables)) == target
+    return np.append(True, server.adjacency[:, target] | own) & _usable(server)
+
+
+def _flips(server: Server, target: int) -> NDArray[np.int64]:
+    """The types whose edge to `target` may be added or removed."""
+    may_add = server.possible[:, target] & ~server.adjacency[:, target]
+    may_remove = server.adjacency[:, target] & ~server.required[:, target]
+    return np.flatnonzero((may_add | may_remove) & (server.counts > 0) & (np.arange(len(server.counts)) != target))
+
+
+def _flipped(family: BoolArray, source: int) -> BoolArray:
+    """The family with the edge from `source` added or removed."""
+    changed = family.copy()
+    changed[1 + source] = ~changed[1 + source]
+    return changed
+
+
+def _with_neighbours(server: Server, settings: FedHawkes) -> Server:
+    """The state whose pool has the families of the graph and all that a move leads to; the others are dropped."""
+    pool, d = server.pool, len(server.variables)
+    places, kept = _index(pool), np.zeros(len(pool.target), bool)
+    new: list[tuple[int, BoolArray, FloatArray, FloatArray]] = []
+    share = server.counts / server.events
+    starts, others = np.array(STARTS[: settings.trials]).T
+    for i in np.flatnonzero(server.counts):
+        target, family = int(i), _family(server, int(i))
+        current = places[target, family.tobytes()]
+        kept[current] = True
+        for j in _flips(server, target):
+            member = _flipped(family, int(j))
+            known = places.get((target, member.tobytes()))
+            if known is not None:
+                kept[known] = True
+                continue
+            theta = np.where(member, pool.theta[current], 0.0)
+            trials = np.repeat(theta[None], settings.trials, axis=0)
+            if member[1 + j]:
+                trials *= others[:, None]
+                trials[:, 1 + j] = starts * share[target] / share[j]
+            new.append((target, member, theta, trials))
+    pool = pool.chosen(kept)
+    if new:
+        targets, members, thetas, points = zip(*new, strict=True)
+        codes = np.array(targets, np.int64)
+        added = new_pool(codes, np.zeros_like(codes), np.array(members), np.array(thetas), np.array(points))
+        pool = pool.joined(added)
+    assert pool.member.shape[1] == 1 + d
+    return replace(server, pool=pool)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A change of the edge source → target: added, removed or turned, with its gain and the error of the gain."""
+
+    gain: float
+    error: float
+    source: int
+    target: int
+    turned: bool = False
+
+
+def _moves(server: Server, settings: FedHawkes) -> list[_Move]:
+    """All moves of positive gain, the best first; a fit that is not finished counts with its expected gain."""
+    price = 0.5 * settings.penalty * np.log(server.events)
+    pool, places = server.pool, _index(server.pool)
+    gains: dict[tuple[int, int], tuple[float, float]] = {}
+    for i in np.flatnonzero(server.counts):
+        target, family = int(i), _family(server, int(i))
+        now = places[target, family.tobytes()]
+        for j in _flips(server, target):
+            after = places[target, _flipped(family, int(j)).tobytes()]
+            change = price if family[1 + j] else -price
+            gain = pool.value[after] - pool.value[now] + change
+            gains[int(j), target] = float(gain), float(pool.expected[after] + pool.expected[now])
+    moves = [_Move(gain, error, source, target) for (source, target), (gain, error) in gains.items()]
+    for (source, target), (gain, error) in gains.items():
+        if server.adjacency[source, target] and (target, source) in gains and not server.adjacency[target, source]:
+            back, back_error = gains[target, source]
+            moves.append(_Move(gain + back, error + back_error, source, target, turned=True))
+    return sorted((one for one in moves if one.gain > TOLERANCE), key=lambda one: (-one.gain, one.target, one.source))
+
+
+def _searched(server: Server, settings: FedHawkes) -> Server:
+    """The state after all moves that the fitted families decide; at the end, only the families of the graph remain."""
+    if not np.isfinite(server.pool.ll).all():
+        return server
+    moves = _allowed(server, _moves(server, settings), settings)
+    if not moves:
+        if unfitted(server).any():
+            return server
+        return _polished(server) if server.refined else _start_refinement(server, settings)
+    uncertain = any(one.error > max(TOLERANCE, RELATIVE_TOLERANCE * one.gain) for one in moves)
+    if uncertain and unfitted(server).any():
+        return server
+    adjacency = server.adjacency.copy()
+    for one in moves:
+        adjacency[one.source, one.target] = not adjacency[one.source, one.target]
+        if one.turned:
+            adjacency[one.target, one.source] = True
+    return _with_neighbours(replace(server, adjacency=adjacency), settings)
+
+
+def _allowed(server: Server, moves: list[_Move], settings: FedHawkes) -> list[_Move]:
+    """The moves to make together: one for each type, of at least the share `batch` of the best gain, without cycles."""
+    adjacency, touched = server.adjacency.copy(), set[int]()
+    allowed: list[_Move] = []
+    for one in moves:
+        if allowed and one.gain < settings.batch * allowed[0].gain:
+            break
+        j, i = one.source, one.target
+        if i in touched or (one.turned and j in touched):
+            continue
+        added = adjacency.copy()
+        added[j, i] = not adjacency[j, i]
+        if one.turned:
+            added[i, j] = True
+        cause, effect = (i, j) if one.turned else (j, i)
+        if settings.acyclic and added[cause, effect] and reachable(added, (effect,))[cause]:
+            continue
+        adjacency = added
+        touched |= {i, j} if one.turned else {i}
+        allowed.append(one)
+    return allowed
+
+
+def _polished(server: Server) -> Server:
+    """The state in which only the families of the graph are fitted further; the gains of edges are strengths."""
+    server = replace(server, strengths=_strengths(server), phase="polish", pool=_families_of_graph(server))
+    return server if unfitted(server).any() else replace(server, phase="done")
+
+
+def _strengths(server: Server) -> FloatArray:
+    """The gain in log-likelihood of each edge, given the other edges of the graph, `[d, d]`."""
+    d = len(server.variables)
+    places, value, found = _index(server.pool), server.pool.value, np.zeros((d, d))
+    for i in np.flatnonzero(server.counts):
+        family = _family(server, int(i))
+        now = value[places[int(i), family.tobytes()]]
+        for j in _flips(server, int(i)):
+            found[j, i] = max(abs(now - value[places[int(i), _flipped(family, int(j)).tobytes()]]), 0.0)
+    return found
+
+
+def intensities(server: Server) -> Intensities:
+    """The process with the parameters of the graph's families; zeros before the search."""
+    d = len(server.variables)
+    base, excitation = np.zeros(d), np.zeros((d, d))
+    if server.phase in ("search", "polish", "done") and len(server.rates):
+        places = _index(server.pool)
+        for i in np.flatnonzero(server.counts):
+            theta = server.pool.theta[places[int(i), _family(server, int(i)).tobytes()]]
+            base[i], excitation[:, i] = theta[0] / server.unit, theta[1:]
+    delay = 1 / float(server.rates[0]) if len(server.rates) == 1 else 0.0
+    return Intensities(server.variables, base, excitation, delay, server.counts)
+
+
+def structure(server: Server) -> Structure:
+    """The graph with the weights α of its edges; self-excitation is in `intensities` alone."""
+    weights = np.where(server.adjacency, intensities(server).excitation, 0.0)
+    return Structure(server.variables, weights, scores=server.strengths if server.strengths.size else None)
+
+
+def basis(server: Server) -> tuple[str, ...]:
+    """What directs the edges, and the mean delay."""
+    found = intensities(server)
+    if not found.delay:
+        return ()
+    return (
+        "Time directs the edges: an event raises the rate of later events of its effects on the same device.",
+        f"The mean delay between cause and effect is {found.delay:.3g} in the unit of the times.",
+    )

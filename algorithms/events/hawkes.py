@@ -1,0 +1,163 @@
+"""Multivariate Hawkes processes with exponential kernels: likelihood of families, and their Newton steps.
+
+The intensity of events of type i on one device, with base rate μ_i and mean delay 1/δ (Hawkes 1971), is
+
+    λ_i(t) = μ_i + Σ_j α_ij φ_j(t),   φ_j(t) = Σ_{events t' < t of type j} δ exp(−δ(t − t')).
+
+The kernel has area 1, so α_ij is the mean number of events of type i that an event of type j causes directly. φ follows
+from event to event by one multiplication (Ogata 1981): O(n·d) for n events of d types. On windows of observation with
+the lengths T in total, the log-likelihood of a family, type i with the causes j in Pa(i) and itself, is
+
+    ℓ = Σ_{events of type i} ln λ_i(t) − μ_i T − Σ_j α_ij Σ_{events of type j} (1 − exp(−δ(end − t'))),
+
+a concave function of (μ_i, α_i), and with its gradient and Hessian a sum over devices: silos can add them up. Time is
+in units of τ, the mean time between two events of a device, so that the numbers fit masked sums in any unit of time.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+
+DEVICE, TIME, EVENT, START, END = range(5)
+"""the columns of a table of events (`EVENT_COLUMNS`)"""
+MIN_SCALE = 1e-4
+"""minimum unit of a derivative; the unit is the parameter itself, so that a term of it is at most 1"""
+CURVATURE = 2.0**-6
+"""factor of second derivatives in a reply: those in a parameter that is 0 may be large"""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What the likelihood needs of a silo's events, for one rate δ."""
+
+    columns: FloatArray
+    """by event, 1 for the base rate and τφ of each type, `[n, 1 + d]`"""
+    compensators: FloatArray
+    """their integrals over the windows, `[1 + d]`"""
+
+
+@dataclass(frozen=True, eq=False)
+class Intensities:
+    """The Hawkes process of a run: `base` rates μ `[d]` per unit of time, `excitation` α `[d, d]`, mean `delay` 1/δ.
+
+    `excitation[j, i]` is the mean number of events of type i that an event of type j causes directly.
+    """
+
+    variables: tuple[str, ...]
+    base: FloatArray
+    excitation: FloatArray
+    delay: float
+    events: FloatArray
+    """number of events by type, `[d]`"""
+
+
+def observation_time(table: FloatArray) -> float:
+    """The total length of the observation windows of the devices in `table`."""
+    first = np.flatnonzero(np.diff(table[:, DEVICE], prepend=-1.0))
+    return float((table[first, END] - table[first, START]).sum())
+
+
+def design(table: FloatArray, types: int, rate: float, unit: float) -> Design:
+    """The design of the events in `table` `[n, 5]`, which is sorted by device and time, for the rate δ.
+
+    Events at the same time do not excite each other.
+    """
+    codes = table[:, EVENT].astype(np.int64)
+    excitation = _excitation(table[:, DEVICE], table[:, TIME], codes, types, rate)
+    expected = -np.expm1(-rate * (table[:, END] - table[:, TIME]))
+    areas = np.bincount(codes, expected, types)
+    columns = np.hstack([np.ones((len(table), 1)), unit * excitation])
+    return Design(columns, np.concatenate([[observation_time(table) / unit], areas]))
+
+
+@njit(cache=True)
+def _excitation(
+    devices: FloatArray, times: FloatArray, codes: NDArray[np.int64], types: int, rate: float
+) -> FloatArray:
+    """φ of each type just before each event, `[n, d]`."""
+    n = len(times)
+    found, level = np.zeros((n, types)), np.zeros(types)
+    begin = 0
+    while begin < n:
+        if begin == 0 or devices[begin] != devices[begin - 1]:
+            level[:] = 0.0
+        else:
+            level *= np.exp(-rate * (times[begin] - times[begin - 1]))
+        end = begin
+        while end < n and devices[end] == devices[begin] and times[end] == times[begin]:
+            found[end] = level
+            end += 1
+        for event in range(begin, end):
+            level[codes[event]] += rate
+        begin = end
+    return found
+
+
+def family_length(columns: int) -> int:
+    """How many numbers `family_sums` has for a family of this number of columns."""
+    return 1 + columns + columns * (columns + 1) // 2
+
+
+@njit(cache=True)
+def family_sums(
+    X: FloatArray, compensators: FloatArray, members: NDArray[np.int64], theta: FloatArray, curvature: float
+) -> FloatArray:
+    """ℓ, its gradient and minus `curvature` times its Hessian (upper triangle) at `theta` `[k]`.
+
+    Derivatives are by the parameters in units of themselves, at least `MIN_SCALE`: they then fit masked sums.
+    `X` `[n, m]` has the columns at the events of a type, and `members` `[k]` those of the family.
+    """
+    k = len(members)
+    found = np.zeros(1 + k + k * (k + 1) // 2)
+    share = np.empty(k)
+    for event in range(len(X)):
+        intensity = 0.0
+        for a in range(k):
+            intensity += X[event, members[a]] * theta[a]
+        found[0] += np.log(intensity)
+        place = 1 + k
+        for a in range(k):
+            share[a] = X[event, members[a]] * max(theta[a], MIN_SCALE) / intensity
+            found[1 + a] += share[a]
+        for a in range(k):
+            for b in range(a, k):
+                found[place] += share[a] * share[b]
+                place += 1
+    for a in range(k):
+        found[0] -= compensators[members[a]] * theta[a]
+        found[1 + a] -= compensators[members[a]] * max(theta[a], MIN_SCALE)
+    found[1 + k :] *= curvature
+    return found
+
+
+@njit(cache=True)
+def newton_step(
+    gradient: FloatArray, curvature: FloatArray, theta: FloatArray, least: FloatArray
+) -> tuple[FloatArray, float]:
+    """The step p to the maximum of gᵀp − ½pᵀHp with theta + p ≥ `least`, and the value there.
+
+    Coordinate ascent, which keeps every coordinate within its bound; H `[k, k]` is minus the Hessian.
+    """
+    k = len(theta)
+    step, slope = np.zeros(k), gradient.copy()
+    for _ in range(2000):
+        moved = 0.0
+        for a in range(k):
+            diagonal = curvature[a, a]
+            if diagonal <= 0.0:
+                continue
+            change = max(slope[a] / diagonal, least[a] - theta[a] - step[a])
+            if change != 0.0:
+                step[a] += change
+                moved = max(moved, change * change * diagonal)
+                slope -= change * curvature[:, a]
+        if moved < 1e-22:
+            break
+    value = 0.0
+    for a in range(k):
+        value += 0.5 * step[a] * (gradient[a] + slope[a])
+    return step, max(value, 0.0)

@@ -1,0 +1,153 @@
+"""Event sequences: a silo's table with a row for each event, its time, its type and, optionally, its device.
+
+The columns are `time`, `event` and `device`, in capitals or not. Times are numbers, or dates, which are converted to
+seconds; without devices, all events of a silo are of one. A device is observed from its first to its last event or, if
+`about.json` has `{"window": [begin, end]}`, in that window, in the unit of the times or as dates. The variables of the
+public schema are the types of events over all silos.
+"""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, FloatArray, Schema, check_names
+from fedbnsl.algorithms.errors import BadInput, shown
+
+from .about import NO_DECLARATION, Declared
+from .check import check_labels
+from .columns import Column, check_cells, read_columns, read_names
+from .scan import canonical_order, empty_cells, labels_of, place_of_row
+from .series import TIME, find_column, times_of
+
+NO_EPSILON = "--epsilon: no learner of event sequences is private"
+EVENT, DEVICE = "event", "device"
+"""columns of a silo's file besides the times"""
+
+
+@dataclass(frozen=True, eq=False)
+class EventTable:
+    """A silo's events, sorted by device and time; the codes in `values` `[n, 5]` are indices into `types`."""
+
+    types: tuple[str, ...]
+    values: FloatArray
+
+    def rows(self, schema: Schema, place: str | Path) -> FloatArray:
+        """The table `[n, 5]` with the codes of `schema`; raises `BadInput` for a type that it does not have."""
+        unknown = [name for name in self.types if name not in schema.variables]
+        if unknown:
+            raise BadInput(f"{place}: column 'event': {shown(unknown[0])} was not among the types when the run began")
+        codes = np.array([schema.variables.index(name) for name in self.types], dtype=np.float64)
+        table = self.values.copy()
+        column = EVENT_COLUMNS.index("event")
+        table[:, column] = codes[table[:, column].astype(np.intp)]
+        return table
+
+
+def refuse_undeclared(path: Path, declared: Declared) -> None:
+    """Raise `BadInput` for a file with the columns of events if `about.json` declares no kind of data."""
+    if not declared.may_be_series or path.is_dir() or path.suffix.lower() == ".sql":
+        return
+    try:
+        found = sorted(name.lower() for name in read_names(path, declared.form) if declared.keeps(name))
+    except (BadInput, OSError, EOFError, zlib.error):
+        return  # the reader of the rows reports it
+    if found in (sorted((TIME, EVENT)), sorted((TIME, EVENT, DEVICE))):
+        advice = 'declare {"kind": "events"} in about.json, or {"kind": "time-series"}'
+        raise BadInput(f"{path}: its columns {', '.join(found)} are those of event sequences: {advice}")
+
+
+def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
+    """Read a silo's file of events.
+
+    Raises `BadInput` naming file, line, column and value for a missing or another column, an empty cell, an invalid
+    time, a time outside the declared window, and a file with fewer than two events.
+    """
+    if path.is_dir() or path.suffix.lower() == ".sql":
+        raise BadInput(f"{path}: events cannot be read in passes: write them to one file")
+    columns = {column.name: column for column in read_columns(path, declared.form) if declared.keeps(column.name)}
+    keys = {word: find_column(path, list(columns), word) for word in (TIME, EVENT, DEVICE)}
+    for word in (TIME, EVENT):
+        if keys[word] is None:
+            raise BadInput(f"{path}: no column '{word}', which a table of events needs")
+    other = next((name for name in columns if name not in keys.values()), None)
+    if other is not None:
+        raise BadInput(f"{path}: column {shown(other)}: a table of events has time, event and device; use --ignore")
+    clock, event = columns[str(keys[TIME])], columns[str(keys[EVENT])]
+    moments, faults = times_of(clock.cells)
+    labels = [one for one in (keys[EVENT], keys[DEVICE]) if one is not None]
+    invalid = {clock.name: faults} | {name: empty_cells(columns[name].cells) for name in labels}
+    check_cells(path, list(columns.values()), invalid, declared.form)
+    n = len(clock)
+    if n < 2:
+        raise BadInput(f"{path}: fewer than two events")
+    times = moments[clock.codes]
+    devices = _codes(columns[str(keys[DEVICE])])[1] if keys[DEVICE] is not None else np.zeros(n, np.intp)
+    types, codes = _codes(event)
+    order = np.lexsort((codes, times, devices))
+    starts, ends = _windows(path, clock, times, devices, declared)
+    return EventTable(types, np.column_stack([devices, times, codes, starts, ends]).astype(np.float64)[order])
+
+
+def events_schema(place: str, types: Mapping[str, tuple[str, ...]], rows: Mapping[str, int]) -> Schema:
+    """The public schema of silos with these `types` and numbers of events. Raises `BadInput` for an invalid name."""
+    names = canonical_order({name for own in types.values() for name in own})
+    check_names(place, names)
+    check_labels(place, EVENT, names)
+    return Schema(names, dict(sorted(rows.items())), kind="events")
+
+
+def _window_of(declared: Declared, place: Path) -> tuple[float, float] | None:
+    """The declared window of observation, None if there is none. Raises `BadInput` for an invalid one."""
+    if not declared.window:
+        return None
+    ends, faults = times_of(declared.window)
+    if not faults and len(ends) == 2 and np.isfinite(ends).all() and ends[0] < ends[1]:
+        return float(ends[0]), float(ends[1])
+    given = ", ".join(declared.window)
+    raise BadInput(f"{place}: the window [{given}] of about.json is not [begin, end], two times in order")
+
+
+def write_events(path: Path, schema: Schema, table: FloatArray) -> None:
+    """Write the events of `table` `[n, 5]` to `path` (.csv or .parquet)."""
+    import pandas as pd
+
+    device, time, codes = (table[:, EVENT_COLUMNS.index(name)] for name in (DEVICE, TIME, EVENT))
+    types = np.array(schema.variables, dtype=object)[codes.astype(np.intp)]
+    frame = pd.DataFrame({TIME: time, EVENT: types, DEVICE: device.astype(np.int64) + 1})
+    if path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, index=False)
+
+
+def _codes(column: Column) -> tuple[tuple[str, ...], Any]:
+    """The distinct labels of a column in canonical order, and the index of each row's label."""
+    labels = labels_of(column.cells, None)
+    names = canonical_order(set(labels))
+    place = {name: code for code, name in enumerate(names)}
+    return names, np.array([place[label] for label in labels], dtype=np.intp)[column.codes]
+
+
+def _windows(
+    path: Path, clock: Column, times: FloatArray, devices: Any, declared: Declared
+) -> tuple[FloatArray, FloatArray]:
+    """The window of each event's device. Raises `BadInput` for an event outside a declared window."""
+    window = _window_of(declared, path)
+    if window is None:
+        number = int(devices.max()) + 1
+        starts, ends = np.full(number, np.inf), np.full(number, -np.inf)
+        np.minimum.at(starts, devices, times)
+        np.maximum.at(ends, devices, times)
+        return starts[devices], ends[devices]
+    begin, end = window
+    outside = np.flatnonzero((times < begin) | (times > end))
+    if outside.size:
+        row = int(outside[0])
+        cell = clock.cells[clock.codes[row]]
+        fault = f"{shown(cell)} is outside the window of about.json"
+        raise BadInput(f"{place_of_row(path, row, declared.form)}, column {shown(clock.name)}: {fault}")
+    return np.full(len(times), begin), np.full(len(times), end)

@@ -1,0 +1,108 @@
+"""Synthetic event sequences: multivariate Hawkes processes on random DAGs over the event types.
+
+A Hawkes process is a cluster process (Hawkes & Oakes 1974): immigrants arrive at base rates, and every event of type
+j causes a Poisson number of events of type i with the mean α_ij, each after an exponential delay. Drawing generation by
+generation is exact, but for causes before the window. The graph is acyclic, and every type also excites itself.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
+
+from ..defaults import EVENT_DEGREE
+from ..federated import FederatedData, silo_names
+from ..federated import events as schema_of
+from .linear import variable_names
+
+EXCITATION, SELF_EXCITATION = (0.2, 0.5), (0.1, 0.3)
+"""mean numbers of events that an event causes: along an edge, and of its own type; drawn uniformly"""
+BASE = (0.5, 1.5)
+"""base rates, in units of their mean, drawn uniformly"""
+DELAY = 1.0
+"""mean delay between cause and effect, the unit of time"""
+SPACING = 20.0
+"""mean time between two immigrants of a device"""
+
+
+def events(
+    variables: int, silos: int, events: int, devices: int, seed: int, degree: float = EVENT_DEGREE
+) -> FederatedData:
+    """Draw about `events` events of `variables` types on `devices` devices, dealt to silos of unequal numbers.
+
+    `degree` is the mean number of causes of a type besides itself. The truth has the weights α. Raises `BadInput` for
+    an invalid value, and if a silo would have fewer than two events.
+    """
+    for name, value, least in (("variables", variables, 2), ("silos", silos, 1), ("seed", seed, 0)):
+        if value < least:
+            raise BadInput(f"{name}: {value} is less than {least}")
+    if devices < silos:
+        raise BadInput(f"devices: {devices} are fewer than the {silos} silos")
+    if events < 2 * devices:
+        raise BadInput(f"events: {events} are fewer than two for each of the {devices} devices")
+    if not 0 <= degree <= (variables - 1) / 2:
+        raise BadInput(f"degree: {degree} is not from 0 to {(variables - 1) / 2:g}, half the number of other types")
+    rng, d = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))), variables
+    order = rng.permutation(d)
+    lower = np.zeros((d, d), bool)
+    lower[np.ix_(order, order)] = np.triu(rng.random((d, d)) < 2 * degree / (d - 1), 1)
+    excitation = np.where(lower, rng.uniform(*EXCITATION, (d, d)), 0.0)
+    own = rng.uniform(*SELF_EXCITATION, d)
+    base = rng.uniform(*BASE, d)
+    base /= base.sum() * SPACING
+    total = np.linalg.solve(np.eye(d) - (excitation + np.diag(own)).T, base).sum()
+    window = events / devices / total
+    drawn = [
+        _device(
+            base,
+            excitation + np.diag(own),
+            window,
+            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, k))),
+        )
+        for k in range(devices)
+    ]
+    names, shares = silo_names(silos), np.arange(1, silos + 1) / np.arange(1, silos + 1).sum()
+    ends = np.maximum(np.rint(np.cumsum(shares) * devices).astype(int), np.arange(1, silos + 1))
+    tables = {}
+    for name, begin, end in zip(names, [0, *ends[:-1]], ends, strict=True):
+        rows = [np.column_stack([np.full(len(one), k), one]) for k, one in enumerate(drawn[begin:end]) if len(one)]
+        if sum(map(len, rows)) < 2:
+            raise BadInput(f"events: silo {name} has fewer than two: draw more")
+        table = np.concatenate(rows)
+        table[:, 0] = np.unique(table[:, 0], return_inverse=True)[1]
+        tables[name] = np.hstack([table, np.tile([0.0, window], (len(table), 1))])
+    columns = variable_names(d)
+    parameters: dict[str, Any] = {
+        "variables": d,
+        "silos": silos,
+        "events": events,
+        "devices": devices,
+        "degree": degree,
+    }
+    about = {"kind": "events", "generator": "events", "source": "Hawkes 1971", "window": [0.0, window]}
+    truth = Structure(columns, excitation)
+    return FederatedData(
+        schema_of(tables, columns), tables, truth, {}, about | {"parameters": parameters, "seed": seed}
+    )
+
+
+def _device(base: FloatArray, excitation: FloatArray, window: float, rng: np.random.Generator) -> FloatArray:
+    """Times and types `[n, 2]` of the events of one device in a `window`, in the order of the times."""
+    d = len(base)
+    types = np.repeat(np.arange(d), rng.poisson(base * window))
+    times = rng.uniform(0, window, len(types))
+    found = [np.column_stack([times, types])]
+    while len(types):
+        children = rng.poisson(excitation[types])
+        parents, types = np.nonzero(children)
+        repeats = children[parents, types]
+        times, types = np.repeat(times[parents], repeats), np.repeat(types, repeats)
+        times = times + rng.exponential(DELAY, len(times))
+        inside = times < window
+        times, types = times[inside], types[inside]
+        found.append(np.column_stack([times, types]))
+    whole = np.concatenate(found)
+    return whole[np.argsort(whole[:, 0], kind="stable")]

@@ -1,0 +1,73 @@
+"""Reading event sequences: types over all silos, windows of devices, and one line for each fault."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.folder import read_folder, write_folder
+from fedbnsl.data.generators.events import events
+from fedbnsl.data.generators.linear import homogeneous
+
+GOOD = "time,event,device\n3,b,x\n1,a,x\n2,a,y\n7,b,y\n"
+
+
+def study(folder, first=GOOD, second="Time,Event\n5,c\n6,a\n", **about):
+    folder.mkdir(exist_ok=True)
+    (folder / "one.csv").write_text(first)
+    (folder / "two.csv").write_text(second)
+    (folder / "about.json").write_text(json.dumps({"kind": "events", **about}))
+    return folder
+
+
+def test_types_are_those_of_all_silos_and_a_device_is_observed_from_first_to_last_event(tmp_path):
+    data = read_folder(study(tmp_path))
+    assert data.schema.variables == ("a", "b", "c")
+    assert data.schema.rows == {"one": 4, "two": 2}
+    assert data.tables["one"].tolist() == [[0, 1, 0, 1, 3], [0, 3, 1, 1, 3], [1, 2, 0, 2, 7], [1, 7, 1, 2, 7]]
+    assert data.tables["two"][:, 2].tolist() == [2, 0]
+
+
+def test_a_declared_window_and_dates(tmp_path):
+    days = "time,event\n2020-01-01,a\n2020-01-02,b\n"
+    data = read_folder(study(tmp_path, days, days, window=["2020-01-01", "2020-01-11"]))
+    assert np.ptp(data.tables["one"][:, 1]) == 86400
+    assert (data.tables["one"][:, 4] - data.tables["one"][:, 3] == 864000).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "about", "message"),
+    [
+        ("time,event\n1,a\nsoon,b\n", {}, r"one.csv: line 3, column 'time': 'soon'"),
+        ("time,event\n1,a\n2,\n", {}, r"one.csv: line 3, column 'event'"),
+        ("time,event\n1,a\n,b\n", {}, r"one.csv: line 3, column 'time'"),
+        ("time,kind\n1,a\n2,b\n", {}, "one.csv: no column 'event'"),
+        ("time,event,size\n1,a,3\n2,b,4\n", {}, "one.csv: column 'size'"),
+        ("time,event\n1,a\n20,b\n", {"window": [0, 10]}, r"one.csv: line 3, column 'time': '20' is outside"),
+        ("time,event\n1,a\n2,b\n", {"window": [9, 3]}, r"window \[9, 3\]"),
+        ("time,event\n1,a\n", {}, "one.csv: fewer than two events"),
+    ],
+)
+def test_a_fault_is_one_line_with_its_place(tmp_path, text, about, message):
+    with pytest.raises(BadInput, match=message) as refused:
+        read_folder(study(tmp_path, text, **about))
+    assert "\n" not in str(refused.value)
+
+
+def test_undeclared_events_are_recognised(tmp_path):
+    folder = study(tmp_path)
+    (folder / "about.json").unlink()
+    with pytest.raises(BadInput, match="those of event sequences: declare"):
+        read_folder(folder)
+
+
+def test_a_drawn_data_set_reads_back_exactly(tmp_path):
+    data = events(4, 2, 200, 6, 1)
+    write_folder(tmp_path / "drawn", data)
+    again = read_folder(tmp_path / "drawn")
+    assert again.schema.variables == data.schema.variables
+    for silo, table in data.tables.items():
+        np.testing.assert_array_equal(again.tables[silo][:, 1:], table[:, 1:])
+    assert (again.truth.weights == data.truth.weights).all()
+    assert homogeneous(3, 1, 20, 1).schema.table_columns == ("x1", "x2", "x3")
