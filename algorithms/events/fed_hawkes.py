@@ -21,7 +21,6 @@ all events, O(n·d), are computed once for each δ.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,12 @@ from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
 from .families import EXACT, STEPS, TOLERANCE, BoolArray, Pool, new_pool, no_families, stepped
-from .hawkes import CURVATURE, EVENT, Design, Intensities, design, family_sums, observation_time
+from .hawkes import (
+    MAX_SCALED,
+    TIME_SCALES,
+    Intensities,
+)
+from .silo import Broadcast, Reply, Silo, local_solve
 
 DELAYS = 4.0 ** np.arange(1, -7, -1)
 """mean delays from which the search for δ starts, in units of τ"""
@@ -103,38 +107,6 @@ class Server:
         return self.time / self.events if self.time > 0 else 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class Silo:
-    """The events `[n, 5]`, and their design for each of the `rates`: of all types, or of three columns by type."""
-
-    table: FloatArray
-    types: int
-    events: int
-    rates: FloatArray = field(default_factory=lambda: np.empty(0))
-    designs: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Broadcast:
-    """A request for the sums of families, as in `Pool`; without families, for numbers of events and time."""
-
-    rates: FloatArray
-    unit: float
-    pooled: bool
-    """whether columns are base rate, self-excitation, and excitation by all others"""
-    target: NDArray[np.int64]
-    rate: NDArray[np.int64]
-    member: BoolArray
-    trials: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Reply:
-    """Sums over a silo's events, each divided by the number of all silos' events."""
-
-    sums: FloatArray
-
-
 def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """The algorithm with `settings`."""
     return FederatedAlgorithm(
@@ -194,60 +166,6 @@ def broadcast(server: Server) -> Broadcast:
     pool = server.pool.chosen(unfitted(server))
     pooled = server.phase == "delay"
     return Broadcast(server.rates, server.unit, pooled, pool.target, pool.rate, pool.member, pool.trials)
-
-
-def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
-    """The sums of a silo: of the families in `request`, or the numbers of events and the time of observation."""
-    codes = silo.table[:, EVENT].astype(np.int64)
-    if not len(request.rates):
-        counts = np.bincount(codes, minlength=silo.types).astype(np.float64)
-        return silo, Reply(np.concatenate([counts / silo.events, _scaled_time(silo)]))
-    if silo.rates.tobytes() != request.rates.tobytes():
-        designs = tuple(_designs(silo, float(rate), request) for rate in request.rates)
-        silo = replace(silo, rates=request.rates, designs=designs)
-    sums = [
-        family_sums(
-            silo.designs[rate][target][0],
-            silo.designs[rate][target][1],
-            np.flatnonzero(member),
-            theta[member],
-            CURVATURE,
-        )
-        for target, rate, member, trials in zip(
-            request.target, request.rate, request.member, request.trials, strict=True
-        )
-        for theta in trials
-    ]
-    return silo, Reply(np.concatenate(sums) / silo.events)
-
-
-TIME_SCALES = 2.0 ** np.array([30, 0, -30])
-"""units in which the time of observation is sent, as it may be in seconds or in nanoseconds"""
-MAX_SCALED = 2.0**20
-"""the value of a time that is too large for a unit"""
-
-
-def _scaled_time(silo: Silo) -> FloatArray:
-    """The time of observation per event of all silos, in each of the units of `TIME_SCALES`."""
-    return np.minimum(observation_time(silo.table) / silo.events * TIME_SCALES, MAX_SCALED)
-
-
-def _designs(silo: Silo, rate: float, request: Broadcast) -> list[tuple[FloatArray, FloatArray]]:
-    """By type, the columns at its events `[n_i, C]`, and their compensators `[C]`."""
-    whole, codes = design(silo.table, silo.types, rate, request.unit), silo.table[:, EVENT].astype(np.int64)
-    return [
-        _pooled_causes(whole, codes == target, target)
-        if request.pooled
-        else (whole.columns[codes == target], whole.compensators)
-        for target in range(silo.types)
-    ]
-
-
-def _pooled_causes(whole: Design, events: BoolArray, target: int) -> tuple[FloatArray, FloatArray]:
-    """The columns base rate, self-excitation and excitation by all others at the `events` of a type."""
-    X, c, own = whole.columns[events], whole.compensators, 1 + target
-    others = X[:, 1:].sum(axis=1) - X[:, own]
-    return np.column_stack([X[:, 0], X[:, own], others]), np.array([c[0], c[own], c[1:].sum() - c[own]])
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: FedHawkes) -> Server:

@@ -61,6 +61,24 @@ def observation_time(table: FloatArray) -> float:
     return float((table[first, END] - table[first, START]).sum())
 
 
+TIME_SCALES = 2.0 ** np.array([30, 0, -30])
+"""units in which the time of observation is sent, as it may be in seconds or in nanoseconds"""
+MAX_SCALED = 2.0**20
+"""the value of a time that is too large for a unit"""
+
+
+def scaled_time(table: FloatArray, events: int) -> FloatArray:
+    """The time of observation per event of all silos, in each of the units of `TIME_SCALES`."""
+    return np.minimum(observation_time(table) / events * TIME_SCALES, MAX_SCALED)
+
+
+def pooled_causes(whole: "Design", events: NDArray[np.bool_], target: int) -> tuple[FloatArray, FloatArray]:
+    """The columns base rate, self-excitation and excitation by all others at the `events` of a type."""
+    X, c, own = whole.columns[events], whole.compensators, 1 + target
+    others = X[:, 1:].sum(axis=1) - X[:, own]
+    return np.column_stack([X[:, 0], X[:, own], others]), np.array([c[0], c[own], c[1:].sum() - c[own]])
+
+
 def design(table: FloatArray, types: int, rate: float, unit: float) -> Design:
     """The design of the events in `table` `[n, 5]`, which is sorted by device and time, for the rate δ.
 

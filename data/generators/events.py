@@ -36,23 +36,14 @@ def events(
     `degree` is the mean number of causes of a type besides itself. The truth has the weights α. Raises `BadInput` for
     an invalid value, and if a silo would have fewer than two events.
     """
-    for name, value, least in (("variables", variables, 2), ("silos", silos, 1), ("seed", seed, 0)):
-        if value < least:
-            raise BadInput(f"{name}: {value} is less than {least}")
-    if devices < silos:
-        raise BadInput(f"devices: {devices} are fewer than the {silos} silos")
-    if events < 2 * devices:
-        raise BadInput(f"events: {events} are fewer than two for each of the {devices} devices")
-    if not 0 <= degree <= (variables - 1) / 2:
-        raise BadInput(f"degree: {degree} is not from 0 to {(variables - 1) / 2:g}, half the number of other types")
+    _check(variables, silos, events, devices, seed, degree)
     rng, d = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))), variables
     order = rng.permutation(d)
     lower = np.zeros((d, d), bool)
     lower[np.ix_(order, order)] = np.triu(rng.random((d, d)) < 2 * degree / (d - 1), 1)
     excitation = np.where(lower, rng.uniform(*EXCITATION, (d, d)), 0.0)
     own = rng.uniform(*SELF_EXCITATION, d)
-    base = rng.uniform(*BASE, d)
-    base /= base.sum() * SPACING
+    base = _base_rates(d, rng)
     total = np.linalg.solve(np.eye(d) - (excitation + np.diag(own)).T, base).sum()
     window = events / devices / total
     drawn = [
@@ -87,6 +78,25 @@ def events(
     return FederatedData(
         schema_of(tables, columns), tables, truth, {}, about | {"parameters": parameters, "seed": seed}
     )
+
+
+def _base_rates(types: int, rng: np.random.Generator) -> FloatArray:
+    """Base rates of the types, which add up to one immigrant in the time `SPACING`."""
+    base = rng.uniform(*BASE, types)
+    return base / (base.sum() * SPACING)
+
+
+def _check(variables: int, silos: int, events: int, devices: int, seed: int, degree: float) -> None:
+    """Raise `BadInput` for an invalid value."""
+    for name, value, least in (("variables", variables, 2), ("silos", silos, 1), ("seed", seed, 0)):
+        if value < least:
+            raise BadInput(f"{name}: {value} is less than {least}")
+    if devices < silos:
+        raise BadInput(f"devices: {devices} are fewer than the {silos} silos")
+    if events < 2 * devices:
+        raise BadInput(f"events: {events} are fewer than two for each of the {devices} devices")
+    if not 0 <= degree <= (variables - 1) / 2:
+        raise BadInput(f"degree: {degree} is not from 0 to {(variables - 1) / 2:g}, half the number of other types")
 
 
 def _device(base: FloatArray, excitation: FloatArray, window: float, rng: np.random.Generator) -> FloatArray:

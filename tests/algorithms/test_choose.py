@@ -52,6 +52,6 @@ def test_many_discrete_variables_get_the_search_that_sends_little():
 
 
 def test_no_other_kind_is_guessed_at():
-    assert set(CHOICES) == set(CASES)
+    assert set(CHOICES) == {*CASES, ("events", False)}
     with pytest.raises(BadInput, match="no algorithm learns from spatial data with an ε"):
         choices(schema_of("spatial"), private=True)

@@ -1,0 +1,79 @@
+"""The part of Fed-Hawkes at a silo: sums over its events for the families of a request."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from .families import BoolArray
+from .hawkes import CURVATURE, EVENT, design, family_sums, pooled_causes, scaled_time
+
+
+@dataclass(frozen=True, eq=False)
+class Silo:
+    """The events `[n, 5]`, and their design for each of the `rates`: of all types, or of three columns by type."""
+
+    table: FloatArray
+    types: int
+    events: int
+    rates: FloatArray = field(default_factory=lambda: np.empty(0))
+    designs: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Broadcast:
+    """A request for the sums of families, as in `Pool`; without families, for numbers of events and time."""
+
+    rates: FloatArray
+    unit: float
+    pooled: bool
+    """whether columns are base rate, self-excitation, and excitation by all others"""
+    target: NDArray[np.int64]
+    rate: NDArray[np.int64]
+    member: BoolArray
+    trials: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """Sums over a silo's events, each divided by the number of all silos' events."""
+
+    sums: FloatArray
+
+
+def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
+    """The sums of a silo: of the families in `request`, or the numbers of events and the time of observation."""
+    codes = silo.table[:, EVENT].astype(np.int64)
+    if not len(request.rates):
+        counts = np.bincount(codes, minlength=silo.types).astype(np.float64)
+        return silo, Reply(np.concatenate([counts / silo.events, scaled_time(silo.table, silo.events)]))
+    if silo.rates.tobytes() != request.rates.tobytes():
+        designs = tuple(_designs(silo, float(rate), request) for rate in request.rates)
+        silo = replace(silo, rates=request.rates, designs=designs)
+    sums = [
+        family_sums(
+            silo.designs[rate][target][0],
+            silo.designs[rate][target][1],
+            np.flatnonzero(member),
+            theta[member],
+            CURVATURE,
+        )
+        for target, rate, member, trials in zip(
+            request.target, request.rate, request.member, request.trials, strict=True
+        )
+        for theta in trials
+    ]
+    return silo, Reply(np.concatenate(sums) / silo.events)
+
+
+def _designs(silo: Silo, rate: float, request: Broadcast) -> list[tuple[FloatArray, FloatArray]]:
+    """By type, the columns at its events `[n_i, C]`, and their compensators `[C]`."""
+    whole, codes = design(silo.table, silo.types, rate, request.unit), silo.table[:, EVENT].astype(np.int64)
+    return [
+        pooled_causes(whole, codes == target, target)
+        if request.pooled
+        else (whole.columns[codes == target], whole.compensators)
+        for target in range(silo.types)
+    ]
