@@ -60,6 +60,7 @@ bench: setup
 	$(BIN)/python benchmarks/score.py
 	$(BIN)/python benchmarks/effects.py
 	$(BIN)/python benchmarks/dynamic.py
+	$(BIN)/python benchmarks/events.py
 	$(BIN)/python benchmarks/nonlinear.py
 	$(BIN)/python benchmarks/additive.py
 	$(BIN)/python benchmarks/startup.py --clone
