@@ -23,7 +23,7 @@ TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period|wave
 
 def suggestions(schema: Schema, tables: Mapping[str, Any]) -> tuple[str, ...]:
     """A line for each suggestion on the variables of `schema`, whose `tables` are `[n_rows, n_variables]`."""
-    if schema.kind == "time-series":
+    if schema.kind in ("time-series", "events"):
         return ()
     samples = [next(iter(chunks(tables[silo])))[:SAMPLE_ROWS] for silo in schema.silos]
     times = dict(_times(schema, samples))

@@ -9,6 +9,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.events import events
 from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.flows.cli.inspect import show_folder
+from fedbnsl.flows.options.learn import LearnOptions
 
 GOOD = "time,event,device\n3,b,x\n1,a,x\n2,a,y\n7,b,y\n"
 
@@ -71,3 +73,9 @@ def test_a_drawn_data_set_reads_back_exactly(tmp_path):
         np.testing.assert_array_equal(again.tables[silo][:, 1:], table[:, 1:])
     assert (again.truth.weights == data.truth.weights).all()
     assert homogeneous(3, 1, 20, 1).schema.table_columns == ("x1", "x2", "x3")
+
+
+def test_inspect_lists_the_types(tmp_path, capsys):
+    show_folder(study(tmp_path), LearnOptions())
+    shown = capsys.readouterr().out
+    assert "events data, 3 variables" in shown
