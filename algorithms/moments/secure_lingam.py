@@ -24,7 +24,8 @@ from ..graphs.structure import Structure, empty_structure
 from ..statistics.moments import column_units, product_units, sum_over_chunks, unit_diagonal
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import backward_elimination
-from .secure_linear import Silo, degrees_of_freedom, negentropies, open_silo, require_positive_definite
+from .non_gaussian import negentropies
+from .secure_linear import Silo, degrees_of_freedom, open_silo, require_positive_definite
 
 MEANS_PER_RESIDUAL = 2
 """the means of ln cosh u and of u·e^(−u²/2) of each residual"""

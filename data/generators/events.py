@@ -83,7 +83,7 @@ def events(
 def _base_rates(types: int, rng: np.random.Generator) -> FloatArray:
     """Base rates of the types, which add up to one immigrant in the time `SPACING`."""
     base = rng.uniform(*BASE, types)
-    return base / (base.sum() * SPACING)
+    return np.asarray(base / (base.sum() * SPACING))
 
 
 def _check(variables: int, silos: int, events: int, devices: int, seed: int, degree: float) -> None:

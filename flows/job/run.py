@@ -16,7 +16,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.transforms import transform_lines
-from fedbnsl.tracking.result import Parameters, RunResult
+from fedbnsl.tracking.result import Confidence, Parameters, RunResult
 
 from .check import check
 from .continuation import continued
@@ -90,13 +90,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     model = unless_refused(lambda: parameters(*after, network), lambda refusal: Parameters(None, refusal))
-    job = with_resamples(job, algorithm, last, session.schema, scored.structure)
-    callback = _resample_callback(job, listeners)
-    edge_confidence = unless_refused(
-        lambda: confidence(job, session, last, scored.structure, callback), lambda refusal: None
-    )
-    if edge_confidence is None and job.settings.bootstrap is None:
-        job = replace(job, resamples=0)
+    job, edge_confidence = _resampled(job, session, algorithm, last, scored.structure, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         **vars(job.description),
@@ -124,6 +118,22 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         notes=session.notes,
         not_identified=job.pairs_apart(session.schema),
     )
+
+
+def _resampled(
+    job: Job,
+    session: Session,
+    algorithm: Algorithm,
+    last: Round[Any],
+    structure: Structure,
+    listeners: Iterable[Listener],
+) -> tuple[Job, Confidence | None]:
+    """The job with its number of resamples, and the confidence in the edges; none if a policy refuses the default."""
+    job = with_resamples(job, algorithm, last, session.schema, structure)
+    callback = _resample_callback(job, listeners)
+    found = unless_refused(lambda: confidence(job, session, last, structure, callback), lambda refusal: None)
+    refused = found is None and job.settings.bootstrap is None
+    return replace(job, resamples=0) if refused else job, found
 
 
 def _basis(job: Job, schema: Schema, algorithm: Algorithm, server: Any, structure: Structure) -> tuple[str, ...]:

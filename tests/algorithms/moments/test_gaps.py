@@ -8,7 +8,7 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.moments.secure_linear import GAMMA, contrast_sums, contrasts, dependences
+from fedbnsl.algorithms.moments.non_gaussian import GAMMA, contrast_sums, contrasts, dependences
 from fedbnsl.algorithms.statistics import em
 from fedbnsl.data.federated import with_gaps
 from fedbnsl.tasks.transport.in_process import InProcessFederation

@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.moments.secure_linear import (
+from fedbnsl.algorithms.moments.non_gaussian import (
     contrast_sums,
     contrasts,
     correlations,

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments import secure_lingam
-from fedbnsl.algorithms.moments.secure_linear import negentropies
+from fedbnsl.algorithms.moments.non_gaussian import negentropies
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "lingam.json").read_text())
