@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -96,10 +95,9 @@ def test_advised_options_work_on_the_data_of_the_finding(case, tmp_path):
 
 def test_a_run_that_set_outliers_aside_is_not_told_to_do_so(monkeypatch):
     """With the finding raised in every run, only the first one is advised to set outliers aside."""
-    monkeypatch.setitem(
-        findings.RULES,
-        "outliers",
-        replace(findings.RULES["outliers"], least=1e-9, cells=None, chance=lambda rows, d: np.zeros(len(rows))),
+    excesses = findings.excesses
+    monkeypatch.setattr(
+        findings, "excesses", lambda server, rules: excesses(server, rules) | {"outliers": np.full(3, 2.0)}
     )
     tables, advice = silos(wrong_cells), {}
     for outliers in ("keep", "set-aside"):
