@@ -47,6 +47,7 @@ def test_a_declared_window_and_dates(tmp_path):
         ("time,kind\n1,a\n2,b\n", {}, "one.csv: no column 'event'"),
         ("time,event,size\n1,a,3\n2,b,4\n", {}, "one.csv: column 'size'"),
         ("time,event\n1,a\n20,b\n", {"window": [0, 10]}, r"one.csv: line 3, column 'time': '20' is outside"),
+        ("time,event\n1,a\n20,b\n", {"window": [5, 30]}, r"one.csv: line 2, column 'time': '1' is outside"),
         ("time,event\n1,a\n2,b\n", {"window": [9, 3]}, r"window \[9, 3\]"),
         ("time,event\n1,a\n", {}, "one.csv: fewer than two events"),
     ],
