@@ -81,10 +81,10 @@ class Parameters:
     """where the parameters come from, or why there are none"""
     bytes_sent: int = 0
     """in addition to the rounds"""
-    intensities: Intensities | None = None
-    """the Hawkes process of event sequences"""
     forecasts: Forecasts | None = None
     """how well a dynamic model forecasts the data to which it was fitted, if the silos' sums determine it"""
+    intensities: Intensities | None = None
+    """the Hawkes process of event sequences"""
 
 
 @dataclass(frozen=True)

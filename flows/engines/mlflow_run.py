@@ -27,6 +27,7 @@ FAMILIES = {
     "score": "score search",
     "moments": "summed moments",
     "dynamic": "time series",
+    "events": "event sequences",
     "baselines": "baseline",
 }
 """the families of learners by folder of `algorithms/`"""
