@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..errors import BadInput
 from .families import BoolArray
 from .hawkes import CURVATURE, EVENT, design, family_sums, pooled_causes, scaled_time
 
@@ -49,6 +50,7 @@ def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
     if not len(request.rates):
         counts = np.bincount(codes, minlength=silo.types).astype(np.float64)
         return silo, Reply(np.concatenate([counts / silo.events, scaled_time(silo.table, silo.events)]))
+    _require_families(request, silo.types)
     if silo.rates.tobytes() != request.rates.tobytes():
         designs = tuple(_designs(silo, float(rate), request) for rate in request.rates)
         silo = replace(silo, rates=request.rates, designs=designs)
@@ -66,6 +68,35 @@ def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
         for theta in trials
     ]
     return silo, Reply(np.concatenate(sums) / silo.events)
+
+
+def _require_families(request: Broadcast, types: int) -> None:
+    """Raise `BadInput` unless `request` lists families of `types` event types at points with positive intensities.
+
+    A coordinator may send any request: compiled code would read outside the design, and a logarithm that fails at a
+    point would reveal something of a single silo.
+    """
+    columns, n = 3 if request.pooled else 1 + types, len(request.target)
+    shapes = request.target.shape == request.rate.shape == (n,) and request.member.shape == (n, columns)
+    shapes = shapes and request.trials.ndim == 3 and request.trials.shape[::2] == (n, columns)
+    valid = (
+        shapes
+        and _whole(request.target, types)
+        and _whole(request.rate, len(request.rates))
+        and request.member.dtype == np.bool_
+        and bool(request.member[:, 0].all())
+        and bool((np.isfinite(request.trials) & (request.trials >= 0)).all())
+        and bool((request.trials[..., 0] > 0).all())
+        and bool((np.isfinite(request.rates) & (request.rates > 0)).all())
+        and 0 < request.unit < np.inf
+    )
+    if not valid:
+        raise BadInput("a request for event sequences does not list families of their types with positive base rates")
+
+
+def _whole(numbers: NDArray[np.int64], limit: int) -> bool:
+    """Whether all `numbers` are whole numbers from 0 to below `limit`."""
+    return numbers.dtype.kind == "i" and bool(((numbers >= 0) & (numbers < limit)).all())
 
 
 def _designs(silo: Silo, rate: float, request: Broadcast) -> list[tuple[FloatArray, FloatArray]]:

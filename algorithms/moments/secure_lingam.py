@@ -127,6 +127,9 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
     """The silo's part of the requested sums, divided by the number of all rows."""
     if not len(request.standard):
         return Reply(triangle(silo.products / silo.all_rows))
+    m = request.standard.shape[1]
+    if request.correlations.shape != (m, m):  # compiled code would read beyond them
+        raise BadInput(f"the request has not the correlations of the {m} residuals that it defines")
 
     def residual_sums(rows: FloatArray) -> FloatArray:
         residuals = np.ascontiguousarray(((rows - silo.means) @ request.standard).T)

@@ -302,16 +302,30 @@ def answer(rows: Rows, query: Query) -> Numbers:
     if isinstance(rows, MixedRows):
         return Numbers(configuration_moments(rows, query.sets))
     if query.what == "families":
-        return Numbers(score_own_rows(rows.moments, len(rows.cardinalities), _listed(query)) / rows.all_rows)
+        d = len(rows.cardinalities)
+        return Numbers(score_own_rows(rows.moments, d, _listed_families(query.sets, d)) / rows.all_rows)
     return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
 
 
-def _listed(query: Query) -> Batch:
-    """The families that `query` lists."""
-    listed = query.sets[0]
+def _listed_families(sets: NDArray[Any], d: int) -> Batch:
+    """The families of `d` variables that a query lists in the one row of `sets`, each followed by padding.
+
+    Raises `BadInput` for another list: a coordinator may send any, and compiled code would read outside the moments.
+    """
+    listed = sets.ravel().astype(np.int64)
     ends = np.flatnonzero(listed == PAD)
-    first = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int64)
-    return Batch(first, listed[listed != PAD].astype(np.uint16))
+    first = np.concatenate([[0], ends - np.arange(len(ends))])
+    batch = Batch(first.astype(np.int64), listed[listed != PAD].astype(np.uint16))
+    family = np.repeat(np.arange(len(ends)), np.diff(first)) if len(ends) else np.empty(0, np.int64)
+    complete = len(sets) == 1 and len(ends) > 0 and ends[-1] == len(listed) - 1 and (np.diff(first) > 0).all()
+    if not complete or not ((listed >= PAD) & (listed < d)).all() or _repeats(family, batch.members, d):
+        raise BadInput("a family to score is not a variable and its parents, each named once, followed by padding")
+    return batch
+
+
+def _repeats(family: NDArray[np.int64], members: NDArray[np.uint16], d: int) -> bool:
+    """Whether a member occurs twice in the same family."""
+    return len(np.unique(family * d + members)) < len(members)
 
 
 def measures(server: Server[Any]) -> dict[str, float]:

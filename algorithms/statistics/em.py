@@ -111,11 +111,14 @@ def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
 def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMoments:
     """The expected moments of the rows of `table` `[n_rows, d]` with covariance `S` `[D, D]`.
 
-    Raises `ValueError` if S is not known yet (a programming error).
+    Raises `ValueError` if S is not known yet (a programming error), and `BadInput` if it has another shape: a
+    coordinator may send any, and compiled code would read beyond it.
     """
     D = coding.size
-    if len(S) != D:
+    if not len(S):
         raise ValueError("rows with empty cells have no moments before EM has estimated their covariance")
+    if S.shape != (D, D):
+        raise BadInput(f"the covariance of {D} columns has not {D} rows and columns")
     scale = np.sqrt(np.diag(S))
     R = S / np.outer(scale, scale)
     precision, weighted, n = np.zeros((D, D)), np.zeros(D), 0
@@ -400,7 +403,9 @@ def gibbs_impute(
     columns: NDArray[np.int16], cardinalities: NDArray[np.int64], model: ImputationModel, rng: np.random.Generator
 ) -> NDArray[np.int16]:
     """`columns` `[d, n_rows]` with draws in place of the empty cells, -1."""
-    empty = columns < 0
+    empty, d = columns < 0, len(columns)
+    if model.dag.shape != (d, d):
+        raise BadInput(f"the imputation model of {d} variables has a graph of another size")
     order = np.array(topological_order(model.dag), np.int64)
     cells = np.argwhere(empty[order].T)  # by row, and within a row parents first
     cells[:, 1] = order[cells[:, 1]]
@@ -410,6 +415,8 @@ def gibbs_impute(
     for v in range(len(order)):
         family = [v, *parents[first[v] : first[v + 1]]]
         begins[v + 1] = begins[v] + cardinalities[family].prod()
+    if len(model.tables) != begins[-1]:  # compiled code would read beyond them
+        raise BadInput("the tables of the imputation model do not fit its graph")
     _gibbs_sweeps(out, cells, uniforms, cardinalities, first, parents, *children, begins, model.tables)
     return out
 

@@ -11,7 +11,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.events import fed_hawkes
-from fedbnsl.algorithms.events.hawkes import CURVATURE, design, family_sums, newton_step
+from fedbnsl.algorithms.events.hawkes import CURVATURE, design, family_length, family_sums, newton_step
+from fedbnsl.algorithms.events.silo import Broadcast, Silo, local_solve
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.events import events
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -53,6 +54,52 @@ def test_the_likelihood_and_its_derivatives_are_those_of_the_definition():
             moved[a] *= 1 + h
             ends.append(log_likelihood(table, 2, causes, moved, rate))
         assert sums[1 + a] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-3)
+
+
+REQUEST = {
+    "rates": np.array([0.5, 2.0]),
+    "unit": 1.0,
+    "pooled": False,
+    "target": np.array([0, 2]),
+    "rate": np.array([0, 1]),
+    "member": np.array([[1, 1, 0, 0], [1, 0, 1, 1]], np.bool_),
+    "trials": np.full((2, 1, 4), 0.1),
+}
+WRONG_REQUESTS = [
+    {"target": np.array([0, 3])},
+    {"target": np.array([-1, 2])},
+    {"target": np.array([0.0, 2.0])},
+    {"target": np.array([[0], [2]])},
+    {"rate": np.array([0, 2])},
+    {"rate": np.array([0, -1])},
+    {"rates": np.array([0.5, np.nan])},
+    {"rates": np.array([0.5, 0.0])},
+    {"rates": np.array([0.5, np.inf])},
+    {"unit": np.nan},
+    {"unit": 0.0},
+    {"pooled": True},
+    {"member": np.ones((2, 5), np.bool_), "trials": np.full((2, 1, 5), 0.1)},
+    {"member": np.ones((1, 4), np.bool_)},
+    {"member": np.ones((2, 4))},
+    {"member": np.array([[1, 1, 0, 0], [0, 0, 1, 1]], np.bool_)},
+    {"trials": np.full((2, 4), 0.1)},
+    {"trials": np.full((3, 1, 4), 0.1)},
+    {"trials": np.full((2, 1, 3), 0.1)},
+    {"trials": np.zeros((2, 1, 4))},
+    {"trials": np.full((2, 1, 4), np.inf)},
+    {"trials": np.array([[[0.1, -0.1, 0, 0]], [[0.1, 0.1, 0, 0]]])},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_REQUESTS)
+def test_a_request_that_lists_no_families_is_refused(wrong):
+    """Compiled code does not check its indices, and a logarithm that fails would reveal something of one silo."""
+    table = events(3, 1, 120, 3, 5, degree=0.5).tables["silo-1"]
+    silo = Silo(table, 3, len(table))
+    _, reply = local_solve(silo, Broadcast(**REQUEST))
+    assert len(reply.sums) == sum(family_length(int(n)) for n in REQUEST["member"].sum(axis=1))
+    with pytest.raises(BadInput, match="does not list families of their types with positive base rates"):
+        local_solve(silo, Broadcast(**(REQUEST | wrong)))
 
 
 def test_a_newton_step_stops_at_the_bound():

@@ -122,3 +122,13 @@ def test_too_few_rows_are_refused():
     X = np.random.default_rng(3).normal(size=(8, 8))
     with pytest.raises(BadInput, match="6 rows, less one a silo, for 8 variables"):
         learned(federate({"a": X[:4], "b": X[4:]}))
+
+
+@pytest.mark.parametrize("m", [0, 2, 4])
+def test_correlations_of_other_residuals_are_refused(m):
+    """Compiled code does not check its indices: it would read beyond the correlations."""
+    table = rows_of(3, 50, 1, "uniform")
+    silo = secure_lingam.open_silo(table, federate({"s": table}).schema, "s", np.random.default_rng(0))
+    secure_lingam.local_solve(silo, secure_lingam.Broadcast(np.eye(3), np.eye(3)))
+    with pytest.raises(BadInput, match="has not the correlations of the 3 residuals that it defines"):
+        secure_lingam.local_solve(silo, secure_lingam.Broadcast(np.eye(3), np.eye(m)))

@@ -9,8 +9,9 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.gaussian import score_own_rows
-from fedbnsl.algorithms.score.secure_search import own_weights_gain
+from fedbnsl.algorithms.score.secure_search import SecureSearch, own_weights_gain, secure_boss
 from fedbnsl.algorithms.statistics.moments import centred_moments
+from fedbnsl.algorithms.statistics.rows import Query
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 NAMES = tuple(f"v{v}" for v in range(8))
@@ -48,6 +49,34 @@ def test_a_silo_s_score_is_that_of_its_regressions():
         total = squares[0] if parents else centred[:, 2] @ centred[:, 2]
         variance = total / (n - len(parents))
         assert score == pytest.approx(-0.5 * n * np.log(variance) - 0.5 * np.log(n) * (len(parents) + 1))
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [[2, 8, -1]],
+        [[8, -1]],
+        [[2, -2, -1]],
+        [[2, 300, -1]],
+        [[-1]],
+        [[-1, 2, -1]],
+        [[2, 0]],
+        [[2, 0, -1, 3]],
+        [[2, 0, 2, -1]],
+        [[2, 0, 0, -1]],
+        [[2, -1], [3, -1]],
+        [[]],
+    ],
+)
+def test_families_outside_the_variables_are_refused(listed):
+    """Compiled code does not check its indices: it would send what lies beyond the moments in memory."""
+    tables, _ = silos_of(1, 0.3)
+    schema = Schema(NAMES, {silo: len(table) for silo, table in tables.items()}, "continuous")
+    algorithm = secure_boss(SecureSearch(weights="own"))
+    silo = algorithm.open_silo(tables["s0"], schema, "s0", np.random.default_rng(0))
+    algorithm.local_solve(silo, Query("families", np.array([[2, 0, -1, 2, -1, 0, 1, 7, -1]], np.int16)))
+    with pytest.raises(BadInput, match="is not a variable and its parents, each named once, followed by padding"):
+        algorithm.local_solve(silo, Query("families", np.array(listed, np.int16)))
 
 
 def test_parents_explain_nothing_in_a_silo_of_too_few_rows():

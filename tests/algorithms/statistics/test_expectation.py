@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.schema import ImputationModel, Schema
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.em import about_own_means, expected_moments, pairwise_complete, patterns
 from fedbnsl.algorithms.statistics.moments import about_means
@@ -91,6 +92,15 @@ def test_before_the_covariance_is_known_there_is_nothing_to_expect():
         about_own_means(table, schema)
     known = replace(schema, imputation_model=ImputationModel(covariance=S, rows=10))
     assert about_own_means(table, known).products.shape == (4, 4)
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (1, 4), (4, 3), (5, 5), (3, 3)])
+def test_a_covariance_of_another_shape_is_refused(shape):
+    """Compiled code does not check its indices: with such a covariance it would read beyond it."""
+    table, _ = drawn(3, 20, 0.3)
+    coding = coding_of(with_gaps(Schema(NAMES, {"s": 20}), {"s": table}))
+    with pytest.raises(BadInput, match="the covariance of 4 columns has not 4 rows and columns"):
+        expected_moments(table, coding, np.ones(shape))
 
 
 @dataclass(frozen=True)

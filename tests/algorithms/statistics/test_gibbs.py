@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.schema import ImputationModel
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.em import gibbs_impute
 
 SIZES = np.array([2, 3, 2, 2])
@@ -53,3 +54,16 @@ def test_cells_that_are_there_stay_and_a_seed_gives_the_same_draws():
     assert (one[~empty] == columns[~empty]).all()
     assert (one == same).all()
     assert (one != other).any()
+
+
+def test_a_model_of_another_shape_is_refused():
+    """Compiled code does not check its indices: with such a model it would read beyond the tables."""
+    model, columns, rng = network(1)[0], np.full((4, 3), -1, np.int16), np.random.default_rng(0)
+    for tables in (model.tables[:-1], np.append(model.tables, 0.5)):
+        with pytest.raises(BadInput, match="the tables of the imputation model do not fit its graph"):
+            gibbs_impute(columns, SIZES, ImputationModel(dag=DAG, tables=tables), rng)
+    larger = np.zeros((5, 5), np.bool_)
+    larger[:4, :4] = DAG
+    for dag in (larger, DAG[:, :3], DAG[:3, :3]):
+        with pytest.raises(BadInput, match="the imputation model of 4 variables has a graph of another size"):
+            gibbs_impute(columns, SIZES, ImputationModel(dag=dag, tables=model.tables), rng)
