@@ -15,7 +15,8 @@ from measure import learn, over_seeds, row, run_tables, show
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.refit import normalised_mse, refit
+from fedbnsl.algorithms.parameters.refit import normalised_mse
+from fedbnsl.algorithms.statistics.moments import regression_weights
 from fedbnsl.data.defaults import Graph
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.linear import heterogeneous, homogeneous
@@ -146,7 +147,9 @@ def personal() -> None:
         for silo, rows in data.tables.items():
             true = data.silo_weights[silo]
             errors["consensus"].append(normalised_mse(structure.weights, true))
-            errors["personal"].append(normalised_mse(refit(rows.T @ rows / len(rows), structure.adjacency), true))
+            errors["personal"].append(
+                normalised_mse(regression_weights(rows.T @ rows / len(rows), structure.adjacency), true)
+            )
             alone = homogeneous_like(data, silo)
             errors["local"].append(normalised_mse(learn("notears", {}, alone)[0].weights, true))
         medians = {name: round(float(np.median(values)), 4) for name, values in errors.items()}

@@ -22,9 +22,8 @@ from fedbnsl.algorithms.effects.interventions import discrete_effect
 from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, implied_moments, joint_effects
 from fedbnsl.algorithms.graphs.dag import reachable
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
-from fedbnsl.algorithms.parameters.refit import refit
 from fedbnsl.algorithms.parameters.tables import smooth_counts
-from fedbnsl.algorithms.statistics.moments import residual_variances
+from fedbnsl.algorithms.statistics.moments import regression_weights, residual_variances
 
 FIRST_SEED = 1000
 D, SILOS = 8, (30, 70, 150, 350)
@@ -62,7 +61,7 @@ def numbers(seed: int) -> Draw | None:
         rows -= rows.mean(axis=0)
         products += rows.T @ rows
     own = WithinMoments(products / sum(SILOS), sum(SILOS), len(SILOS))
-    fitted = refit(own.covariance, dag)
+    fitted = regression_weights(own.covariance, dag)
     implied = implied_moments(fitted, residual_variances(own.covariance, fitted), own.rows, own.silos)
     covariates = optimal_adjustment_set(dag, x, y).covariates
     found = {

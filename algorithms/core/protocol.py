@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import wire
+from ..errors import BadInput
 from ..graphs.structure import Structure, empty_structure
 from .promise import Charge, Private
 from .schema import FloatArray, Schema
@@ -161,6 +162,17 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """for baselines that learn one structure per silo: server -> structures by silo"""
     persisted_state: tuple[str, ...] = ()
     """the fields of Silo that change from round to round: a silo journals them and recomputes the others from rows"""
+
+    def is_masked(self, schema: Schema, *, requested: bool) -> bool:
+        """Whether replies are masked: if `requested`, or if the algorithm needs it.
+
+        Raises `BadInput` if masks are requested but impossible: with one silo, or if the algorithm needs every reply.
+        """
+        if requested and self.summand is None:
+            raise BadInput("--secure: this algorithm needs each silo's reply, not only their sum")
+        if requested and len(schema.rows) < 2:
+            raise BadInput("--secure: there is one silo, so its reply would be the sum")
+        return requested or (self.needs_secure_sum and len(schema.rows) > 1)
 
 
 class SiloLost(Exception):  # noqa: N818 - an event, not a programming error

@@ -17,10 +17,9 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.cpdag import dag_extension
 from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
-from ..parameters.refit import refit
 from ..privacy.disclosure_control import MIN_COUNT, share_class
 from ..statistics.count_tables import one_to_one
-from ..statistics.moments import residual_variances
+from ..statistics.moments import regression_weights, residual_variances
 from ..statistics.rows import cardinalities_of
 from .exchange import MIN_CHANCE_RATIO, Server
 from .tables import Server as TableServer
@@ -103,7 +102,7 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
         found.append(Finding("few rows", sentence, RESAMPLE))
     if structure.kind != "dag" or not structure.acyclic or coded:
         return found
-    variances = residual_variances(S, refit(S, joined))
+    variances = residual_variances(S, regression_weights(S, joined))
     spread = float(np.log(variances.mean()) - np.log(variances).mean())
     if equal_variances and spread > MIN_SPREAD:
         low, high = int(np.argmin(variances)), int(np.argmax(variances))

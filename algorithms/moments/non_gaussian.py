@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray
 from ..graphs.cpdag import meek_closure
 from ..graphs.dag import directed_part
-from ..parameters.refit import refit
+from ..statistics.moments import regression_weights
 
 K1, K2, GAMMA = 79.047, 7.4129, 0.37457
 """constants of Hyvärinen 1998"""
@@ -41,7 +41,7 @@ def undirected_edges(cpdag: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 def standardising(S: FloatArray, cpdag: NDArray[np.bool_]) -> FloatArray:
     """The matrix `[d, d]` that maps rows to residuals given compelled parents, with variance 1."""
-    residual_map = np.eye(len(S)) - refit(S, directed_part(cpdag))
+    residual_map = np.eye(len(S)) - regression_weights(S, directed_part(cpdag))
     variances = np.einsum("ij,ik,kj->j", residual_map, S, residual_map, optimize=True)
     return np.asarray(residual_map / np.sqrt(np.maximum(variances, 1e-300)))
 

@@ -27,13 +27,12 @@ from ..core.schema import FloatArray, Lags, Schema, require_lags
 from ..errors import require
 from ..graphs.cpdag import dag_extension
 from ..graphs.structure import Structure, stacked
-from ..parameters.refit import refit
 from ..score.families import SearchSettings
 from ..score.gaussian import score_covariance
 from ..score.gaussian_order import parents_in_order
 from ..score.procedures import GES, search
 from ..statistics.lagged import moments_given_past
-from ..statistics.moments import SecondMoments, residual_variances, top_down_order, unit_diagonal
+from ..statistics.moments import SecondMoments, regression_weights, residual_variances, top_down_order, unit_diagonal
 from .equal_variance import MIN_ROWS_PER_VARIABLE, best_equal_variance_fit, equal_variance, select_weights
 
 CRITERION_TOLERANCE = 1e-3
@@ -74,7 +73,7 @@ def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
         before = int(dag.sum())
         dag = parents_in_order(part, order, rows, price if width > 2 * d else MIN_BASE_GAIN, prior)
         added += int(dag.sum()) - before if width > 2 * d else 0
-        variances = residual_variances(part, refit(part, dag))
+        variances = residual_variances(part, regression_weights(part, dag))
         criteria.append(rows * float(np.log(variances).sum()) + price * added)
     return np.array(criteria)
 

@@ -25,13 +25,12 @@ from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_l
 from ..errors import BadInput, require
 from ..graphs.cpdag import dag_extension, pdag_with_knowledge
 from ..graphs.structure import Structure, stacked
-from ..parameters.refit import refit
 from ..score.equivalence import class_of
 from ..score.families import OrderSettings
 from ..score.gaussian_order import gaussian_boss
 from ..statistics.em import about_own_means
 from ..statistics.lagged import centred_means, centred_windows, window_schema, windows
-from ..statistics.moments import Table, column_units, product_units, sum_over_chunks, unit_diagonal
+from ..statistics.moments import Table, column_units, product_units, regression_weights, sum_over_chunks, unit_diagonal
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import (
     LinearFit,
@@ -316,11 +315,11 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
     undirected, d = len(undirected_edges(server.graph)) or not len(server.S), len(names)
     within = Structure(names, server.graph[:d, :d].astype(np.float64), "cpdag")
     if len(server.S) <= d:
-        return within if undirected else Structure(names, refit(server.S, server.graph))
+        return within if undirected else Structure(names, regression_weights(server.S, server.graph))
     graph = server.graph.copy()
     if undirected:
         graph[:d, :d] = member_of(within)
-    weights = refit(server.S, graph)[:, :d]
+    weights = regression_weights(server.S, graph)[:, :d]
     found = stacked(names, weights, np.abs(weights))
     return _with_strengths(
         server, replace(within, lagged=found.lagged, lagged_scores=found.lagged_scores) if undirected else found

@@ -26,11 +26,10 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
-from ..parameters.refit import refit
 from ..score.families import OrderSettings
 from ..score.gaussian_order import gaussian_boss, parents_in_order
 from ..score.order_starts import BestOrder
-from ..statistics.moments import unit_diagonal
+from ..statistics.moments import regression_weights, unit_diagonal
 from .edge_reversals import order_after_reversals
 from .equal_variance import (
     MAX_PASSES,
@@ -99,7 +98,7 @@ def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior
     """
     m, d = len(S), len(order)
     grown = parents_in_order(S, order, rows, price, prior)
-    weights = refit(S, grown)
+    weights = regression_weights(S, grown)
     if rows <= MIN_ROWS_PER_VARIABLE * m:
         return weights
     squares = squared_t_values(S, order, rows)

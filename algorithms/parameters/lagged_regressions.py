@@ -19,10 +19,9 @@ from ..graphs.dag import reachable
 from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, unrolled_names
 from ..statistics.lagged import windows
-from ..statistics.moments import column_units, residual_variances
+from ..statistics.moments import column_units, regression_weights, residual_variances
 from . import regressions
 from .networks import DynamicGaussianNetwork, unrolled_weights
-from .refit import refit
 from .regressions import Broadcast, Regressions, Reply, Server, Silo
 
 
@@ -108,7 +107,7 @@ def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussia
     means, covariance = regressions.pooled_moments(
         server.moments, requested, len(server.variables), center=settings.center
     )
-    weights = refit(covariance, server.dag)
+    weights = regression_weights(covariance, server.dag)
     within, lagged = weights[:d, :d], weights[d:, :d].reshape(lags, d, d)
     fitted = DynamicGaussianNetwork(
         structure=Structure(server.variables[:d], within, lagged=lagged),

@@ -10,12 +10,11 @@ the consensus weights.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import Structure
-from ..statistics.moments import Table, products
+from ..statistics.moments import Table, products, regression_weights
 
 ALL_SILOS = ""
 
@@ -76,19 +75,6 @@ class Server:
         }
 
 
-def refit(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
-    """The least-squares weights of every variable on its parents, from second moments `S` `[m, m]`.
-
-    `adjacency` is `[m, m]`, or `[m, d]` for the first d variables, and the weights are of its shape.
-    """
-    weights = np.zeros(adjacency.shape)
-    for j in range(adjacency.shape[1]):
-        parents = np.flatnonzero(adjacency[:, j])
-        if len(parents):
-            weights[parents, j] = np.linalg.lstsq(S[np.ix_(parents, parents)], S[parents, j])[0]
-    return weights
-
-
 def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
     """‖B̂ − B_true‖²_F / ‖B_true‖²_F (Fassy El Fehri et al., B.2.2)."""
     return float(((weights - true) ** 2).sum() / (true**2).sum())
@@ -111,7 +97,7 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]
         return refit_start(Structure(schema.variables, np.zeros((d, d))), {})
 
     def local_solve(silo: Silo, message: Broadcast) -> tuple[Silo, Reply]:
-        weights = refit(silo.S, message.weights != 0)
+        weights = regression_weights(silo.S, message.weights != 0)
         true = message.true_weights.get(silo.name, message.true_weights.get(ALL_SILOS))
         known = true is not None and bool(true.any())
         fit = Reply(

@@ -15,10 +15,9 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.dag import moral_graph
 from ..graphs.structure import Structure
 from ..statistics.em import about_own_means
-from ..statistics.moments import Table, column_units, residual_variances
+from ..statistics.moments import Table, column_units, regression_weights, residual_variances
 from ..statistics.packing import Packing, packing
 from .networks import GaussianNetwork
-from .refit import refit
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ def pooled_moments(
 def network(server: Server, settings: Regressions) -> GaussianNetwork:
     """The network of the server's final state: least squares about the means of all rows."""
     means, covariance = pooled_moments(server.moments, pairs(server.dag), len(server.variables), center=settings.center)
-    weights = refit(covariance, server.dag)
+    weights = regression_weights(covariance, server.dag)
     variances = residual_variances(covariance, weights)
     return GaussianNetwork(Structure(server.variables, weights), means - means @ weights, variances)
 

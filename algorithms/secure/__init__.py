@@ -22,7 +22,7 @@ silos' vectors, even if a masked vector arrives after its silo was declared lost
 sealed, and bound to run, round, attempt, sender and receiver; keys are fresh in every session.
 
 Limits: the coordinator must follow the protocol. Against one that does not, a silo's service adds checks: keys signed
-by known silos, one set of survivors a round, and one exchange for all silos of a session (`tasks/silo/secure_sums.py`).
+by known silos, one set of survivors a round, and one exchange for all silos of a session (`tasks/silo/runs.py`).
 Without known silos, a coordinator that invents them can learn more. The sum itself is revealed: all silos but one
 together can compute the vector of the last, and sums over different sets of survivors can be subtracted. Differential
 privacy protects against both. The protocol is not robust to poisoning: a silo can contribute any vector. Masked vectors

@@ -21,18 +21,6 @@ MIN_MEAN_SQUARE = 2.0**-16
 MAX_MEAN_SQUARE = 2.0**24
 
 
-def is_masked(algorithm: Algorithm, schema: Schema, *, requested: bool) -> bool:
-    """Whether replies of `algorithm` are masked: if `requested`, or if the algorithm needs it.
-
-    Raises `BadInput` if masks are requested but impossible: with one silo, or if the algorithm needs every reply.
-    """
-    if requested and algorithm.summand is None:
-        raise BadInput("--secure: this algorithm needs each silo's reply, not only their sum")
-    if requested and len(schema.rows) < 2:
-        raise BadInput("--secure: there is one silo, so its reply would be the sum")
-    return requested or (algorithm.needs_secure_sum and len(schema.rows) > 1)
-
-
 class OutOfRange(BadInput):
     """A column does not fit the fixed-point sums; `variable` is its name."""
 

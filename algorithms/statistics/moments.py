@@ -184,6 +184,19 @@ def unit_diagonal(S: FloatArray) -> FloatArray:
     return np.asarray(S / np.outer(scale, scale))
 
 
+def regression_weights(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
+    """The least-squares weights of every variable on its parents, from second moments `S` `[m, m]`.
+
+    `adjacency` is `[m, m]`, or `[m, d]` for the first d variables, and the weights are of its shape.
+    """
+    weights = np.zeros(adjacency.shape)
+    for j in range(adjacency.shape[1]):
+        parents = np.flatnonzero(adjacency[:, j])
+        if len(parents):
+            weights[parents, j] = np.linalg.lstsq(S[np.ix_(parents, parents)], S[parents, j])[0]
+    return weights
+
+
 def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
     """Each variable's mean squared residual under `weights`, `[d]`, from second moments `S`; always positive.
 

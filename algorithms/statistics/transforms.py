@@ -9,17 +9,14 @@ knows which transform each column has (`Schema.transforms`), and parameters are 
 - `apply`: one column of numbers. An empty cell stays empty, equal cells stay equal, and the order of cells is kept.
 - `transformed`: a table, in memory or read in passes. Logarithms and roots need a cell alone; ranks need a column, of
   which a table that is read in passes holds `REFERENCE_ROWS` rows, evenly spaced.
-- `suggested_transform`, `count_transform`: what the shape of a column suggests.
 
 Costs: a sort for each column with normal scores, otherwise one pass.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema, Transform
 from ..errors import BadInput, shown
@@ -36,7 +33,7 @@ FORMULAS: Mapping[Transform, str] = {
 """the transforms, as results state them"""
 REFERENCE_ROWS = 1 << 17
 """rows that rank the cells of a table that is read in passes"""
-SMALLEST, LARGEST = 1e-70, 1e70
+SMALLEST = 1e-70
 """what a number that is not positive counts as in a logarithm, where no cell may refuse a run"""
 
 
@@ -65,17 +62,6 @@ def _normal_scores(values: FloatArray, reference: FloatArray) -> FloatArray:
     below, up_to = np.searchsorted(known, values, "left"), np.searchsorted(known, values, "right")
     scores = ndtri((below + up_to + 1) / 2 / (len(known) + 1))
     return np.asarray(np.where(np.isnan(values), np.nan, scores))
-
-
-def undone(values: FloatArray, transform: Transform) -> FloatArray | None:
-    """The numbers of which `values` are the transform; None for normal scores, which have no formula."""
-    if transform == "log":
-        return np.asarray(np.exp(values))
-    if transform == "log1p":
-        return np.asarray(np.expm1(values))
-    if transform in ("sqrt", "anscombe"):
-        return np.asarray(values**2 - (3 / 8 if transform == "anscombe" else 0.0))
-    return None
 
 
 def transformed(table: Table, schema: Schema, silo: str) -> Table:
@@ -157,71 +143,3 @@ def transform_lines(schema: Schema) -> str:
     for name, one in schema.transforms.items():
         by_formula.setdefault(FORMULAS[one], []).append(name)
     return "; ".join(f"{', '.join(names)}: {formula}" for formula, names in by_formula.items())
-
-
-QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-SAMPLED_ROWS = 4096
-"""rows, evenly spaced, from which the shape of a column is estimated"""
-MIN_SHAPE_ROWS, MIN_SHAPE_VALUES = 50, 12
-"""rows and distinct values below which a column has no shape"""
-# Of an exponential column .46 and 4.2, of t with 3 degrees of freedom 0 and 5.9, of a lognormal one with σ = 1 .57 and
-# 7.0, of a Gaussian cubed 0 and 41: below these bounds, transforms cost more than they gain.
-MAX_SKEWNESS, MAX_TAIL_RATIO = 0.5, 8.0
-"""greatest absolute skewness by Kelly, (q₉₀ + q₁₀ − 2 q₅₀)/(q₉₀ − q₁₀), and greatest ratio of (q₉₉ − q₁) to (q₇₅ − q₂₅)
-of a column that needs no transform"""
-MAX_LOG_SKEWNESS, MAX_LOG_TAIL_RATIO = 0.2, 5.0
-"""the same for logarithms that are nearly symmetric"""
-
-
-def suggested_transforms(sample: FloatArray) -> list[Literal["", "log", "normal-scores"]]:
-    """For each column of `sample` `[n_rows, d]`, the transform that makes it nearly symmetric; empty if it needs none.
-
-    It is the logarithm if all cells are positive and their logarithms are nearly symmetric, otherwise normal scores.
-    """
-    if len(sample) < MIN_SHAPE_ROWS:
-        return [""] * sample.shape[1]
-    gaps = np.isnan(sample).any(axis=0)
-    largest = np.abs(np.where(gaps, 0.0, sample)).max(axis=0)
-    sample = sample / np.where((largest > LARGEST) | (largest == 0), max(float(largest.max()), 1.0), 1.0)
-    q = np.quantile(np.where(gaps, 0.0, sample), QUANTILES, axis=0)
-    for v in np.flatnonzero(gaps):
-        known = sample[~np.isnan(sample[:, v]), v]
-        q[:, v] = np.quantile(known, QUANTILES) if len(known) >= MIN_SHAPE_ROWS else np.arange(len(QUANTILES))
-    found: list[Literal["", "log", "normal-scores"]] = [""] * sample.shape[1]
-    for v in np.flatnonzero(~_even(q, MAX_SKEWNESS, MAX_TAIL_RATIO)):
-        known = sample[~np.isnan(sample[:, v]), v]
-        if len(np.unique(known)) >= MIN_SHAPE_VALUES:
-            logarithms = bool((known > 0).all()) and _even(np.log(q[:, v]), MAX_LOG_SKEWNESS, MAX_LOG_TAIL_RATIO)
-            found[v] = "log" if logarithms else "normal-scores"
-    return found
-
-
-def _even(q: FloatArray, most_skewness: float, most_tails: float) -> NDArray[np.bool_]:
-    """Whether columns with the quantiles `q` `[7, d]` are nearly symmetric, without heavy tails, `[d]`."""
-    skewed = np.abs(q[5] + q[1] - 2 * q[3]) > most_skewness * (q[5] - q[1])
-    return np.asarray(~(skewed | (q[6] - q[0] > most_tails * (q[4] - q[2]))))
-
-
-MIN_COUNT_SKEWNESS = 0.2
-"""least skewness of counts, that of a Poisson variable of mean 25: a more symmetric column needs no root"""
-MAX_ROOT_SKEWNESS = 1.0
-"""skewness of the roots of counts above which logarithms are taken"""
-
-
-def count_transform(distinct: FloatArray, counts: NDArray[np.integer[Any]]) -> Literal["", "anscombe", "log1p"]:
-    """The coding of whole numbers that are counts, from their `distinct` values in order; empty if they are none.
-
-    Counts start at 0 or 1 and are skewed to the right, as those of a Poisson variable are.
-    """
-    if len(distinct) < 2 or not 0 <= distinct[0] <= 1 or _skewness(distinct, counts) < MIN_COUNT_SKEWNESS:
-        return ""
-    return "log1p" if _skewness(np.sqrt(distinct + 3 / 8), counts) > MAX_ROOT_SKEWNESS else "anscombe"
-
-
-def _skewness(values: FloatArray, counts: NDArray[np.integer[Any]]) -> float:
-    """The third standardised moment of `values` that occur `counts` times."""
-    n = counts.sum()
-    values = values / max(float(np.abs(values).max()), 1.0)  # counts: their cubes would overflow
-    centred = values - (counts * values).sum() / n
-    variance = float((counts * centred**2).sum() / n)
-    return float((counts * centred**3).sum() / n) / variance**1.5 if variance > 0 else 0.0

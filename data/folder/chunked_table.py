@@ -19,10 +19,10 @@ from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 from .about import Declared
 from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, Source, TextFile, cell_count, cells_in, numbers_in
 from .dates import date_faults, days_since
-from .derived import MAX_PROFILED_COLUMNS, SAMPLE_ROWS, derived_columns
 from .private_table import ClippedRows, PrivateTable
-from .profile import Profile, StreamingProfile
+from .profile import MAX_PROFILED_COLUMNS, SAMPLE_ROWS, Profile, derived_columns
 from .scan import Cells, cell_fault, codes_of, level_faults, parse_cells
+from .streaming_profile import StreamingProfile
 from .table import Table, read_table
 
 CHUNK_CELLS, MIN_CHUNK_ROWS = 1 << 19, 1 << 8

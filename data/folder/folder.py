@@ -48,11 +48,11 @@ from .check import (
 from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
 from .events import NO_EPSILON, events_schema, read_events, refuse_undeclared, write_events
 from .fingerprint import fingerprint
+from .joint_columns import check_series_domains, with_declared_transforms
 from .profile import Profile
 from .scan import SEPARATORS
 from .schema_inference import InferredSchema, negotiate_schema
 from .series import SeriesTable, check_same_step, check_stretches, has_time, read_series, series_and_time
-from .transform_decisions import check_series_domains, with_declared_transforms
 from .truth import read_structure, read_structures, read_truth, write_structure
 
 

@@ -1,14 +1,32 @@
-"""A column at all silos: its profile at each, their sums, and what most of its cells suggest."""
+"""A column at all silos, and what is decided about it for all silos alike, from the silos' profiles.
+
+- `JointColumn`: the profile of a column at each silo, their sums, and what most of its cells suggest.
+- `joined_columns`: the same columns at every silo (`--columns union|common`).
+- `labels_among_marks`: the words, such as None and NA, that are labels of a column although they mark a missing value
+  in others. Every other cell with content that is read as missing is noted, with the declaration that overrides it.
+- `count_codings`, `transforms_of`: which columns are counts, and the transform of each column of numbers. What most
+  cells suggest decides, so that like columns are read alike. A declaration or an option takes precedence.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform
 from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.privacy.disclosure_control import share_class
+from fedbnsl.algorithms.statistics.moments import chunks, thin_rows
+from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, below_domain, domain_fault
 
-from .about import Declared
-from .profile import ColumnProfile, Profile
-from .scan import canonical_order
+from ..federated import FederatedData
+from .about import Declared, Reading, declarations
+from .profile import SAMPLED_ROWS, ColumnProfile, Profile, suggested_transforms
+from .scan import MAX_CODES, MISSING, MISSING_WORDS, canonical_order, fold_spelling, missing_words
 
 MANY_VALUES = 20
 """distinct values above which a note reports zeros that are far from all other values"""
@@ -163,6 +181,39 @@ def joined_columns(
     return filled, {}
 
 
+OR_JOIN = "--columns common does so for all such columns, --columns union keeps them"
+
+
+def check_columns(place: str, profiles: Mapping[str, Profile], declared: Declared, names: Mapping[str, str]) -> None:
+    """Raise `BadInput` unless all silos have the same columns, and these include the declared and selected ones."""
+    first, *others = profiles
+    for silo in others:
+        expected, found = profiles[first].variables, profiles[silo].variables
+        for name in expected:
+            if name not in found:
+                raise BadInput(
+                    f"{names[silo]}: column {shown(name)} is missing; {names[first].rpartition('/')[2]} has it: "
+                    f"--ignore {name} leaves it out everywhere, {OR_JOIN}"
+                )
+        for name in found:
+            if name not in expected:
+                raise BadInput(
+                    f"{names[silo]}: column {shown(name)} is unexpected; {names[first].rpartition('/')[2]} does not "
+                    f"have it: --ignore {name} leaves it out, {OR_JOIN}"
+                )
+    if declared.complete:
+        return
+    variables = profiles[first].variables
+    declarations = {"levels": declared.levels, "columns": declared.columns, "missing": declared.marks}
+    for key, columns in declarations.items():
+        for name in columns:
+            if name not in variables and declared.keeps(name):
+                raise BadInput(f"{place}: about.json: {key}: {shown(name)} is not a column of the data")
+    for name in declared.reading.only:
+        if name not in variables:
+            raise BadInput(f"{place}: --only: {shown(name)} is not a column of the data")
+
+
 def joint_columns(profiles: Mapping[str, Profile]) -> dict[str, JointColumn]:
     """The columns, in the order of the first silo, each with its profile at every silo."""
     first = next(iter(profiles.values()))
@@ -175,3 +226,232 @@ def _joint(parts: Mapping[str, ColumnProfile]) -> JointColumn:
     reported = [part.labels for part in parts.values() if part.filled]
     labels = None if None in reported else canonical_order(label for one in reported for label in one or ())
     return JointColumn(parts, labels, next((part.odd for part in parts.values() if part.odd), ""))
+
+
+MAX_LISTED = 6
+"""columns or labels that a note lists"""
+MAX_LISTED_MARKS = 30
+"""columns that the note on marks of missing values lists"""
+
+MIN_COMMON_COLUMNS = 2
+"""columns of words that may all have a word among their labels"""
+
+Columns = Mapping[str, JointColumn]
+
+
+def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[str, ...]]:
+    """By column of words, the words that are labels in it, although they mark missing values among numbers.
+
+    A word such as None or NA among other labels is a label, unless there is evidence that it marks missing values:
+    it does so among the numbers of another column, or it is a mark that programs write (all but "none") and its column
+    has other empty cells, or most columns of words have it. The rule depends on all silos together. Declared levels and
+    marks take precedence.
+    """
+    texts = [name for name, column in columns.items() if column.has_words and declared.kind_of(name) != "continuous"]
+    words = {name: {fold_spelling(mark) for mark in columns[name].marks} & MISSING_WORDS for name in columns}
+    counts = Counter(word for name in texts for word in words[name])
+    among_numbers = {word for name in columns if columns[name].numbers and name not in texts for word in words[name]}
+    common = {word for word, count in counts.items() if count > max(MIN_COMMON_COLUMNS, len(texts) / 2)}
+    found = {}
+    for name in texts:
+        if name in declared.levels or name in declared.marks:
+            continue
+        others = columns[name].empty > sum(
+            n for mark, n in columns[name].marks.items() if fold_spelling(mark) in MISSING_WORDS
+        )
+        doubtful = words[name] - {"none"} if others else words[name] & common - {"none"}
+        found[name] = tuple(sorted(words[name] - among_numbers - doubtful))
+    return {name: labels for name, labels in found.items() if labels}
+
+
+def with_words(profile: Profile, words: Mapping[str, tuple[str, ...]]) -> Profile:
+    """`profile` if, by column, the marks `words` are labels."""
+    columns = {name: column.with_words(words.get(name, ())) for name, column in profile.columns.items()}
+    return replace(profile, columns=columns)
+
+
+def label_notes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
+    """A note on each label that marks a missing value in other columns."""
+    inferred = {name: missing_words(levels) for name, levels in schema.levels.items() if name not in declared.levels}
+    by_word: dict[str, list[str]] = {}
+    for name, words in inferred.items():
+        for word in words if declared.marks.get(name) is None else ():
+            by_word.setdefault(word, []).append(name)
+    for word, names in by_word.items():
+        yield (
+            f"{listed(names)}: the label {shown(word)} is a level beside other labels; if it marks a missing value, "
+            f'declare {{"missing": {{"{names[0]}": ["{word}"]}}}} in about.json'
+        )
+
+
+def mark_notes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
+    """A note on the cells with content that are read as missing, and one on those that may be labels."""
+    marks = {name: _undeclared_marks(columns[name]) for name in schema.variables}
+    shares = [_mark_shares(name, columns[name], counts) for name, counts in marks.items() if counts]
+    if shares:
+        yield f"read as missing: {listed(shares, MAX_LISTED_MARKS)}"
+    words = [name for name in schema.levels if missing_words(marks[name]) and not declared.marks.get(name)]
+    if words:
+        yield (
+            f"{listed(words)}: if the words read as missing are labels, declare "
+            f'{{"missing": {{"{words[0]}": []}}}} in about.json: then only cells without content are missing'
+        )
+
+
+def _undeclared_marks(column: JointColumn) -> dict[str, int]:
+    return {mark: count for mark, count in sorted(column.marks.items()) if mark.lower() in MISSING}
+
+
+def _mark_shares(name: str, column: JointColumn, counts: Mapping[str, int]) -> str:
+    """A column with each of its marks of missing values, and the class of its share."""
+    rows = column.filled + column.empty
+    shares = (f"{shown(mark)} {share_class(count / rows)}" for mark, count in counts.items())
+    return f"{name} ({listed(shares)})"
+
+
+def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
+    """The first `most` of `names`, and how many there are more."""
+    all_names = list(names)
+    more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
+    return ", ".join(all_names[:most]) + more
+
+
+MIN_COUNT_VALUES, MIN_MORE_COUNT_VALUES = 7, 4
+"""distinct values from which on whole numbers may be counts: in any table, and in one that has other counts"""
+
+
+def count_codings(columns: Mapping[str, JointColumn]) -> dict[str, str]:
+    """The columns of counts, each with its coding, as most cells of all silos suggest it.
+
+    Counts start at 0. A column that starts at 1, or whose zeros may mark missing values, is one of labels or numbers.
+    """
+    found = {
+        name: coding
+        for name, column in columns.items()
+        if column.whole and not column.negative and not (column.words or column.zeros_apart)
+        for coding in (column.majority(lambda part: part.counted, "anscombe"),)
+        if coding and (column.zeros or column.values > MAX_CODES)
+    }
+    if not any(columns[name].values >= MIN_COUNT_VALUES for name in found):
+        return {}
+    return {name: coding for name, coding in found.items() if columns[name].values >= MIN_MORE_COUNT_VALUES}
+
+
+def transforms_of(
+    place: str, numbers: Mapping[str, JointColumn], counts: Mapping[str, str], declared: Declared
+) -> dict[str, Transform]:
+    """The transform of each column of `numbers` that has one.
+
+    Raises `BadInput` for a transform of a column that has labels or does not exist, and of numbers below its domain.
+    """
+    if declared.complete:
+        return {}
+    for name in dict(declared.reading.transforms):
+        if name not in numbers and declared.keeps(name):
+            raise BadInput(f"{place}: --transform: {shown(name)} is not a column of numbers")
+    found: dict[str, Transform] = {}
+    for name, column in numbers.items():
+        requested = declared.transform_of(name)
+        if requested is None and name in counts:
+            found[name] = "log1p" if counts[name] == "log1p" else "anscombe"
+        elif requested is not None and requested != "none":
+            if column.negative and requested != "normal-scores":
+                raise BadInput(f"{place}: column {shown(name)}: it has numbers below 0, which have no {requested}")
+            found[name] = "log1p" if requested == "log" and column.zeros else requested
+    return found
+
+
+def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
+    """`schema` with the transforms that are declared, of data whose cells may not decide on one.
+
+    The logarithm of time series is ln x, in runs with an ε ln(1 + x): a number below 0 then counts as 0.
+    """
+    numbers = [name for name in schema.variables if name not in schema.levels]
+    for name in dict(declared.reading.transforms):
+        if name not in numbers and declared.keeps(name):
+            raise BadInput(f"--transform: {shown(name)} is not a column of numbers")
+    counts = tuple(name for name in numbers if declared.columns.get(name) == "count")
+    found: dict[str, Transform] = {}
+    for name in numbers:
+        requested = declared.transform_of(name)
+        if requested is None and name in counts:
+            found[name] = "anscombe"
+        elif requested is not None and requested != "none":
+            found[name] = "log1p" if requested == "log" and declared.reading.private else requested
+    return replace(schema, transforms=found, counts=counts)
+
+
+def skewed_columns(
+    numbers: Mapping[str, JointColumn], transforms: Mapping[str, Transform], declared: Declared
+) -> dict[str, Transform]:
+    """The transforms to suggest: of the columns that most cells of all silos show as skewed, unless they have one."""
+    found: dict[str, Transform] = {}
+    for name, column in numbers.items():
+        shape = column.majority(lambda part: part.shape, NORMAL_SCORES)
+        if shape and name not in transforms and declared.transform_of(name) is None:
+            found[name] = "log" if shape == "log" and not (column.negative or column.zeros) else NORMAL_SCORES
+    return found
+
+
+def scales_of(schema: Schema, new: Schema) -> dict[str, Any]:
+    """The transforms, counts and suggestions of `schema` for the variables of `new`, which describes fewer rows."""
+    names = new.variables
+    return {
+        "transforms": {name: one for name, one in schema.transforms.items() if name in names},
+        "dates": {name: one for name, one in schema.dates.items() if name in names},
+        "derived": {name: one for name, one in schema.derived.items() if name in names},
+        "counts": tuple(name for name in schema.counts if name in names),
+        "skewed": {name: one for name, one in schema.skewed.items() if name in names},
+    }
+
+
+def with_transforms(data: FederatedData, reading: Reading) -> FederatedData:
+    """`data` in memory with the requested transforms, or the suggested ones of its schema.
+
+    Raises `BadInput` for a transform of a column that has labels or does not exist, and of numbers below its domain.
+    """
+    schema, names = data.schema, [name for name in data.schema.variables if name not in data.schema.levels]
+    requested = reading.transform != "none" or reading.transforms
+    if schema.kind == "discrete" or (schema.kind == "time-series" and not requested):
+        return data
+    parts: dict[str, dict[str, ColumnProfile]] = {name: {} for name in names}
+    for silo, table in data.tables.items():
+        sample = thin_rows(table, SAMPLED_ROWS)
+        sample = sample[:: max(1, len(sample) // SAMPLED_ROWS)]
+        columns = sample[:, [schema.variables.index(name) for name in names]].astype(np.float64)
+        lows = reduce(np.fmin, (np.fmin.reduce(rows, axis=0) for rows in chunks(table))) if requested else None
+        for v, (name, shape) in enumerate(zip(names, suggested_transforms(columns), strict=True)):
+            low = columns[:, v] if lows is None else lows[schema.variables.index(name)]
+            parts[name][silo] = ColumnProfile(
+                0,
+                len(table) if isinstance(table, np.ndarray) else table.shape[0],
+                0,
+                whole=False,
+                negative=bool(np.any(low < 0)),
+                zeros=int(np.any(low == 0)),
+                shape=shape,
+            )
+    declared = declarations({"kind": "mixed"}, reading)
+    numbers = {name: JointColumn(part, None, "") for name, part in parts.items()}
+    transforms = transforms_of("data", numbers, {}, declared)
+    skewed = skewed_columns(numbers, transforms, declared)
+    return replace(data, schema=replace(schema, transforms=transforms, skewed=skewed))
+
+
+def check_series_domains(path: Path, variables: tuple[str, ...], values: FloatArray, declared: Declared) -> None:
+    """Raise `BadInput` for the first number of time series `[n_rows, d]` that its requested transform cannot take."""
+    for name, column in zip(variables, values.T, strict=True):
+        requested = declared.transform_of(name)
+        if requested is None:
+            continue
+        row = below_domain(column, requested)
+        if row is None and requested == "log" and (column == 0).any():
+            raise BadInput(f"{path}: column {shown(name)}: 0 has no logarithm: use --transform sqrt or normal-scores")
+        if row is not None:
+            raise BadInput(domain_fault(f"{path}: column {shown(name)}", column[row], requested))
+
+
+def common_derived(profiles: Mapping[str, Profile], numbers: Sequence[str]) -> dict[str, str]:
+    """The columns among `numbers` that others among them determine at every silo, with the formula."""
+    found = set.intersection(*(set(profile.derived) for profile in profiles.values()))
+    return {name: formula for name, formula, *sources in sorted(found) if {name, *sources} <= set(numbers)}

@@ -20,9 +20,24 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
 from .dates import common_origin
-from .derived import common_derived
-from .joint_columns import JointColumn, joined_columns, joint_columns
-from .missing_marks import Columns, label_notes, labels_among_marks, listed, mark_notes, with_words
+from .joint_columns import (
+    Columns,
+    JointColumn,
+    check_columns,
+    common_derived,
+    count_codings,
+    joined_columns,
+    joint_columns,
+    label_notes,
+    labels_among_marks,
+    listed,
+    mark_notes,
+    scales_of,
+    skewed_columns,
+    transforms_of,
+    with_declared_transforms,
+    with_words,
+)
 from .private_table import declared_schema
 from .profile import BEYOND_RANGE, Profile
 from .scan import (
@@ -32,7 +47,6 @@ from .scan import (
     are_few_labels,
     merged_levels,
 )
-from .transform_decisions import count_codings, scales_of, skewed_columns, transforms_of, with_declared_transforms
 
 UNIT_DECADES = 0.9
 """difference of silos' medians, in powers of ten, from which on a note suggests different units"""
@@ -233,7 +247,7 @@ def infer_schema(
     """
     names = names or {silo: f"silo {silo}" for silo in profiles}
     profiles, uncommon = joined_columns(place, dict(sorted(profiles.items())), declared)
-    _check_columns(place, profiles, declared, names)
+    check_columns(place, profiles, declared, names)
     for silo, profile in profiles.items():
         _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
     if declared.reading.private:
@@ -326,39 +340,6 @@ def _left_out(place: str, profiles: Mapping[str, Profile], declared: Declared) -
         if name not in left_out:
             raise BadInput(f"{place}: --ignore: {shown(name)} is not a column of any silo")
     return {name: declared.reading.leaves_out(name) or "" for name in left_out}
-
-
-OR_JOIN = "--columns common does so for all such columns, --columns union keeps them"
-
-
-def _check_columns(place: str, profiles: Mapping[str, Profile], declared: Declared, names: Mapping[str, str]) -> None:
-    """Raise `BadInput` unless all silos have the same columns, and these include the declared and selected ones."""
-    first, *others = profiles
-    for silo in others:
-        expected, found = profiles[first].variables, profiles[silo].variables
-        for name in expected:
-            if name not in found:
-                raise BadInput(
-                    f"{names[silo]}: column {shown(name)} is missing; {names[first].rpartition('/')[2]} has it: "
-                    f"--ignore {name} leaves it out everywhere, {OR_JOIN}"
-                )
-        for name in found:
-            if name not in expected:
-                raise BadInput(
-                    f"{names[silo]}: column {shown(name)} is unexpected; {names[first].rpartition('/')[2]} does not "
-                    f"have it: --ignore {name} leaves it out, {OR_JOIN}"
-                )
-    if declared.complete:
-        return
-    variables = profiles[first].variables
-    declarations = {"levels": declared.levels, "columns": declared.columns, "missing": declared.marks}
-    for key, columns in declarations.items():
-        for name in columns:
-            if name not in variables and declared.keeps(name):
-                raise BadInput(f"{place}: about.json: {key}: {shown(name)} is not a column of the data")
-    for name in declared.reading.only:
-        if name not in variables:
-            raise BadInput(f"{place}: --only: {shown(name)} is not a column of the data")
 
 
 def _kinds(

@@ -14,8 +14,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.columns import NO_CAUSES
 from fedbnsl.algorithms.statistics.moments import chunks
 
-from .derived import SAMPLE_ROWS, derived_columns
-from .missing_marks import listed
+from .joint_columns import listed
+from .profile import SAMPLE_ROWS, derived_columns
 
 PARTS = re.compile(r"(.*[ _.-])?(quarter|month)", re.IGNORECASE)
 TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period|wave|visit)", re.IGNORECASE)

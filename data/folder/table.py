@@ -17,8 +17,15 @@ from .about import NO_DECLARATION, Declared
 from .check import check_same_columns
 from .columns import Column, NumberColumn, check_cells, read_typed
 from .dates import date_faults, days_since
-from .derived import MAX_PROFILED_COLUMNS, SAMPLE_ROWS, derived_columns
-from .profile import ColumnProfile, Profile, profile_cells, profile_numbers
+from .profile import (
+    MAX_PROFILED_COLUMNS,
+    SAMPLE_ROWS,
+    ColumnProfile,
+    Profile,
+    derived_columns,
+    profile_cells,
+    profile_numbers,
+)
 from .scan import (
     NUMBER_LIKE,
     Cells,

@@ -29,7 +29,7 @@ from fedbnsl.data.federated import FederatedData, without_outliers
 from fedbnsl.data.folder.about import ABOUT, NO_DECLARATION, READ_ALL, Reading, declarations
 from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
-from fedbnsl.data.folder.transform_decisions import with_transforms
+from fedbnsl.data.folder.joint_columns import with_transforms
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.staging import first_line
 

@@ -125,7 +125,7 @@ def features(
 
     They are printed and written to features.csv in the results folder.
     """
-    from ..servers.processes import prestart
+    from ..servers.environment import prestart
 
     with prestart(engine, quiet=not verbose) as server:
         settings = with_alpha(options, alpha).on(str(folder))

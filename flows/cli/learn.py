@@ -12,7 +12,7 @@ import typer
 from fedbnsl.algorithms.errors import BadInput, SilosAway
 
 from ..options.learn import LearnOptions, LearnSettings
-from ..servers.environment import prepare_environment
+from ..servers.environment import prepare_environment, prestart
 from ..servers.processes import Ready
 from .completion import engines
 from .inspect import show_data
@@ -146,7 +146,5 @@ def learn(
 
     Example: fedbnsl learn my_folder -a fed-pc -p alpha=0.01 --seed 1
     """
-    from ..servers.processes import prestart
-
     with prestart(engine, quiet=not verbose) as server:
         run_learn(options, folder, resume, engine=engine, server=server, as_json=as_json, quiet=quiet)

@@ -17,6 +17,8 @@ def ui(
     ] = 5000,
 ) -> None:
     """Start the web interfaces of Prefect and MLflow; Ctrl-C stops both."""
+    from ..servers.environment import prepare_environment
     from ..servers.processes import serve_both
 
+    prepare_environment()
     serve_both(prefect_port, mlflow_port)

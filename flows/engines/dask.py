@@ -10,7 +10,6 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.secure import masked
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about
 from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
@@ -57,7 +56,7 @@ class Silos:
     def seals(self, job: Job, context: str) -> dict[str, str]:
         """Have every silo admit `job`, and return the seals of their rows for one `context`, as `begin` does."""
         federation = self.connect(job, job.spec, job.run_id)
-        hidden = masked.is_masked(registry.build(job.spec), self.session.schema, requested=job.settings.secure)
+        hidden = registry.build(job.spec).is_masked(self.session.schema, requested=job.settings.secure)
         federation.ask("admit", federation.terms, hidden, tolerates_dropout=False)
         return federation.ask("seal", context, tolerates_dropout=False)
 

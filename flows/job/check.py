@@ -11,7 +11,6 @@ from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS, AlgorithmSpec, Entry
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
 from fedbnsl.data.folder.about import Reading, parse_transforms
 from fedbnsl.data.folder.scan import check_levels_public
@@ -55,7 +54,7 @@ def check(job: Job, schema: Schema) -> None:
     algorithm = registry.build(job.spec)
     if entry.pooled and job.settings.secure:
         raise BadInput(f"--secure: {name} pools all rows in one place, so there is nothing to mask")
-    masked.is_masked(algorithm, schema, requested=job.settings.secure)
+    algorithm.is_masked(schema, requested=job.settings.secure)
     check_bootstrap(job)
     if job.budget.delta and math.isinf(job.budget.epsilon):
         raise BadInput("--budget-delta needs a --budget")

@@ -28,7 +28,6 @@ from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.secure_search import SecureSearch
-from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
@@ -399,7 +398,7 @@ def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Sch
     """
     if job.settings.bootstrap is not None:
         return replace(job, resamples=job.settings.bootstrap)
-    masks = masked.is_masked(algorithm, schema, requested=job.settings.secure)
+    masks = algorithm.is_masked(schema, requested=job.settings.secure)
     possible = (
         job.settings.algorithm == AUTO
         and last.outcome != "silo lost"

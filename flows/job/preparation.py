@@ -22,7 +22,6 @@ from fedbnsl.algorithms.graphs.cpdag import dag_extension, impose_knowledge, tru
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import tables
 from fedbnsl.algorithms.score.secure_search import SecureSearch
-from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
 from fedbnsl.algorithms.statistics.moments import Units, units_of
 from fedbnsl.data.folder.truth import read_knowledge
@@ -54,7 +53,7 @@ def with_imputation_model(job: Job, session: Session) -> Job:
     set_aside = job.settings.outliers == "set-aside"
     if not schema.gaps and not set_aside:
         return job
-    hidden = masked.is_masked(registry.build(job.spec), schema, requested=job.settings.secure)
+    hidden = registry.build(job.spec).is_masked(schema, requested=job.settings.secure)
     if schema.kind != "discrete":
         settings = ExpectationMaximisation(masked=hidden)
         return _with_covariance(job, session, AlgorithmSpec("em", settings), screens=MAX_SCREENS if set_aside else 0)
@@ -163,7 +162,7 @@ def with_units(job: Job, session: Session) -> Job:
     silos are lost.
     """
     algorithm = registry.build(job.spec)
-    hidden = masked.is_masked(algorithm, session.schema, requested=job.settings.secure)
+    hidden = algorithm.is_masked(session.schema, requested=job.settings.secure)
     if not hidden or session.schema.kind in ("discrete", "events") or algorithm.private is not None:
         return job
     found = extra_exchange(job, session, AlgorithmSpec("units", Units()), "units")

@@ -14,7 +14,6 @@ from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tracking.result import Confidence, Parameters, RunResult
 
@@ -113,7 +112,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         diagnosed=diagnosed,
         basis=_basis(job, session.schema, algorithm, last.server, scored.structure),
         privacy=privacy,
-        secure=masked.is_masked(algorithm, session.schema, requested=job.settings.secure),
+        secure=algorithm.is_masked(session.schema, requested=job.settings.secure),
         confidence=edge_confidence,
         notes=session.notes,
         not_identified=job.pairs_apart(session.schema),

@@ -1,9 +1,11 @@
-"""The settings of Prefect and MLflow that this project needs, to be made before either is imported.
+"""What a run prepares before Prefect and MLflow are imported: their settings, and a server that starts meanwhile.
 
-They are defaults: what the user has set stays.
+The settings are defaults: what the user has set stays.
 """
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 DEFAULTS = {
     # The first start creates the database, which takes longer than the 20 s Prefect allows.
@@ -44,3 +46,23 @@ def prepare_environment(*, quiet: bool = False) -> None:
     """Set the defaults; `quiet` also silences Prefect's own messages, as the command line wants."""
     for name, value in (DEFAULTS | QUIET if quiet else DEFAULTS).items():
         os.environ.setdefault(name, value)
+
+
+@contextmanager
+def prestart(engine: str, *, quiet: bool) -> Iterator[Callable[[], str] | None]:
+    """Start a Prefect server unless the user has one, and the process that workers are forked from.
+
+    Yield what waits for the server and returns the URL of its API; None for an engine other than Prefect, which needs
+    neither. `quiet` silences Prefect's own messages.
+    """
+    prepare_environment(quiet=quiet)
+    if engine != "prefect":
+        yield None
+        return
+    from fedbnsl.tasks.fork_server import fork_server  # imported here, as other engines need neither
+
+    from .processes import temporary_server
+
+    with temporary_server() as ready:
+        fork_server()
+        yield ready

@@ -24,12 +24,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.fork_server import fork_server
 from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abandon_services, stop_services
 from fedbnsl.tracking.mlflow.store import EXPERIMENT, comparison_link, create_from_template, table_link
 from fedbnsl.tracking.staging import create_private_folder
-
-from .environment import prepare_environment
 
 PATIENCE = 10.0
 """seconds for the server to name the experiment"""
@@ -250,9 +247,6 @@ def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
 
 def serve_both(prefect_port: int, mlflow_port: int) -> None:
     """Start both servers, print their addresses, and stop them on Ctrl-C."""
-    from .environment import prepare_environment
-
-    prepare_environment()
     print("starting Prefect and MLflow ...", flush=True)
     try:
         with prefect_server(prefect_port) as prefect_api, mlflow_server(mlflow_port) as mlflow:
@@ -339,19 +333,3 @@ def free_port(wanted: int) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise BadInput("no free port on this machine")
-
-
-@contextmanager
-def prestart(engine: str, *, quiet: bool) -> Iterator[Ready | None]:
-    """Start a Prefect server unless the user has one, and the process that workers are forked from.
-
-    Yield what waits for the server and returns the URL of its API; None for an engine other than Prefect, which needs
-    neither. `quiet` silences Prefect's own messages.
-    """
-    prepare_environment(quiet=quiet)
-    if engine != "prefect":
-        yield None
-        return
-    with temporary_server() as ready:
-        fork_server()
-        yield ready

@@ -12,11 +12,11 @@ from fedbnsl.data.folder.check import check_same_columns
 from fedbnsl.data.folder.chunked_table import LargeTable, holds_parts, is_streamed, open_table, source_of
 from fedbnsl.data.folder.events import NO_EPSILON, read_events, refuse_undeclared
 from fedbnsl.data.folder.folder import read_folder
+from fedbnsl.data.folder.joint_columns import check_series_domains
 from fedbnsl.data.folder.private_table import PrivateTable
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.series import has_time, read_cut, read_series
 from fedbnsl.data.folder.table import read_variables
-from fedbnsl.data.folder.transform_decisions import check_series_domains
 
 
 @dataclass(frozen=True)

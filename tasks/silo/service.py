@@ -8,7 +8,7 @@ Linear algebra runs on one thread, so that silos on the same machine do not comp
 """
 
 from collections.abc import Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
@@ -29,7 +29,7 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Aborted, Ring
 from fedbnsl.algorithms.secure.messages import read_names
-from fedbnsl.algorithms.statistics.count_tables import TableRefused, limited_counts
+from fedbnsl.algorithms.statistics.count_tables import NO_LIMITS, TableRefused, limited_counts
 from fedbnsl.algorithms.statistics.transforms import transformed
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
@@ -39,8 +39,7 @@ from .journal import BadRecord, Journal, require_same_binding
 from .policy import UNRESTRICTED, NotAllowed, Policy
 from .publications import RowVersion, version_under
 from .rows import AnyDescribed
-from .runs import OpenRun, RunTerms, open_run
-from .secure_sums import SecureSumRequest, SecureSums
+from .runs import OpenRun, RunTerms, SecureSumRequest, SecureSums, open_run
 from .source import FileSource, SiloSource
 
 FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers as empty cells"
@@ -304,8 +303,9 @@ class SiloService:
     @contextmanager
     def _limited_counts(self) -> Iterator[None]:
         """Within the block, count tables obey the owner's limits; raises `NotAllowed` for a table that exceeds them."""
+        limits = self._policy.count_limits
         try:
-            with limited_counts(self._policy.count_limits):
+            with nullcontext() if limits == NO_LIMITS else limited_counts(limits):
                 yield
         except TableRefused as refusal:
             raise NotAllowed(f"silo {self.name}: its owner's policy refuses {refusal}") from None

@@ -7,10 +7,10 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.events import events_schema
+from fedbnsl.data.folder.joint_columns import with_declared_transforms
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
 from fedbnsl.data.folder.series import check_same_step
-from fedbnsl.data.folder.transform_decisions import with_declared_transforms
 
 from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
 from ..silo.service import MethodCall

@@ -22,8 +22,7 @@ from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import Aborted, Phase
 
 from ..rounds import Start, Wait, in_threads
-from ..silo.runs import RunTerms
-from ..silo.secure_sums import SecureSumRequest
+from ..silo.runs import RunTerms, SecureSumRequest
 from ..silo.service import Method, MethodCall
 
 
@@ -220,7 +219,7 @@ class SiloFederation:
         if not algorithm.tolerates_dropout:
             self.roster.require_all()
         packed, start = wire.encode(broadcast), self.start_solves(number) if self.start_solves else self.roster.start
-        if masked.is_masked(algorithm, self.schema, requested=self.secure):
+        if algorithm.is_masked(self.schema, requested=self.secure):
             transport = SecureTransport(
                 self.roster, self.terms, number, packed, sparse, algorithm.tolerates_dropout, start
             )

@@ -3,17 +3,18 @@ import pytest
 
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters import refit as personalise
+from fedbnsl.algorithms.parameters import refit
+from fedbnsl.algorithms.statistics.moments import regression_weights
 from fedbnsl.data.generators.linear import heterogeneous
 from fedbnsl.tasks.transport.in_process import federate
 
 
 def fitted(
     weights: np.ndarray, true: dict[str, np.ndarray], tables: dict[str, np.ndarray], center: bool = False
-) -> personalise.Server:
+) -> refit.Server:
     structure = Structure(tuple(f"x{i}" for i in range(len(weights))), weights)
-    algorithm = personalise.build(personalise.Refit(center))
-    (only,) = rounds(algorithm, federate(tables), resume=(0, personalise.refit_start(structure, true)))
+    algorithm = refit.build(refit.Refit(center))
+    (only,) = rounds(algorithm, federate(tables), resume=(0, refit.refit_start(structure, true)))
     return only.server
 
 
@@ -30,7 +31,7 @@ def test_refitting_is_regression_on_the_parents() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     adjacency = np.array([[0, 0, 1], [0, 0, 1], [0, 0, 0]], dtype=bool)
-    weights = personalise.refit(X.T @ X / 200, adjacency)
+    weights = regression_weights(X.T @ X / 200, adjacency)
     np.testing.assert_allclose(weights[:2, 2], np.linalg.lstsq(X[:, :2], X[:, 2])[0], atol=1e-10)
     assert np.count_nonzero(weights) == 2
 
@@ -43,4 +44,4 @@ def test_without_a_truth_nothing_comes_back() -> None:
 
 def test_the_error_is_the_papers() -> None:
     true = np.array([[0.0, 2.0], [0.0, 0.0]])
-    assert personalise.normalised_mse(np.array([[0.0, 1.0], [0.0, 0.0]]), true) == pytest.approx(0.25)
+    assert refit.normalised_mse(np.array([[0.0, 1.0], [0.0, 0.0]]), true) == pytest.approx(0.25)

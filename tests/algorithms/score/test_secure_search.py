@@ -11,7 +11,6 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.score.discrete import all_too_wide, families_within_budget, sets_of
 from fedbnsl.algorithms.score.families import Batch
-from fedbnsl.algorithms.secure.masked import is_masked
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -202,5 +201,5 @@ def test_means_of_silos_change_nothing(name, drawing, learning):
 def test_only_sums_are_seen_of_two_silos_or_more(name, drawing):
     searching = registry.build(registry.specify(name, {}))
     drawn = drawing(4, 100, 0)
-    assert is_masked(searching, drawn.dealt(2).schema, requested=False)
-    assert not is_masked(searching, drawn.dealt(1).schema, requested=False)
+    assert searching.is_masked(drawn.dealt(2).schema, requested=False)
+    assert not searching.is_masked(drawn.dealt(1).schema, requested=False)

@@ -11,10 +11,7 @@ from fedbnsl.algorithms.statistics.outliers import without_far_cells
 from fedbnsl.algorithms.statistics.transforms import (
     FORMULAS,
     apply,
-    count_transform,
-    suggested_transforms,
     transformed,
-    undone,
 )
 
 
@@ -40,13 +37,6 @@ def test_formulas(transform, value):
     assert np.isnan(out[1])
     assert np.isfinite(apply(np.array([-1.0, 0.0]), transform)).all()
     assert transform in FORMULAS
-
-
-@pytest.mark.parametrize("transform", sorted(set(FORMULAS) - {"normal-scores"}))
-def test_a_formula_can_be_undone(transform):
-    values = np.array([0.5, 3.0, 7.25])
-    np.testing.assert_allclose(undone(apply(values, transform), transform), values)
-    assert undone(values, "normal-scores") is None
 
 
 @dataclass
@@ -80,42 +70,6 @@ def test_pooled_rows_are_ranked_within_each_silo():
     np.testing.assert_array_equal(
         pooled, np.concatenate([apply(one[:, 0], "normal-scores"), apply(other[:, 0], "normal-scores")])[:, None]
     )
-
-
-def test_a_shape_suggests_a_logarithm_normal_scores_or_nothing():
-    rng = np.random.default_rng(4)
-    n = 2000
-    columns = {
-        "normal": rng.normal(size=n),
-        "exponential": rng.exponential(size=n),
-        "t3": rng.standard_t(3, size=n),
-        "laplace": rng.laplace(size=n),
-        "lognormal": rng.lognormal(sigma=1.2, size=n),
-        "cubes": rng.normal(size=n) ** 3,
-        "amounts": np.maximum(rng.lognormal(sigma=1.2, size=n) - 1, 0),
-        "0, 1": (rng.random(n) < 0.02).astype(float),
-    }
-    expected = ["", "", "", "", "log", "normal-scores", "normal-scores", ""]
-    assert suggested_transforms(np.column_stack(list(columns.values()))) == expected
-    with_gap = columns["lognormal"].copy()
-    with_gap[5] = np.nan
-    assert suggested_transforms(with_gap[:, None]) == ["log"]
-    assert suggested_transforms(columns["lognormal"][:49, None]) == [""]
-
-
-@pytest.mark.parametrize(
-    ("values", "coding"),
-    [
-        (lambda rng: rng.poisson(4, 900), "anscombe"),
-        (lambda rng: rng.poisson(rng.lognormal(1, 1.6, 900)), "log1p"),
-        (lambda rng: np.arange(900) % 9, ""),  # as many of each: codes
-        (lambda rng: 40 + rng.poisson(4, 900), ""),
-        (lambda rng: 9 - np.minimum(rng.poisson(2, 900), 9), ""),
-    ],
-)
-def test_counts_start_at_zero_and_are_skewed_to_the_right(values, coding):
-    distinct, counts = np.unique(values(np.random.default_rng(5)), return_counts=True)
-    assert count_transform(distinct.astype(float), counts) == coding
 
 
 def test_cells_are_far_after_their_transform():

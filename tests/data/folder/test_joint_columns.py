@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from fedbnsl.data.folder.about import NO_DECLARATION
-from fedbnsl.data.folder.joint_columns import JointColumn
+from fedbnsl.data.folder.joint_columns import JointColumn, skewed_columns
 from fedbnsl.data.folder.profile import UNDISCLOSED
-from fedbnsl.data.folder.transform_decisions import skewed_columns
 
 
 @pytest.mark.parametrize(

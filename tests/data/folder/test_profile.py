@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.data.folder.profile import profile_cells, profile_numbers
+from fedbnsl.data.folder.profile import count_transform, profile_cells, profile_numbers, suggested_transforms
 from fedbnsl.data.folder.scan import parse_cells
 
 CELLS = st.lists(
@@ -46,3 +46,39 @@ def test_a_profile_counts_cells():
 def test_what_is_said_of_the_values(values, size, apart, unique, consecutive):
     found = profile_numbers(np.array(values))
     assert (found.size, found.apart, found.unique, found.consecutive) == (size, apart, unique, consecutive)
+
+
+def test_a_shape_suggests_a_logarithm_normal_scores_or_nothing():
+    rng = np.random.default_rng(4)
+    n = 2000
+    columns = {
+        "normal": rng.normal(size=n),
+        "exponential": rng.exponential(size=n),
+        "t3": rng.standard_t(3, size=n),
+        "laplace": rng.laplace(size=n),
+        "lognormal": rng.lognormal(sigma=1.2, size=n),
+        "cubes": rng.normal(size=n) ** 3,
+        "amounts": np.maximum(rng.lognormal(sigma=1.2, size=n) - 1, 0),
+        "0, 1": (rng.random(n) < 0.02).astype(float),
+    }
+    expected = ["", "", "", "", "log", "normal-scores", "normal-scores", ""]
+    assert suggested_transforms(np.column_stack(list(columns.values()))) == expected
+    with_gap = columns["lognormal"].copy()
+    with_gap[5] = np.nan
+    assert suggested_transforms(with_gap[:, None]) == ["log"]
+    assert suggested_transforms(columns["lognormal"][:49, None]) == [""]
+
+
+@pytest.mark.parametrize(
+    ("values", "coding"),
+    [
+        (lambda rng: rng.poisson(4, 900), "anscombe"),
+        (lambda rng: rng.poisson(rng.lognormal(1, 1.6, 900)), "log1p"),
+        (lambda rng: np.arange(900) % 9, ""),  # as many of each: codes
+        (lambda rng: 40 + rng.poisson(4, 900), ""),
+        (lambda rng: 9 - np.minimum(rng.poisson(2, 900), 9), ""),
+    ],
+)
+def test_counts_start_at_zero_and_are_skewed_to_the_right(values, coding):
+    distinct, counts = np.unique(values(np.random.default_rng(5)), return_counts=True)
+    assert count_transform(distinct.astype(float), counts) == coding

@@ -20,8 +20,7 @@ from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.silo.guard import Guard, with_full_noise
 from fedbnsl.tasks.silo.members import Members
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
-from fedbnsl.tasks.silo.runs import RunTerms
-from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloFailed, SiloService
 from fedbnsl.tasks.transport.configuration import read_silo_file
 from fedbnsl.tasks.transport.identity import new_authority, pem

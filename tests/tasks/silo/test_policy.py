@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.policy import UNRESTRICTED, NotAllowed, Policy, policy_of
-from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
+from fedbnsl.tasks.silo.runs import SecureSumRequest
 
 SCHEMA = Schema(("a", "b"), {"clinic": 100, "lab": 1000})
 """the rows of the other silo are not those that this owner's limits are about"""

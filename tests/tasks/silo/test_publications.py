@@ -30,8 +30,7 @@ from fedbnsl.tasks.silo.publications import (
     published_path,
     row_version,
 )
-from fedbnsl.tasks.silo.runs import RunTerms
-from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import FileSource
 

@@ -18,8 +18,7 @@ from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.data.folder.about import Declared, declarations
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.silo.policy import NotAllowed
-from fedbnsl.tasks.silo.runs import RunTerms
-from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
 from fedbnsl.tasks.silo.service import MethodCall
 from fedbnsl.tasks.transport.cluster import DaskTransport, connect_to_coordinator
 from fedbnsl.tasks.transport.configuration import read_federation_file

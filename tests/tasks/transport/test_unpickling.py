@@ -16,8 +16,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.engines.resuming import Pin
 from fedbnsl.flows.servers.processes import free_port
 from fedbnsl.tasks.silo.rows import Described
-from fedbnsl.tasks.silo.runs import RunTerms
-from fedbnsl.tasks.silo.secure_sums import SecureSumRequest
+from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
 from fedbnsl.tasks.silo.service import MethodCall, SiloService
 from fedbnsl.tasks.transport.cluster import RemoteError
 from fedbnsl.tasks.transport.identity import write_secret
