@@ -251,7 +251,7 @@ def joint_effect_of(
 ) -> list[Effect]:
     """The effects on `y` of changing each of several treatments while the others are held fixed, by path products.
 
-    Raises `BadInput` unless `structure` is an acyclic DAG, and for values that are no numbers.
+    Raises `BadInput` unless `structure` is an acyclic DAG, and for values that are not numbers.
     """
     if structure.kind != "dag" or not structure.acyclic:
         raise BadInput("joint interventions need a directed acyclic graph: in this one directions are open")

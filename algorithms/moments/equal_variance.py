@@ -358,7 +358,7 @@ def variance_spread(variances: FloatArray) -> float:
 
 
 def score_fit(S: FloatArray, weights: FloatArray, rows: int, price: float | None = None) -> LinearFit:
-    """The fit with these `weights` `[m, d]` to second moments `S` `[m, m]`: m − d columns are no variables, but lags.
+    """The fit with these `weights` `[m, d]` to second moments `S` `[m, m]`: the last m − d are lags.
 
     `price` is the penalty on twice the log-likelihood for an edge, by default ln n + 2 ln m.
     """

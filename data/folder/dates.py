@@ -60,14 +60,14 @@ def first_dates(cells: Iterable[str], *, report: bool) -> FirstDates:
 def common_origin(place: str, name: str, reported: Sequence[FirstDates]) -> tuple[str, str]:
     """The order that all silos allow, and the first of their dates.
 
-    Raises `BadInput` for dates of different orders, and for dates of which day and month cannot be told apart.
+    Raises `BadInput` for dates of different orders, and for dates in which either number may be the day.
     """
     orders = [order for order in ORDERS if all(order in dict(one) for one in reported)]
     if not orders:
         raise BadInput(f"{place}: column {shown(name)}: its dates are not of one form: write them as 2020-01-31")
     if len(orders) > 1:
         raise BadInput(
-            f"{place}: column {shown(name)}: day and month of its dates cannot be told apart: write them as 2020-01-31"
+            f"{place}: column {shown(name)}: in its dates either number may be the day: write them as 2020-01-31"
         )
     return orders[0], min(dict(one)[orders[0]] for one in reported)
 

@@ -35,7 +35,7 @@ from .profile import LARGEST, Profile
 from .scan import SEPARATORS, Form, codes_of, labels_of
 
 SERIES_KEYS = ("series", "time")
-"""the columns of time series that are no variables"""
+"""the columns of time series that are not variables"""
 LINES = 1 << 14
 """lines of a text file that are parsed at once"""
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"

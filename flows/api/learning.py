@@ -125,7 +125,7 @@ def tables_in_memory(
 ) -> FederatedData:
     """The data set of tables in memory, as `split_tables` accepts them, described by `about` in place of `about.json`.
 
-    Of a `FederatedData` only transforms and outliers are read anew. Raises `BadInput` as reading a folder does.
+    A `FederatedData` keeps its tables; only transforms and outliers follow `reading`. Raises `BadInput` as reading a folder does.
     """
     if isinstance(data, FederatedData):
         if about is not None:

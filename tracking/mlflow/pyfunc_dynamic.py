@@ -36,7 +36,7 @@ class ForecastsOneStepAhead(PythonModel):
         """The forecast of the row after each row that has enough rows before it, under that row's index.
 
         The rows follow each other in time, the latest last: `lags` of them give one forecast, each further row one
-        more. Columns that are no variables are ignored. Raises `ValueError` if a variable has no column, or there are
+        more. Columns that are not variables are ignored. Raises `ValueError` if a variable has no column, or there are
         fewer rows than lags.
         """
         missing = [name for name in self.variables if name not in model_input.columns]

@@ -89,7 +89,7 @@ def test_dates_that_may_be_read_in_two_ways_are_refused(tmp_path):
     for silo in "ab":
         cells = [f"{1 + k % 12:02d}/{1 + k // 12:02d}/2020,{k}.5" for k in range(60)]
         (tmp_path / f"{silo}.csv").write_text("day,x\n" + "\n".join(cells))
-    with pytest.raises(BadInput, match="column 'day': day and month of its dates cannot be told apart"):
+    with pytest.raises(BadInput, match="column 'day': in its dates either number may be the day"):
         read_folder(tmp_path, DAYS)
     (tmp_path / "b.csv").write_text("day,x\n" + "\n".join(f"{13 + k % 12}/05/2020,{k}.5" for k in range(60)))
     assert read_folder(tmp_path, DAYS).schema.dates["day"] == ("dmy", "2020-01-01")
