@@ -5,6 +5,7 @@ a continuous parent a multinomial logistic regression. In regressions a discrete
 its levels but the first, as in the degenerate Gaussian score (Andrews et al. 2019).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -198,7 +199,13 @@ class MixedNetwork(BayesianNetwork):
     def code(self, name: str, value: float | str) -> float:
         """The entry of a table for a value of the variable `name`: a number, or the code of its label."""
         if name not in self.levels:
-            return float(value)
+            try:
+                number = float(value)
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number):
+                raise BadInput(f"{name}: '{value}' is not a number")
+            return number
         if str(value) not in self.levels[name]:
             raise BadInput(f"{name}: there is no label '{value}': available: {', '.join(self.levels[name])}")
         return float(self.levels[name].index(str(value)))

@@ -64,6 +64,22 @@ def _normal_scores(values: FloatArray, reference: FloatArray) -> FloatArray:
     return np.asarray(np.where(np.isnan(values), np.nan, scores))
 
 
+def inverse(values: FloatArray, transform: Transform) -> FloatArray:
+    """The numbers `[n_rows]` of which `values` are the transform; raises `ValueError` for ranks, which have no formula.
+
+    A count is at least 0, and the inverse of a root that no number has is that of the least root.
+    """
+    if transform == "log":
+        return np.asarray(np.exp(values))
+    if transform == "log1p":
+        return np.asarray(np.maximum(np.expm1(values), 0.0))
+    if transform == "sqrt":
+        return np.asarray(np.maximum(values, 0.0) ** 2)
+    if transform == "anscombe":
+        return np.asarray(np.maximum(np.maximum(values, 0.0) ** 2 - 3 / 8, 0.0))
+    raise ValueError("normal scores have no formula, and no inverse")
+
+
 def transformed(table: Table, schema: Schema, silo: str) -> Table:
     """The `table` `[n_rows, d]` of `silo` with the transforms of `schema`, read in passes if it was.
 

@@ -1,46 +1,38 @@
 """The result of `learn` and `load` in Python: tables, graphs, files, and its display in notebooks."""
 
+import csv
 from base64 import b64encode
-from html import escape
-from typing import TYPE_CHECKING
-
-from fedbnsl.algorithms.graphs.edges import edge_count
-from fedbnsl.tracking.pictures.picture import as_svg
-from fedbnsl.tracking.report.report import draw_result
-from fedbnsl.tracking.result import RunResult
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
+import numpy as np
 import pandas as pd
 
+from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.effects.answer import EffectReport, Values
 from fedbnsl.algorithms.graphs.cpdag import MarkovBlanket, markov_blanket
+from fedbnsl.algorithms.graphs.edges import edge_count
+from fedbnsl.algorithms.graphs.strengths import Strengths
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.data.folder.folder import read_structure
 from fedbnsl.tracking.outputs import AVERAGED, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, write_outputs
-from fedbnsl.tracking.result import Metric
+from fedbnsl.tracking.pictures.picture import as_svg
+from fedbnsl.tracking.report.report import draw_result
+from fedbnsl.tracking.result import Confidence, Metric, RunResult
 from fedbnsl.tracking.staging import write_files
 
 from ..effects import effects
 from ..job.run import outcome_text
+from ..queries import QueryAnswer, predict, query, simulate
 from ..start import check_out
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-import csv
-
-import numpy as np
-
-from fedbnsl.algorithms.core.schema import unescape_formula
-from fedbnsl.algorithms.graphs.strengths import Strengths
-from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.data.folder.folder import read_structure
-from fedbnsl.tracking.result import Confidence
 
 NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 """namespaces of a stand-alone SVG; these are names only, and nothing is fetched from there"""
@@ -206,6 +198,29 @@ class Learned:
             joint=len(treatments) > 1,
             data=None if data is None else Path(data),
         )
+
+    def query(self, text: str, *, seed: int = 0) -> QueryAnswer:
+        """What the model says about a query such as "P(disease | smoke=yes, do(age=40))".
+
+        The answer has `answer.probabilities` by labels, or `answer.mean`, `sd` and `quantiles`; `rests_on` says whether
+        it is exact. `seed` is that of the samples otherwise. Raises `BadInput` as `fedbnsl query` prints it.
+        """
+        return query(self.result, text, seed=seed)
+
+    def simulate(self, rows: int, *, do: Mapping[str, float | str] | None = None, seed: int = 0) -> pd.DataFrame:
+        """`rows` drawn from the model, in the units and labels of the data, after the interventions `do`.
+
+        Raises `BadInput` without a model, and for unknown names and labels.
+        """
+        return simulate(self.result, rows, do=do, seed=seed)
+
+    def predict(self, table: str | Path, targets: Sequence[str] = (), *, seed: int = 0) -> pd.DataFrame:
+        """The table in the file `table` with its empty cells, or all of `targets`, predicted from the filled ones.
+
+        A column `sd(X)` or `P(X)` for each predicted variable has its standard deviation or probability. Raises
+        `BadInput` for a table that does not fit the model, and for a model over time.
+        """
+        return predict(self.result, Path(table), targets, seed=seed)
 
     @cached_property
     def model(self) -> Any:

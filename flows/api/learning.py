@@ -125,7 +125,8 @@ def tables_in_memory(
 ) -> FederatedData:
     """The data set of tables in memory, as `split_tables` accepts them, described by `about` in place of `about.json`.
 
-    A `FederatedData` keeps its tables; only transforms and outliers follow `reading`. Raises `BadInput` as reading a folder does.
+    A `FederatedData` keeps its tables; only transforms and outliers follow `reading`. Raises `BadInput` as reading a
+    folder does.
     """
     if isinstance(data, FederatedData):
         if about is not None:

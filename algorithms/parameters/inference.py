@@ -1,0 +1,307 @@
+"""Questions to a Bayesian network: probabilities and means given evidence, and after interventions.
+
+An intervention do(X = x) removes the arrows into X and sets it to x (Pearl 2009, §3.2); evidence conditions on it. All
+networks are answered as a `MixedNetwork`, restricted to the ancestors of the variables in question:
+
+- labels with tables: variable elimination, as a contraction of the tables in the order that `opt_einsum` finds; exact
+- numbers with linear regressions: the conditional normal distribution; exact
+- everything else, and tables whose elimination needs more than `MAX_CELLS` cells: weighted samples (likelihood
+  weighting; Fung, Chang 1990), with a standard error from the effective number of samples (Kish 1965)
+
+An answer states which of them it is.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from ..errors import BadInput, shown
+from ..graphs.dag import reachable
+from ..statistics.coding import Coding
+from .mixed_network import Linear, Local, MixedNetwork, Tabular
+from .networks import BayesianNetwork, DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork
+
+MAX_CELLS = 1 << 22
+"""cells of the largest table of an exact elimination; with more, samples are drawn"""
+MAX_STATES = 10_000
+"""joint states of several targets that an answer lists"""
+SAMPLES = 100_000
+"""weighted samples, unless the caller wants another number"""
+MIN_EFFECTIVE = 100.0
+"""effective number of samples below which an answer is refused: evidence is too unlikely under the model"""
+QUANTILES = (0.05, 0.5, 0.95)
+
+Value = float | str
+Comparison = Literal["=", "<", ">"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A statement on one variable: a label, or a number below or above a bound."""
+
+    name: str
+    comparison: Comparison
+    value: Value
+
+
+@dataclass(frozen=True)
+class Query:
+    """The distribution of `targets`, or the probability that all `events` hold, `given` evidence and after `do`."""
+
+    targets: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    given: Mapping[str, Value] = field(default_factory=dict)
+    do: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a network says about a query."""
+
+    probabilities: dict[tuple[str, ...], float]
+    """by joint labels of the targets; of events, the one probability under the key ()"""
+    mean: float | None = None
+    sd: float | None = None
+    quantiles: dict[float, float] = field(default_factory=dict)
+    """of a number"""
+    exact: bool = True
+    samples: float = math.inf
+    """the effective number of samples"""
+
+    def error(self, probability: float) -> float:
+        """The standard error of a probability; 0 if the answer is exact."""
+        return 0.0 if self.exact else math.sqrt(probability * (1 - probability) / self.samples)
+
+
+def as_mixed(network: BayesianNetwork) -> MixedNetwork:
+    """The network as one of mixed variables; one over time as its variables at several times."""
+    if isinstance(network, MixedNetwork):
+        return network
+    if isinstance(network, DynamicGaussianNetwork):
+        network = network.unrolled()
+    names = network.variables
+    dag = network.structure.adjacency
+    parents = tuple(tuple(np.flatnonzero(column).tolist()) for column in dag.T)
+    if isinstance(network, GaussianNetwork):
+        weights = network.structure.weights
+        numbers = Coding(names, (1,) * len(names), (False,) * len(names))
+        local: tuple[Local, ...] = tuple(
+            Linear(float(network.intercepts[v]), weights[list(own), v], float(network.variances[v]))
+            for v, own in enumerate(parents)
+        )
+        return MixedNetwork(numbers, {}, parents, local)
+    assert isinstance(network, DiscreteNetwork)
+    widths = tuple(len(network.levels[name]) - 1 for name in names)
+    tables = []
+    for name in names:
+        order = np.argsort([names.index(one) for one in network.parents[name]])
+        table = np.moveaxis(network.tables[name], order, np.arange(len(order)))
+        tables.append(Tabular(table / table.sum(axis=-1, keepdims=True)))
+    return MixedNetwork(Coding(names, widths, (True,) * len(names)), network.levels, parents, tuple(tables))
+
+
+def intervened(network: MixedNetwork, do: Mapping[str, Value]) -> MixedNetwork:
+    """The network after the variables in `do` were set from outside: without arrows into them.
+
+    Raises `BadInput` for an unknown name or label.
+    """
+    parents, local = list(network.parents), list(network.local)
+    for name, value in do.items():
+        v = network.index(name)
+        code = network.code(name, value)
+        parents[v] = ()
+        local[v] = (
+            Tabular((np.arange(len(network.levels[name])) == code).astype(np.float64))
+            if name in network.levels
+            else Linear(code, np.empty(0), 0.0)
+        )
+    return replace(network, parents=tuple(parents), local=tuple(local))
+
+
+def answer(
+    network: BayesianNetwork, query: Query, rng: np.random.Generator | None = None, samples: int = SAMPLES
+) -> Answer:
+    """The answer of `network` to `query`; `rng` draws the samples where there is no exact answer.
+
+    Raises `BadInput` for unknown names and labels, for evidence that is impossible under the model or too unlikely for
+    `samples`, and for a question that has no answer, such as the probability of a single number.
+    """
+    mixed = as_mixed(network)
+    _check(mixed, query)
+    mixed = intervened(mixed, query.do)
+    asked = {*query.targets, *(event.name for event in query.events), *query.given}
+    mixed = _with_ancestors(mixed, asked)
+    if all(isinstance(local, Linear) for local in mixed.local):
+        return _normal_answer(mixed, query)
+    if all(isinstance(local, Tabular) for local in mixed.local):
+        found = _eliminated(mixed, query)
+        if found is not None:
+            return found
+    return _sampled(mixed, query, rng or np.random.default_rng(0), samples)
+
+
+def _check(network: MixedNetwork, query: Query) -> None:
+    """Raise `BadInput` for a query without an answer in `network`."""
+    names = [*query.targets, *(event.name for event in query.events)]
+    if not names:
+        raise BadInput("the query has no target: write P(X | ...) or P(X=label | ...)")
+    for name in names:
+        network.index(name)
+        if name in query.given:
+            raise BadInput(f"{shown(name)} is both a target and evidence")
+    for name in query.given:
+        if name in query.do:
+            raise BadInput(f"{shown(name)} is both evidence and set by do(...)")
+    for name, value in {**query.given, **query.do}.items():
+        network.index(name)
+        network.code(name, value)
+    numbers = [name for name in query.targets if name not in network.levels]
+    if numbers and len(query.targets) > 1:
+        raise BadInput(f"{shown(numbers[0])} is a number: ask for the distribution of one number at a time")
+    for event in query.events:
+        if event.name in network.levels and event.comparison != "=":
+            raise BadInput(f"{shown(event.name)} has labels: ask for {event.name}=LABEL")
+        if event.name not in network.levels and event.comparison == "=":
+            raise BadInput(f"{shown(event.name)} is a number: a single value has no probability; ask for < or >")
+        network.code(event.name, event.value)
+    once = [*query.targets, *(event.name for event in query.events if event.name in network.levels)]
+    for k, name in enumerate(once):
+        if name in once[:k]:
+            raise BadInput(f"{shown(name)} is a target twice")
+    states = math.prod(len(network.levels.get(name, (0,))) for name in query.targets)
+    if states > MAX_STATES:
+        raise BadInput(f"the targets have {states:,} joint states, more than {MAX_STATES:,}: ask for fewer")
+
+
+def _with_ancestors(network: MixedNetwork, names: set[str]) -> MixedNetwork:
+    """The network of the variables in `names` and their ancestors: the others do not change the answer."""
+    kept = np.flatnonzero(reachable(network.dag.T, [network.index(name) for name in names])).tolist()
+    place = {v: k for k, v in enumerate(kept)}
+    return MixedNetwork(
+        network.coding.subset(kept),
+        {network.variables[v]: network.levels[network.variables[v]] for v in kept if network.coding.discrete[v]},
+        tuple(tuple(place[u] for u in network.parents[v]) for v in kept),
+        tuple(network.local[v] for v in kept),
+    )
+
+
+def joint_normal(network: MixedNetwork) -> tuple[FloatArray, FloatArray]:
+    """The mean `[d]` and the covariance `[d, d]` of a network of linear regressions."""
+    d = len(network.parents)
+    weights = np.zeros((d, d))
+    for v, (own, local) in enumerate(zip(network.parents, network.local, strict=True)):
+        assert isinstance(local, Linear)
+        weights[list(own), v] = local.weights
+    mixing = np.linalg.inv(np.eye(d) - weights)
+    linear = [local for local in network.local if isinstance(local, Linear)]
+    intercepts, variances = (np.array([getattr(one, name) for one in linear]) for name in ("intercept", "variance"))
+    return intercepts @ mixing, mixing.T @ (variances[:, None] * mixing)
+
+
+def _normal_answer(network: MixedNetwork, query: Query) -> Answer:
+    """The answer of a linear Gaussian network."""
+    from scipy.stats import multivariate_normal, norm  # imported late: only queries of numbers need it
+
+    mean, S = joint_normal(network)
+    given = [network.index(name) for name in query.given]
+    if given:
+        values = np.array([float(value) for value in query.given.values()])
+        # A variable that the others determine, or that was set, has no variance: the pseudoinverse passes over it.
+        gain = np.linalg.pinv(S[np.ix_(given, given)], hermitian=True) @ S[given]
+        mean, S = mean + (values - mean[given]) @ gain, S - S[:, given] @ gain
+    if query.targets:
+        v = network.index(query.targets[0])
+        sd = math.sqrt(max(float(S[v, v]), 0.0))
+        quantiles = {q: float(mean[v] + sd * norm.ppf(q)) for q in QUANTILES}
+        return Answer({}, float(mean[v]), sd, quantiles)
+    where = [network.index(event.name) for event in query.events]
+    signs = np.array([1.0 if event.comparison == "<" else -1.0 for event in query.events])
+    bounds = signs * np.array([float(event.value) for event in query.events])
+    covariance = signs[:, None] * S[np.ix_(where, where)] * signs
+    share = multivariate_normal.cdf(bounds, signs * mean[where], covariance, allow_singular=True)
+    return Answer({(): float(share)})
+
+
+def _eliminated(network: MixedNetwork, query: Query) -> Answer | None:
+    """The answer of a network of tables by variable elimination; None if it needs more than `MAX_CELLS` cells."""
+    import opt_einsum
+
+    evidence = {network.index(name): int(network.code(name, value)) for name, value in query.given.items()}
+    evidence |= {network.index(event.name): int(network.code(event.name, event.value)) for event in query.events}
+    conditions = {network.index(name): int(network.code(name, value)) for name, value in query.given.items()}
+    targets = [network.index(name) for name in query.targets]
+
+    def contraction(fixed: Mapping[int, int], output: Sequence[int]) -> list[Any]:
+        operands: list[Any] = []
+        for v, (own, local) in enumerate(zip(network.parents, network.local, strict=True)):
+            assert isinstance(local, Tabular)
+            family = (*own, v)
+            operands += [local.table[tuple(fixed.get(u, slice(None)) for u in family)]]
+            operands += [[u for u in family if u not in fixed]]
+        return [*operands, list(output)]
+
+    joint = contraction(evidence if query.events else conditions, targets)
+    _, path = opt_einsum.contract_path(*joint, optimize="greedy")
+    if path.largest_intermediate > MAX_CELLS:
+        return None
+    found = np.asarray(opt_einsum.contract(*joint, optimize="greedy"))
+    total = float(opt_einsum.contract(*contraction(conditions, []), optimize="greedy")) if query.events else found.sum()
+    if not total > 0:
+        raise BadInput(f"the evidence {_as_text(query.given)} has probability 0 under the model")
+    if query.events:
+        return Answer({(): float(found) / total})
+    labels = product(*(network.levels[name] for name in query.targets))
+    return Answer(dict(zip(labels, (found / total).ravel().tolist(), strict=True)))
+
+
+def _sampled(network: MixedNetwork, query: Query, rng: np.random.Generator, samples: int) -> Answer:
+    """The answer from weighted samples."""
+    table, weights = network.sample(samples, rng, query.given)
+    if not weights.sum() > 0 or not np.isfinite(weights).all():
+        raise BadInput(f"the evidence {_as_text(query.given)} has probability 0 under the model")
+    share = weights / weights.sum()
+    effective = float(1 / (share**2).sum())
+    if effective < MIN_EFFECTIVE:
+        raise BadInput(
+            f"the evidence {_as_text(query.given)} is too unlikely under the model: {samples:,} samples count as "
+            f"{effective:.0f}; draw more, or give less evidence"
+        )
+    columns = [table[:, network.index(name)] for name in query.targets]
+    if query.events:
+        holds = np.logical_and.reduce([_holds(network, event, table) for event in query.events])
+        return Answer({(): float(share[holds].sum())}, exact=False, samples=effective)
+    if query.targets[0] not in network.levels:
+        return _summary(columns[0], share, effective)
+    sizes = [len(network.levels[name]) for name in query.targets]
+    codes = np.ravel_multi_index(tuple(column.astype(np.int64) for column in columns), sizes)
+    shares = np.bincount(codes, share, math.prod(sizes))
+    labels = product(*(network.levels[name] for name in query.targets))
+    return Answer(dict(zip(labels, shares.tolist(), strict=True)), exact=False, samples=effective)
+
+
+def _summary(values: FloatArray, share: FloatArray, effective: float) -> Answer:
+    """The mean, standard deviation and quantiles of `values` `[n]` that have the probabilities `share` `[n]`."""
+    mean = float(share @ values)
+    order = np.argsort(values)
+    cumulative = np.cumsum(share[order])
+    places = np.minimum(np.searchsorted(cumulative, QUANTILES), len(values) - 1)
+    quantiles = dict(zip(QUANTILES, values[order][places].tolist(), strict=True))
+    return Answer({}, mean, float(np.sqrt(share @ (values - mean) ** 2)), quantiles, exact=False, samples=effective)
+
+
+def _holds(network: MixedNetwork, event: Event, table: FloatArray) -> NDArray[np.bool_]:
+    """Whether the event holds in each row of `table`."""
+    column, bound = table[:, network.index(event.name)], network.code(event.name, event.value)
+    if event.comparison == "=":
+        return np.asarray(column == bound)
+    return np.asarray(column < bound if event.comparison == "<" else column > bound)
+
+
+def _as_text(given: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in given.items())

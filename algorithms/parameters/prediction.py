@@ -1,0 +1,147 @@
+"""Predictions of the empty cells of a table by a Bayesian network, each given the filled cells of its row.
+
+With one unknown variable in reach, that is a variable whose Markov blanket is filled, its distribution is proportional
+to the product of its own local distribution and those of its children: exact for labels, and on a grid of `GRID` values
+for a number with a child of labels. Tables of numbers alone have the conditional normal distribution. Other rows go to
+`inference.answer`, one at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from ..errors import BadInput
+from .inference import Query, answer, as_mixed, joint_normal
+from .mixed_network import Linear, MixedNetwork
+from .networks import BayesianNetwork, normal_log_density
+
+GRID, REACH = 401, 8.0
+"""values at which a number with children of labels is evaluated, up to so many standard deviations from its mean"""
+SAMPLES = 20_000
+"""weighted samples for a row with several unknown variables"""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions of one variable in the rows `[n]` in which it was empty."""
+
+    rows: NDArray[np.int64]
+    best: FloatArray
+    """the likeliest label's code, or the mean; NaN in rows that the model calls impossible, or nearly so"""
+    certainty: FloatArray
+    """the probability of that label, or the standard deviation"""
+
+
+def predictions(
+    network: BayesianNetwork, table: FloatArray, variables: Sequence[str], rng: np.random.Generator
+) -> dict[str, Predicted]:
+    """The predictions of the empty cells (NaN) of `variables` in `table` `[n_rows, d]`, labels as codes.
+
+    Columns are in the order of the network's variables. `rng` draws samples for rows with several unknown variables
+    among labels and numbers. Raises `BadInput` for an unknown variable.
+    """
+    mixed = as_mixed(network)
+    found = {}
+    for name in variables:
+        v = mixed.index(name)
+        rows = np.flatnonzero(np.isnan(table[:, v]))
+        if all(isinstance(local, Linear) for local in mixed.local):
+            best, certainty = _by_normal(mixed, v, table[rows])
+        else:
+            best, certainty = _by_blanket(mixed, v, table[rows], rng)
+        found[name] = Predicted(rows, best, certainty)
+    return found
+
+
+def _by_normal(network: MixedNetwork, v: int, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of variable v given the filled cells of each of `rows`."""
+    mean, S = joint_normal(network)
+    best, certainty = np.empty(len(rows)), np.empty(len(rows))
+    patterns, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        own, given = np.flatnonzero(which.ravel() == k), np.flatnonzero(pattern)
+        gain = np.linalg.pinv(S[np.ix_(given, given)], hermitian=True) @ S[given, v]
+        best[own] = mean[v] + (rows[np.ix_(own, given)] - mean[given]) @ gain
+        certainty[own] = np.sqrt(max(float(S[v, v] - S[v, given] @ gain), 0.0))
+    return best, certainty
+
+
+def _by_blanket(
+    network: MixedNetwork, v: int, rows: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """The prediction of variable v in each of `rows`: from its Markov blanket where that is filled, else by a query."""
+    dag = network.dag
+    children = np.flatnonzero(dag[v]).tolist()
+    blanket = dag[:, v] | dag[v] | dag[:, children].any(axis=1)
+    blanket[v] = False
+    whole = ~np.isnan(rows[:, blanket]).any(axis=1)
+    best, certainty = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    if whole.any():
+        best[whole], certainty[whole] = _local(network, v, children, rows[whole])
+    known: dict[bytes, tuple[float, float]] = {}
+    for r in np.flatnonzero(~whole):
+        key = rows[r].tobytes()
+        if key not in known:
+            known[key] = _by_query(network, v, rows[r], rng)
+        best[r], certainty[r] = known[key]
+    return best, certainty
+
+
+def _local(network: MixedNetwork, v: int, children: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The prediction of v from its own local distribution and those of its children, `[n]` each."""
+    local, expected = network.local[v], network.given_parents(v, rows)
+    if isinstance(local, Linear):
+        steps = np.linspace(-REACH, REACH, GRID) * np.sqrt(local.variance)
+        values = expected[:, None] + steps
+        logs = np.array(normal_log_density(steps, local.variance)) + np.zeros_like(values)
+    else:
+        values = np.broadcast_to(np.arange(expected.shape[1], dtype=np.float64), expected.shape)
+        with np.errstate(divide="ignore"):
+            logs = np.log(expected)
+    for k in range(values.shape[1]):
+        trial = rows.copy()
+        trial[:, v] = values[:, k]
+        for child in children:
+            logs[:, k] += _log_density(network, child, trial)
+    highest = logs.max(axis=1, keepdims=True)
+    share = np.exp(logs - np.where(np.isfinite(highest), highest, 0.0))
+    with np.errstate(invalid="ignore"):  # a row that the model calls impossible has no prediction
+        share = share / share.sum(axis=1, keepdims=True)
+    if isinstance(local, Linear):
+        mean = (share * values).sum(axis=1)
+        return mean, np.sqrt((share * (values - mean[:, None]) ** 2).sum(axis=1))
+    best = np.where(np.isnan(share[:, 0]), np.nan, share.argmax(axis=1))
+    return best, share.max(axis=1)
+
+
+def _log_density(network: MixedNetwork, v: int, table: FloatArray) -> FloatArray:
+    """The log density or log probability of variable v given its parents in each row of `table`."""
+    local, expected = network.local[v], network.given_parents(v, table)
+    if isinstance(local, Linear):
+        return np.asarray(normal_log_density(table[:, v] - expected, local.variance))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(expected[np.arange(len(table)), table[:, v].astype(np.int64)]))
+
+
+def _by_query(network: MixedNetwork, v: int, row: FloatArray, rng: np.random.Generator) -> tuple[float, float]:
+    """The prediction of v in a row with other empty cells; NaN if the row is too unlikely for the samples."""
+    name = network.variables[v]
+    filled = [u for u in np.flatnonzero(~np.isnan(row)).tolist() if u != v]
+    given = {
+        network.variables[u]: network.levels[network.variables[u]][int(row[u])]
+        if network.variables[u] in network.levels
+        else float(row[u])
+        for u in filled
+    }
+    try:
+        found = answer(network, Query(targets=(name,), given=given), rng, SAMPLES)
+    except BadInput:
+        return np.nan, np.nan
+    if found.mean is not None and found.sd is not None:
+        return found.mean, found.sd
+    shares = list(found.probabilities.values())
+    best = int(np.argmax(shares))
+    return float(best), shares[best]

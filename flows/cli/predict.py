@@ -1,0 +1,34 @@
+"""`fedbnsl predict`: the empty cells of a table, predicted by the model of a finished run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .query import Run, SampleSeed
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def predict(
+    run: Run,
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A CSV or Parquet file with columns of the model.")],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="X", help="Predict this variable in every row; may be repeated. Default: empty cells."),
+    ] = None,
+    seed: SampleSeed = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="New CSV file; default: print the rows.")] = None,
+) -> None:
+    """Predict cells of TABLE, each from the filled cells of its row: means, or the likeliest labels.
+
+    A column sd(X) or P(X) beside them has the standard deviation of a predicted number or the probability of a label.
+
+    Example: fedbnsl predict runs/NAME patients.csv --target disease --out predicted.csv
+    """
+    from ..api.loading import load
+    from ..queries import predict as fill
+    from ..queries import write_table
+
+    write_table(fill(load(run).result, table, target or [], seed=seed), out)

@@ -1,0 +1,387 @@
+"""Queries, simulation and prediction with the model of a finished run: nothing leaves a silo for them.
+
+A query is written as in textbooks: `P(disease | smoke=yes, do(age=40))`, `P(disease=yes, age>60)`, `P(age | sex=m)`.
+Numbers are in the units of the data: columns that silos transformed are transformed here and back again.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedbnsl.algorithms.core.schema import FloatArray, Transform
+from fedbnsl.algorithms.errors import BadInput, choices_text, shown
+from fedbnsl.algorithms.parameters.inference import (
+    QUANTILES,
+    SAMPLES,
+    Answer,
+    Comparison,
+    Event,
+    Query,
+    Value,
+    answer,
+    as_mixed,
+    intervened,
+)
+from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.prediction import predictions
+from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
+from fedbnsl.data.folder.columns import Column, read_columns
+from fedbnsl.data.folder.scan import is_empty, number_of
+from fedbnsl.tracking.model import network_of
+from fedbnsl.tracking.result import RunResult
+
+BURN_IN = 200
+"""steps of a simulated series before those that are returned"""
+MAX_ROWS = 10_000_000
+"""rows of a simulated table"""
+FORM = "write it as P(X | Y=value, do(Z=value)), with labels or numbers as values"
+
+
+@dataclass(frozen=True)
+class QueryAnswer:
+    """The answer to a query; `str` of it is what the command line prints."""
+
+    query: Query
+    answer: Answer
+    rests_on: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The answer, a line for each label or number, then what it rests on."""
+        return "\n".join([*self.lines(), "", *self.rests_on])
+
+    def lines(self) -> Iterator[str]:
+        """The numbers of the answer."""
+        found = self.answer
+        for labels, share in found.probabilities.items():
+            name = ", ".join(f"{t}={label}" for t, label in zip(self.query.targets, labels, strict=True))
+            margin = "" if found.exact else f" ± {2 * found.error(share):.2g}"
+            yield f"{name or 'probability'}: {share:.4g}{margin}"
+        if found.quantiles:
+            low, middle, high = (found.quantiles[q] for q in QUANTILES)
+            yield f"{self.query.targets[0]}: median {middle:.4g}, 90 % between {low:.4g} and {high:.4g}"
+        if found.mean is not None and found.sd is not None:
+            yield f"mean {found.mean:.4g}, standard deviation {found.sd:.4g}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer as JSON: probabilities with their labels, or mean, sd and quantiles."""
+        found = self.answer
+        named = [
+            {"labels": dict(zip(self.query.targets, labels, strict=True)), "probability": share}
+            | ({} if found.exact else {"standard_error": found.error(share)})
+            for labels, share in found.probabilities.items()
+        ]
+        number = {"mean": found.mean, "sd": found.sd, "quantiles": {str(q): x for q, x in found.quantiles.items()}}
+        return {
+            "exact": found.exact,
+            **({"probabilities": named} if named else {k: one for k, one in number.items() if one}),
+            "rests_on": list(self.rests_on),
+        }
+
+
+def query(result: RunResult, text: str, *, seed: int = 0, samples: int = SAMPLES) -> QueryAnswer:
+    """The answer of the model of `result` to the query `text`.
+
+    Raises `BadInput` for a query that cannot be read, names no variable of the model, or has no answer, and for a run
+    without a model.
+    """
+    network = _network(result)
+    parsed = parse(text)
+    transforms = _formulas(result)
+    on_scale = _on_model_scale(parsed, transforms, result)
+    found = answer(network, on_scale, np.random.default_rng(seed), samples)
+    return QueryAnswer(parsed, _in_units(found, parsed, transforms), _rests_on(result, parsed, found))
+
+
+def parse(text: str) -> Query:
+    """The query in `text`; raises `BadInput` for anything else."""
+    whole = re.fullmatch(r"\s*P\s*\((.*)\)\s*", text, re.DOTALL)
+    if whole is None:
+        raise BadInput(f"{shown(text)} is not a query: {FORM}")
+    targets, bar, conditions = whole[1].partition("|")
+    if not targets.strip() or (bar and not conditions.strip()):
+        raise BadInput(f"{shown(text)} is not a query: {FORM}")
+    names, events = [], []
+    for word in _split(targets):
+        event = re.fullmatch(r"(.+?)\s*([=<>])\s*(.+)", word)
+        if event is None:
+            names.append(_name(word, text))
+        else:
+            events.append(Event(_name(event[1], text), _comparison(event[2]), event[3].strip()))
+    if names and events:
+        raise BadInput(f"{shown(text)} has targets with and without a value: {names[0]} and {events[0].name}")
+    given: dict[str, Value] = {}
+    do: dict[str, Value] = {}
+    for word in _split(conditions):
+        action = re.fullmatch(r"do\s*\((.*)\)", word, re.DOTALL)
+        for part in _split(action[1]) if action else [word]:
+            name, equals, value = part.partition("=")
+            into = do if action else given
+            if not (name.strip() and equals and value.strip()):
+                raise BadInput(f"{shown(part)} in {shown(text)} is not NAME=VALUE: {FORM}")
+            if name.strip() in into:
+                raise BadInput(f"{shown(name.strip())} has two values in {shown(text)}")
+            into[_name(name, text)] = value.strip()
+    return Query(tuple(names), tuple(events), given, do)
+
+
+def _split(text: str) -> list[str]:
+    """The parts between the commas of `text` that are outside parentheses and brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _name(word: str, text: str) -> str:
+    if not word.strip():
+        raise BadInput(f"{shown(text)} is not a query: {FORM}")
+    return word.strip()
+
+
+def _comparison(sign: str) -> Comparison:
+    return "<" if sign == "<" else ">" if sign == ">" else "="
+
+
+def _network(result: RunResult) -> BayesianNetwork:
+    """The model of the run; raises `BadInput` with the reason if there is none."""
+    try:
+        return network_of(result)
+    except ValueError as error:
+        raise BadInput(f"{error}: queries need a model") from None
+
+
+def _formulas(result: RunResult) -> dict[str, Transform]:
+    """The transforms that can be computed for a single number, by column."""
+    return {name: one for name, one in result.schema.transforms.items() if one != NORMAL_SCORES}
+
+
+def _on_model_scale(query: Query, transforms: Mapping[str, Transform], result: RunResult) -> Query:
+    """The query with its numbers on the scale of the model."""
+
+    def convert(name: str, value: Value) -> Value:
+        if name not in transforms:
+            return value
+        number = number_of(str(value))
+        if np.isnan(number):
+            raise BadInput(f"{name}: '{value}' is not a number")
+        return float(apply(np.array([number]), transforms[name])[0])
+
+    events = tuple(replace(event, value=convert(event.name, event.value)) for event in query.events)
+    given, do = ({name: convert(name, value) for name, value in one.items()} for one in (query.given, query.do))
+    return replace(query, events=events, given=given, do=do)
+
+
+def _in_units(found: Answer, query: Query, transforms: Mapping[str, Transform]) -> Answer:
+    """The answer in the units of the data: quantiles of a transformed number; its mean has no such formula."""
+    if found.mean is None or query.targets[0] not in transforms:
+        return found
+    transform = transforms[query.targets[0]]
+    quantiles = {q: float(inverse(np.array([value]), transform)[0]) for q, value in found.quantiles.items()}
+    return replace(found, mean=None, sd=None, quantiles=quantiles)
+
+
+def _rests_on(result: RunResult, query: Query, found: Answer) -> tuple[str, ...]:
+    """What an answer rests on, a sentence each."""
+    lines = [
+        f"Model: {result.parameters.how}.",
+        "Exact for this model."
+        if found.exact
+        else f"Sampled: the weighted samples count as {found.samples:,.0f}; ± is two standard errors.",
+    ]
+    names = {*query.targets, *(event.name for event in query.events), *query.given, *query.do}
+    lines += [
+        f"{name} is on the scale of the model, normal scores within each silo."
+        for name in sorted(names)
+        if result.schema.transforms.get(name) == NORMAL_SCORES
+    ]
+    if query.do:
+        lines.append(
+            "do(...) takes the learned graph and its directions as true, without unmeasured confounding; "
+            "fedbnsl effect gives intervals."
+        )
+        if result.structure.kind != "dag":
+            lines.append(
+                "The data leave directions open: this is the answer of one graph of the class. fedbnsl effect gives "
+                "the range over all of them."
+            )
+    if result.structure.lags and not query.do:
+        lines.append("Earlier values that are not given count as independent, with the means of the data.")
+    return tuple(lines)
+
+
+def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = None, seed: int = 0) -> pd.DataFrame:
+    """Rows drawn from the model of `result`, in the units and labels of the data, after the interventions `do`.
+
+    A model over time gives one series, in which `do` holds at every step. Raises `BadInput` for a run without a model,
+    an unknown name or label, and a number of rows that is not from 1 to `MAX_ROWS`.
+    """
+    if not 1 <= rows <= MAX_ROWS:
+        raise BadInput(f"--rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
+    network, rng = _network(result), np.random.default_rng(seed)
+    chosen = _on_model_scale(Query(do=do or {}), _formulas(result), result).do
+    if isinstance(network, DynamicGaussianNetwork):
+        table = _series(network, rows, chosen, rng)
+        return _as_frame(result, network.variables, {}, table)
+    mixed = intervened(as_mixed(network), chosen)
+    table, _ = mixed.sample(rows, rng)
+    return _as_frame(result, mixed.variables, mixed.levels, table)
+
+
+def _series(
+    network: DynamicGaussianNetwork, rows: int, do: Mapping[str, Value], rng: np.random.Generator
+) -> FloatArray:
+    """A series `[rows, d]` of a network over time, after `BURN_IN` steps; raises `BadInput` if it would explode."""
+    lags, names = network.structure.lags, network.variables
+    mixed = as_mixed(network)
+    settings = {names[mixed.index(name)]: mixed.code(name, value) for name, value in do.items() if name in names}
+    unknown = [name for name in do if name not in names]
+    if unknown:
+        raise BadInput(f"there is no variable '{unknown[0]}': {choices_text(unknown[0], names)}")
+    if network.spectral_radius >= 1 and not settings:
+        raise BadInput(f"the series of this model explode (spectral radius {network.spectral_radius:.3g})")
+    W, A = network.structure.weights.copy(), network.lagged.copy()
+    intercepts, sd = network.intercepts.copy(), np.sqrt(network.variances)
+    for name, value in settings.items():
+        v = names.index(name)
+        W[:, v], A[:, :, v], intercepts[v], sd[v] = 0.0, 0.0, value, 0.0
+    mixing = np.linalg.inv(np.eye(len(names)) - W)
+    table = np.tile(network.means, (BURN_IN + rows + lags, 1))
+    for t in range(lags, len(table)):
+        past = table[t - lags : t][::-1]
+        table[t] = (intercepts + np.einsum("ki,kij->j", past, A) + sd * rng.standard_normal(len(names))) @ mixing
+    return np.asarray(table[-rows:])
+
+
+def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed: int = 0) -> pd.DataFrame:
+    """The table at `path` with its empty cells predicted, each given the filled cells of its row.
+
+    Parameters
+    ----------
+    result
+        A finished run with a model of rows; `DynamicGaussianNetwork.forecast` predicts time series.
+    path
+        A CSV or Parquet file with columns of the model; a missing column counts as empty.
+    targets
+        Variables to predict in every row, whatever their cells hold; by default all empty cells.
+    seed
+        Of the samples that rows with several empty cells of labels and numbers need.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the model: predictions are means or the likeliest labels. A column `sd(X)` or `P(X)` for each
+        predicted variable has the standard deviation or the probability, where a cell was predicted.
+
+    Raises
+    ------
+    BadInput
+        For a run without such a model, an unknown target, a cell that is no number or label of the model, and a table
+        without an empty cell.
+    """
+    network = _network(result)
+    if isinstance(network, DynamicGaussianNetwork):
+        raise BadInput("the model of a time series forecasts: found.model.forecast(past) in Python")
+    mixed = as_mixed(network)
+    for name in targets:
+        mixed.index(name)
+    table = _read(path, mixed.variables, mixed.levels, _formulas(result))
+    for name in targets:
+        table[:, mixed.index(name)] = np.nan
+    chosen = list(targets) or [name for v, name in enumerate(mixed.variables) if np.isnan(table[:, v]).any()]
+    if not chosen:
+        raise BadInput(f"{path}: no cell is empty: give --target NAME to predict a variable in every row")
+    found = predictions(mixed, table, chosen, np.random.default_rng(seed))
+    filled, certainties = table.copy(), {}
+    for name, own in found.items():
+        filled[own.rows, mixed.index(name)] = own.best
+        certainties[name] = np.full(len(table), np.nan)
+        certainties[name][own.rows] = own.certainty
+    frame = _as_frame(result, mixed.variables, mixed.levels, filled)
+    for name, values in certainties.items():
+        kind = "P" if name in mixed.levels else "sd"
+        scale = " on the model's scale" if kind == "sd" and name in result.schema.transforms else ""
+        frame[f"{kind}({name}){scale}"] = values
+    return frame
+
+
+def _read(
+    path: Path, variables: Sequence[str], levels: Mapping[str, Sequence[str]], transforms: Mapping[str, Transform]
+) -> FloatArray:
+    """The cells `[n_rows, d]` of the table at `path` on the scale of the model, labels as codes, empty cells as NaN."""
+    columns = {column.name: column for column in read_columns(path)}
+    known = [name for name in variables if name in columns]
+    if not known:
+        raise BadInput(f"{path}: none of its columns is a variable of the model: {', '.join(variables)}")
+    table = np.full((len(columns[known[0]]), len(variables)), np.nan)
+    for v, name in enumerate(variables):
+        if name in columns:
+            values = _cells(path, columns[name], levels.get(name))
+            table[:, v] = apply(values, transforms[name]) if name in transforms else values
+    return table
+
+
+def _cells(path: Path, column: Column, levels: Sequence[str] | None) -> FloatArray:
+    """The numbers of a column, or the codes of its labels; raises `BadInput` with the row of the first bad cell."""
+    values = np.full(len(column.cells), np.nan)
+    for k, cell in enumerate(map(str.strip, column.cells)):
+        if levels is not None and cell in levels:
+            values[k] = list(levels).index(cell)
+        elif not is_empty(cell):
+            number = number_of(cell) if levels is None else np.nan
+            if not np.isfinite(number):
+                row = int(np.argmax(column.codes == k)) + 1
+                expected = "a number" if levels is None else f"one of its labels {', '.join(levels)}"
+                raise BadInput(f"{path}: row {row}, column {shown(column.name)}: {shown(cell)} is not {expected}")
+            values[k] = number
+    return values[column.codes] if len(values) else np.empty(0)
+
+
+def _as_frame(
+    result: RunResult, variables: Sequence[str], levels: Mapping[str, Sequence[str]], table: FloatArray
+) -> pd.DataFrame:
+    """The table with labels and in the units of the data."""
+    transforms = _formulas(result)
+    frame: dict[str, Any] = {}
+    for v, name in enumerate(variables):
+        column = table[:, v]
+        if name in levels:
+            labels = np.array([*levels[name], None], dtype=object)
+            frame[name] = labels[np.where(np.isnan(column), len(levels[name]), column).astype(np.int64)]
+        else:
+            frame[name] = inverse(column, transforms[name]) if name in transforms else column
+    return pd.DataFrame(frame)
+
+
+def interventions(words: Sequence[str]) -> dict[str, Value]:
+    """The interventions in words such as "smoke=no"; raises `BadInput` for other words."""
+    found: dict[str, Value] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise BadInput(f"--do {word}: write it as NAME=VALUE")
+        if name.strip() in found:
+            raise BadInput(f"--do: {shown(name.strip())} has two values")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def write_table(frame: pd.DataFrame, out: Path | None) -> None:
+    """Print the table as CSV, or write it to the new file `out`; raises `BadInput` if that is not possible."""
+    text = frame.to_csv(index=False)
+    if out is None:
+        print(text, end="")
+        return
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be written: {error.strerror or error}") from None
