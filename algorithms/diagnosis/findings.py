@@ -129,6 +129,23 @@ def parent_cap_findings(structure: Structure, most_parents: int | None) -> list[
     return [Finding("cap reached", sentence, f"Try -p most_parents={2 * most_parents}.")]
 
 
+MISFIT = "misfit"
+"""the name of the finding on data that no sparse DAG explains"""
+CAUSES_OF_MISFIT = ("outliers", "not linear", "weights differ", "silo with different weights", "skewed columns")
+"""the names of findings that explain a misfit"""
+
+
+def misfit_findings(misfit: float) -> list[Finding]:
+    """A finding if no DAG with few edges explains the second moments, by the figure of `moments/model_fit.py`."""
+    if misfit <= 1:
+        return []
+    sentence = (
+        "More edges are directed than the data support: dependences remain that no DAG with few edges explains. Hidden "
+        "common causes, feedback or rounded values leave such dependences."
+    )
+    return [Finding(MISFIT, sentence, "Learn again with --algorithm fed-fci, which allows for hidden common causes.")]
+
+
 def apart_findings(pairs: Sequence[tuple[str, str]]) -> list[Finding]:
     """A finding on pairs of variables that no row has together: they can be neither joined nor separated."""
     if not pairs:
@@ -238,7 +255,7 @@ def autocorrelations(server: Server) -> FloatArray:
 
 
 def series_findings(server: Server) -> list[Finding]:
-    """A finding on series that return to their level too slowly to be told from random walks."""
+    """A finding on series that return to their level too slowly to be distinguished from random walks."""
     names = server.schema.variables
     if len(server.within) == len(names):
         return []

@@ -40,6 +40,7 @@ from .equal_variance import (
     variance_evidence,
     variances_near_equal,
 )
+from .model_fit import misfit
 from .non_gaussian import contrast_sums, correlations, credible_contrasts, direct_edges, standardising, undirected_edges
 from .pooled import moments_of_least_bic
 from .tiers import (
@@ -54,6 +55,8 @@ APPROXIMATE_THRESHOLD = 0.3
 """τ of the papers, for models that hold only approximately"""
 APPROXIMATE_SERIES_THRESHOLD = 0.1
 """the same for time series: a stable series has small weights"""
+APPROXIMATE_SHARE = 0.05
+"""share of a residual variance that an edge of a class must explain where no sparse DAG fits"""
 FLOOR = 1e-9
 """share of the diagonal added to singular second moments, such as those of fewer rows than variables"""
 SINGULAR = 1e-7
@@ -163,6 +166,8 @@ class Server:
     """number of edges directed by non-Gaussian errors, without those directed by Meek's rules"""
     dependent: int
     """number of edges with non-Gaussian errors for which no linear model holds"""
+    misfit: float
+    """evidence against every sparse DAG, above 1 if none fits (`model_fit.py`); 0 without a class"""
     done: bool
 
 
@@ -219,7 +224,7 @@ def open_server(schema: Schema) -> Server:
     nothing = LinearFit(np.zeros((d, d)), np.zeros(d), 0.0)
     unknown = VarianceEvidence(equal=False, spread=math.nan, marginal=math.nan, gain=math.nan)
     return Server(
-        schema.in_order(), np.empty((0, 0)), 0, nothing, np.zeros((d, d), np.bool_), unknown, 0, 0, done=False
+        schema.in_order(), np.empty((0, 0)), 0, nothing, np.zeros((d, d), np.bool_), unknown, 0, 0, 0.0, done=False
     )
 
 
@@ -292,16 +297,20 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     evidence = variances_near_equal(S, fit)
     if settings.error_variances == "equal" or (settings.error_variances == "auto" and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
+    price = math.log(rows) + 2 * math.log(d)
     if m > d:
         free_fit, knowledge = free_lagged_fit(S, rows, settings, knowledge), knowledge.of_windows(m)
     else:
-        free_fit = gaussian_boss(S, rows, math.log(rows) + 2 * math.log(d), settings, knowledge)
+        free_fit = gaussian_boss(S, rows, price, settings, knowledge)
     evidence = variance_evidence(evidence, fit, free_fit, rows)
     if settings.error_variances == "auto" and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
+    against = 0.0 if m > d or server.schema.gaps else misfit(S, free_fit.dag, rows, price)
+    if against > 1:
+        free_fit = gaussian_boss(S, rows, max(price, rows * math.log1p(APPROXIMATE_SHARE)), settings, knowledge)
     graph = pdag_with_knowledge(class_of(free_fit.dag), knowledge.required, knowledge.possible)
-    done = not settings.non_gaussian or not len(undirected_edges(graph))
-    return replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, done=done)
+    done = not settings.non_gaussian or against > 1 or not len(undirected_edges(graph))
+    return replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, misfit=against, done=done)
 
 
 def structure(server: Server, settings: SecureLinear) -> Structure:
@@ -381,6 +390,11 @@ def basis(server: Server) -> tuple[str, ...]:
         f"{class_edges - open_edges} of {class_edges} edges have a direction. Those in v-structures, and those that "
         "follow from them, rest on conditional independences.",
     )
+    if server.misfit > 1:
+        lines += (
+            "No DAG with few edges explains the dependences. So an edge had to explain "
+            f"{100 * APPROXIMATE_SHARE:.0f} % of a residual variance, and errors direct none.",
+        )
     if server.directed:
         were = "s were" if server.directed != 1 else " was"
         lines += (f"{server.directed} further edge{were} directed by errors that are not Gaussian.",)

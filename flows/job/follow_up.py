@@ -20,7 +20,7 @@ from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.mlp.admm import MlpSettings
-from fedbnsl.algorithms.moments import secure_additive
+from fedbnsl.algorithms.moments import secure_additive, secure_linear
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Server, refit_start
@@ -297,7 +297,11 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         complete=not schema.gaps,
         resampled=(job.settings.bootstrap or 0) >= findings.ADVISED_RESAMPLES,
     )
-    return Diagnosed((*capped, *gaps, *of_data), found.bytes_sent + sent)
+    misfit = findings.misfit_findings(last.server.misfit) if isinstance(last.server, secure_linear.Server) else []
+    others = (*capped, *gaps, *of_data)
+    if any(one.name in findings.CAUSES_OF_MISFIT for one in others):
+        misfit = []
+    return Diagnosed((*others, *misfit), found.bytes_sent + sent)
 
 
 def outlier_refusal(job: Job, schema: Schema) -> str:

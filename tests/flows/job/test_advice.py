@@ -53,6 +53,13 @@ def twice(rng, n):
     return table.assign(twice=2 * table["a"])
 
 
+def hidden_causes(rng, n):
+    """Five pairs with a hidden common cause each: variables behind observed causes of their own."""
+    own, hidden = rng.normal(size=(n, 10)), np.repeat(rng.normal(size=(n, 5)), 2, axis=1)
+    table = np.hstack([own, own + hidden + 0.7 * rng.normal(size=(n, 10))])
+    return pd.DataFrame(table, columns=[f"v{column}" for column in range(20)])
+
+
 CASES = {
     "few rows": (lambda rng, n: chain(rng, 6), ()),
     "outliers": (wrong_cells, ()),
@@ -62,6 +69,7 @@ CASES = {
     "unequal errors": (in_units, ("-a", "fed-sparse")),
     "cap reached": (chain, ("-a", "secure-sum", "-p", "most_parents=1")),
     "one-to-one": (twice, ()),
+    "misfit": (hidden_causes, ()),
 }
 """of each finding: its data, and the options of the run that reports it"""
 STAYS = ("few rows",)
