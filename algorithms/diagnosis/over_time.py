@@ -26,7 +26,7 @@ MAX_SLOPE, MAX_FILTERS = 0.5, 4
 MIN_PEAK = 60.0
 """ratio of a peak to its neighbours that a season needs"""
 MIN_CYCLES = 6
-"""cycles in the stretch that a season needs: slower waves are not told from drift"""
+"""cycles in the stretch that a season needs: slower waves cannot be distinguished from drift"""
 
 
 def longest_stretch(table: FloatArray, lengths: tuple[int, ...]) -> FloatArray:

@@ -52,7 +52,7 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     """The run of `auto` continued by the best model that its findings suggest, or as it is.
 
     `auto` continues only a run of `secure-linear` with its own settings, and checks the labels of mixed data. Without a
-    diagnosis there are no findings, and an owner's policy may refuse a model.
+    diagnosis, or if the policy of an owner refuses the exchange of a further model, the run stays as it is.
     """
     linear = Continued(job, algorithm, last, diagnosed)
     if session.schema.kind == "mixed":

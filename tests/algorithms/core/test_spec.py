@@ -84,7 +84,7 @@ def test_bad_settings_are_refused_where_they_arrive(bad, said):
         registry.unpack(bad)
 
 
-# Two wrappers that change the numbers a silo sends, so that their order can be told from a reply.
+# Two wrappers that change the numbers a silo sends, so that a reply shows their order.
 
 
 @dataclass(frozen=True)
