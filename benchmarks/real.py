@@ -63,6 +63,8 @@ class Setting:
     """what is done to one cell in a hundred"""
     site_means: float = 0.0
     means: float = 0.0
+    hubs: str = "effects"
+    """scale-free graphs: whether variables with many edges are their effects or their causes"""
     slopes: float = 0.0
     """the standard deviation by which each weight differs between the silos"""
 
@@ -94,6 +96,7 @@ def draw(setting: Setting, seed: int) -> FederatedData:
     """The silos of `setting`, of sizes that differ, with their columns in a random order."""
     rng, d = np.random.default_rng(seed), setting.variables
     dag = random_dag(d, setting.edges, rng, setting.graph)  # type: ignore[arg-type]
+    dag = dag.T if setting.hubs == "causes" else dag
     weights = dag * rng.uniform(*setting.weights, (d, d)) * rng.choice([-1.0, 1.0], (d, d))
     errors = NOISES[setting.noise](rng, (setting.rows, d)) * np.sqrt(rng.uniform(*setting.variances, d))
     X = SCALES[setting.scale](rng, errors @ np.linalg.inv(np.eye(d) - weights))
@@ -348,6 +351,16 @@ def slopes() -> None:
     show("real-slopes", rows, runs)
 
 
+def hubs() -> None:
+    """Scale-free graphs of standardised columns, whose hubs are effects or causes."""
+    runs, rows = {}, []
+    for which in ("effects", "causes"):
+        label = f"d=50, 100 edges, hubs are {which}"
+        runs[label] = over_seeds(Setting(50, 100, "SF", rows=4000, scale="standardised", hubs=which), seeds=FRESH)
+        rows.append(line(label, runs[label], "CPDAG ≤ 5"))
+    show("real-hubs", rows, runs)
+
+
 def truth_of(path: Path, names: Sequence[str]) -> Structure:
     """The graph of a truth file."""
     told, place = json.loads(path.read_text()), {name: v for v, name in enumerate(names)}
@@ -433,6 +446,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "weak": weak,
     "slopes": slopes,
     "cells": cells,
+    "hubs": hubs,
     "speed": speed,
     "tables": tables,
 }
