@@ -19,19 +19,15 @@ from typing import Any
 
 import numpy as np
 from measure import mean_and_sd, run, run_tables, show
-from measure_series import SEEDS, Cell, Maker, learn_series, over_series, series_table
-from series_cases import CASES, LARGE, PERIOD, Case
+from measure_series import SEEDS, Cell, Maker, learn_series, over_series, series_table, with_units
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic, rounds
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis.over_time import seasons, trend_t_values
+from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.dynamic import lag_order
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import unstacked
 from fedbnsl.algorithms.moments import secure_sum
-from fedbnsl.algorithms.statistics.moments import Units, units_of
 from fedbnsl.data.federated import FederatedData, pool, time_series
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.recordings.series import series
@@ -436,77 +432,7 @@ def dream4() -> None:
     show("dynamic-dream4", lines, {})
 
 
-FRESH = range(1000, 1010)
-ADJUSTED = {"trend": Adjustment(detrend=True), "season": Adjustment(period=PERIOD)}
-
-
-def with_units(data: FederatedData) -> FederatedData:
-    """`data` with the units of masked sums, which a run computes in an exchange of its own."""
-    *_, last = rounds(registry.build(AlgorithmSpec("units", Units())), InProcessFederation(data.schema, data.tables))
-    return replace(data, schema=replace(data.schema, units=tuple(map(float, units_of(last.server)))))
-
-
-def adjusted(data: FederatedData, adjustment: Adjustment) -> FederatedData:
-    """`data` as silos adjust it for a run with such options."""
-    tables = {silo: adjustment.adjusted(table, data.schema.stretches[silo]) for silo, table in data.tables.items()}
-    return replace(data, tables=tables)
-
-
-def of_case(drawn_as: Case, name: str = "") -> Maker:
-    """The maker of a case of `series_cases.py`; trend and season are removed as the diagnosis advises."""
-    change = ADJUSTED.get(name, Adjustment())
-    return lambda seed: with_units(adjusted(drawn_as.data(seed), change) if change else drawn_as.data(seed))
-
-
-def default() -> None:
-    """What `auto` runs on series of every kind, d = 10, 9 edges within a step and 20 across; fresh seeds."""
-    cells = []
-    for said, (drawn_as, asked) in CASES.items():
-        cells.append(Cell(said, "secure-linear", of_case(drawn_as, said), asked=asked, seeds=FRESH))
-        if drawn_as.slopes:
-            label = f"{said}, pfdbnl"
-            cells.append(Cell(label, "pfdbnl", of_case(drawn_as), {"lags": 1}, asked=asked, seeds=FRESH))
-    series_table("dynamic-default", cells)
-
-
-def default_large() -> None:
-    """The CPU seconds of `auto` on series of many variables, 5,000 rows over 10 silos."""
-    cells = [
-        Cell(said, "secure-linear", of_case(drawn_as), asked=asked, seeds=FRESH[:3])
-        for said, (drawn_as, asked) in LARGE.items()
-    ]
-    series_table("dynamic-default-large", cells)
-
-
-def default_lags() -> None:
-    """The lag order that `auto` chooses where 1 is true."""
-    lines = []
-    kinds = {f"d = {d}": Case(variables=d, within=d - 1, across=2 * d) for d in (10, 20, 50)}
-    for said, drawn_as in (kinds | {said: CASES[said][0] for said in ("unequal variances", "AR .93", "weak")}).items():
-        found = Counter(run("secure-linear", {}, of_case(drawn_as)(seed)).structure.lags for seed in FRESH)
-        lines.append({"data": said, "seeds": len(FRESH), "chose 1": found[1], "asked": "9 of 10"})
-    show("dynamic-default-lags", lines, {})
-
-
-def alarms() -> None:
-    """How often clean series are said to have a trend, a season, a unit root; 200 data sets of each kind."""
-    lines = []
-    for said in ("equal variances", "AR .93"):
-        counts = Counter[str]()
-        for seed in range(1000, 1200):
-            data = CASES[said][0].data(seed)
-            counts["trend"] += any(trend_t_values(table).max() > 6 for table in data.tables.values())
-            counts["season"] += any(seasons(table)[1].any() for table in data.tables.values())
-        shares = {name: f"{counts[name] / 2:.1f} %" for name in ("trend", "season")}
-        lines.append({"data": said, "data sets": 200} | shares | {"asked": "≤ 2 %"})
-    show("dynamic-alarms", lines, {})
-
-
 TABLES: dict[str, Callable[[], None]] = {
-    "default": default,
-    "default-large": default_large,
-    "default-lags": default_lags,
-    "alarms": alarms,
     "table1": table1,
     "table2": table2,
     "table3": table3,

@@ -1,17 +1,24 @@
 """Run learners of time series over several seeds and score W and A apart, as `learn` does: means over the silos."""
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from measure import Learned, mean_and_sd, run, show
 from threadpoolctl import threadpool_limits
 
+from fedbnsl import learn
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.choose import AUTO
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.statistics.moments import Units, units_of
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.flows.job.job import Job
 from fedbnsl.flows.job.score import Metrics, score
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 SEEDS = range(2, 12)
 Maker = Callable[[int], FederatedData]
@@ -78,9 +85,36 @@ def scores(learned: Learned, data: FederatedData) -> Metrics:
     return score(learned.algorithm, learned.last.server, learned.entry, job).metrics
 
 
+def learn_auto(data: FederatedData, seed: int = 0) -> SeriesRun:
+    """Run `learn` as it is by default, without parameters and resamples, and score it."""
+    start = time.process_time()
+    found = learn(data, parameters=False, bootstrap=0, seed=seed).result.metrics
+    seconds = time.process_time() - start
+    names = (*SCORES, *(f"lagged_{one}" for one in SCORES), "auroc", "aupr")
+    figures = {one: float("nan") if (value := found.get(one)) is None else float(value) for one in names}
+    sent = sum(int(found.get(key) or 0) for key in ("bytes_up", "bytes_down", "diagnosis_bytes"))
+    return SeriesRun(
+        seed=seed,
+        **figures,
+        rounds=int(str(found["rounds"])),
+        megabytes=sent / 1e6,
+        cpu_seconds=seconds,
+        converged=bool(found["converged"]),
+    )
+
+
+def with_units(data: FederatedData) -> FederatedData:
+    """`data` with the units of masked sums, which a run computes in an exchange of its own."""
+    *_, last = rounds(registry.build(AlgorithmSpec("units", Units())), InProcessFederation(data.schema, data.tables))
+    return replace(data, schema=replace(data.schema, units=tuple(map(float, units_of(last.server)))))
+
+
 def over_series(cell: Cell) -> list[SeriesRun]:
     """Learn once a seed, on one BLAS thread; the compiled code is warmed up first."""
     with threadpool_limits(1):
+        if cell.name == AUTO:
+            learn_auto(cell.make(cell.seeds[0]))
+            return [learn_auto(cell.make(seed), seed) for seed in cell.seeds]
         few = {"rounds": 3} if "rounds" in registry.parameter_names(cell.name) else {}
         run(cell.name, cell.params | few, cell.make(cell.seeds[0]))
         return [learn_series(cell.name, cell.params, cell.make(seed), seed) for seed in cell.seeds]

@@ -46,6 +46,17 @@ class Prior:
         return Prior(possible, required)
 
     @property
+    def parentless(self) -> NDArray[np.bool_]:
+        """Whether each variable can have no parents, `[d]`."""
+        others = ~np.eye(len(self.possible), dtype=np.bool_)
+        return np.asarray(~((self.possible | self.required) & others).any(axis=0))
+
+    @property
+    def ordered(self) -> int:
+        """The number of leading variables of which the last may have parents; those after it precede all others."""
+        return int(np.flatnonzero(~self.parentless).max(initial=-1)) + 1
+
+    @property
     def possible_pairs(self) -> NDArray[np.bool_]:
         """The pairs with a possible arc in at least one direction, `[d, d]`, symmetric, the diagonal False."""
         return np.asarray((self.possible | self.possible.T) & ~np.eye(len(self.possible), dtype=np.bool_))

@@ -246,7 +246,9 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         rest = (request.within - inside * own) / (1 - inside)
         apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
         figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0)[:present])
-        gains = _better_by_own(own, rest, request.parents & silo.numbers, (rows, n - inside * n), silo.silos)
+        in_order = silo.table - means if isinstance(silo.table, np.ndarray) and len(silo.over_time) else None
+        parents, numbers = request.parents & silo.numbers, (rows, n - inside * n)
+        gains = _better_by_own(own, rest, parents, numbers, silo.silos, in_order)
         figures[silo.place, 1] = _greatest(gains)
     figures[silo.place, 2] = _outlying(silo.table[:, :present] if isinstance(silo.table, np.ndarray) else silo.table)
     figures[silo.place, len(FIGURES) :] = silo.over_time
@@ -266,7 +268,12 @@ def _positive(S: FloatArray) -> FloatArray:
 
 
 def _better_by_own(
-    own: FloatArray, rest: FloatArray, parents: NDArray[np.bool_], rows: tuple[float, float], silos: int
+    own: FloatArray,
+    rest: FloatArray,
+    parents: NDArray[np.bool_],
+    rows: tuple[float, float],
+    silos: int,
+    in_order: FloatArray | None = None,
 ) -> FloatArray:
     """By variable, ln of the residual variance under the others' weights over that under the silo's own weights, `[d]`.
 
@@ -274,6 +281,9 @@ def _better_by_own(
     more if the others' weights rest on few rows. A gain that is not significant over all variables and silos counts as
     zero (the bound of Laurent & Massart 2000, Lemma 1); from others the expectation of the gain is subtracted. Zero
     also for a variable without parents or that is constant in this silo.
+
+    In time series, `in_order` has the silo's windows about their means `[n_rows, d]`: where the learned edges leave
+    residuals autocorrelated, own weights gain more by chance (`long_run_ratio`).
     """
     gains = np.zeros(len(own))
     of_silo, of_others = rows
@@ -283,15 +293,34 @@ def _better_by_own(
         p, inflation = len(pa), 1 + of_silo / max(of_others, 1.0)
         if p + 2 >= min(rows) or own[j, j] <= 1e-12 * rest[j, j]:
             continue
-        residual = []
-        for S in (own, rest):
-            weights = np.linalg.lstsq(S[np.ix_(pa, pa)], S[pa, j], rcond=None)[0]
-            residual.append(own[j, j] - 2 * weights @ own[pa, j] + weights @ own[np.ix_(pa, pa)] @ weights)
+        fits = [np.linalg.lstsq(S[np.ix_(pa, pa)], S[pa, j], rcond=None)[0] for S in (own, rest)]
+        residual = [own[j, j] - 2 * w @ own[pa, j] + w @ own[np.ix_(pa, pa)] @ w for w in fits]
+        if in_order is not None:
+            errors = in_order[:, j] - in_order[:, pa] @ fits[0]
+            inflation *= long_run_ratio(errors[:, None] * in_order[:, pa])
         smallest = 1e-9 * max(own[j, j], 1e-300)
         gain = np.log(max(residual[1], smallest) / max(residual[0], smallest))
         by_chance = inflation * (p + 2 * np.sqrt(p * log_odds) + 2 * log_odds) / (min(rows) - p - 1)
         gains[j] = gain - p / of_silo if gain > by_chance else 0.0
     return gains
+
+
+BANDWIDTH = 10
+"""greatest lag of the autocovariances in a long-run variance"""
+
+
+def long_run_ratio(rows: FloatArray) -> float:
+    """The largest ratio of a column's long-run variance to its variance, at least 1, of `rows` `[n, k]` in time order.
+
+    The long-run variance weights the autocovariances up to `BANDWIDTH` as Newey & West 1987 do; a regression's weights
+    have it as their variance, if the columns are its residuals times its regressors.
+    """
+    n, reach = len(rows), min(BANDWIDTH, len(rows) // 10)
+    variances = np.maximum((rows**2).sum(axis=0), 1e-300)
+    ratios = np.ones(rows.shape[1])
+    for lag in range(1, reach + 1):
+        ratios += 2 * (1 - lag / (reach + 1)) * (rows[lag:] * rows[: n - lag]).sum(axis=0) / variances
+    return float(max(1.0, ratios.max()))
 
 
 def _outlying(table: Table) -> tuple[float, float]:

@@ -8,7 +8,8 @@ Exchange 2, only for a class with undirected edges: 14 masked sums per edge, whi
 Gaussian (`non_gaussian.py`). The request lists these edges, so the silos learn the class.
 
 In time series the rows are windows: the present, and the lagged columns that precede it. Only the present variables are
-ordered; their lagged parents are selected with those within the step (`tiers.py`).
+ordered; their lagged parents are selected with those within the step (`tiers.py`). Of short series whose lags are to be
+chosen, the windows of every number of lags are summed: those of the chosen number are more than the longest ones.
 
 Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
 """
@@ -51,6 +52,8 @@ from .tiers import (
 )
 
 ONE = np.ones(1)
+MAX_LOST_WINDOWS = 0.05
+"""share of the windows of one lag that those of the largest number of lags may lack"""
 APPROXIMATE_THRESHOLD = 0.3
 """τ of the papers, for models that hold only approximately"""
 APPROXIMATE_SERIES_THRESHOLD = 0.1
@@ -99,18 +102,26 @@ class SecureLinear(OrderSettings):
         """
         return lags_to_sum(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
 
+    def shorter(self, schema: Schema) -> range:
+        """The smaller numbers of lags whose windows are summed, too: those of short series, if lags are to be chosen.
+
+        Windows of fewer lags are more: a short series loses much with the rows before its longest windows.
+        """
+        reach = self.reach(schema)
+        counts = [sum(schema.windows(lags).values()) for lags in (1, reach)] if reach > 1 else [1, 1]
+        return range(1, reach if self.lags == AUTO and counts[1] < (1 - MAX_LOST_WINDOWS) * counts[0] else 1)
+
     def columns(self, schema: Schema) -> Schema:
         """The public schema of the summed rows: of the rows, or of the windows of time series."""
         reach = self.reach(schema)
         return window_schema(schema, reach) if reach else schema
 
-    def degrees_of_freedom(self, schema: Schema, replies: Replies[Any]) -> int:
+    def degrees_of_freedom(self, schema: Schema, replies: Replies[Any], lags: int) -> int:
         """The summed rows or windows, minus the means that were subtracted; raises `BadInput` if none are left."""
-        reach = self.reach(schema)
-        if not reach:
+        if not lags:
             return degrees_of_freedom(schema, replies)
-        lengths, numbers = schema.stretches, schema.windows(reach)
-        means = sum(centred_means(lengths[silo], reach) for silo in replies.silos) if self.center_series else 0
+        lengths, numbers = schema.stretches, schema.windows(lags)
+        means = sum(centred_means(lengths[silo], lags) for silo in replies.silos) if self.center_series else 0
         return max(sum(numbers[silo] for silo in replies.silos) - means, 1)
 
 
@@ -127,6 +138,8 @@ class Silo:
     products: FloatArray
     """`[d, d]`; expectations if cells are empty"""
     all_rows: int
+    shorter: tuple[FloatArray, ...] = ()
+    """short series: the second moments of windows of 1, 2, ... lags"""
 
 
 @dataclass(frozen=True)
@@ -191,9 +204,7 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
         reply_type=Reply,
         max_rounds=2,
         summand=only_field,
-        entry_units=lambda schema, request: (
-            ONE if len(request.standard) else product_units(column_units(schema, settings.reach(schema)))
-        ),
+        entry_units=lambda schema, request: ONE if len(request.standard) else _moment_units(schema, settings),
         needs_secure_sum=True,
         tolerates_dropout=True,
         measures=measures,
@@ -213,9 +224,16 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
     """The silo with the windows of the series `table` `[n_rows, d]`, about their means."""
     assert isinstance(table, np.ndarray)
-    reach, cut = settings.reach(schema), centred_windows if settings.center_series else windows
-    rows = cut(table, schema.stretches[silo], reach)
-    return Silo(rows, np.zeros(rows.shape[1]), rows.T @ rows, sum(schema.windows(reach).values()))
+    cut, reach = centred_windows if settings.center_series else windows, settings.reach(schema)
+    rows, *shorter = (cut(table, schema.stretches[silo], lags) for lags in (reach, *settings.shorter(schema)))
+    products = tuple(one.T @ one for one in shorter)
+    return Silo(rows, np.zeros(rows.shape[1]), rows.T @ rows, sum(schema.windows(reach).values()), products)
+
+
+def _moment_units(schema: Schema, settings: SecureLinear) -> FloatArray:
+    """The units of the reply with second moments."""
+    orders = (settings.reach(schema), *settings.shorter(schema))
+    return np.concatenate([product_units(column_units(schema, lags)) for lags in orders])
 
 
 def open_server(schema: Schema) -> Server:
@@ -239,7 +257,7 @@ def broadcast(server: Server) -> Broadcast:
 def local_solve(silo: Silo, request: Broadcast) -> Reply:
     """The silo's part of the requested sums, divided by the number of all rows."""
     if not len(request.standard):
-        return Reply(triangle(silo.products / silo.all_rows))
+        return Reply(np.concatenate([triangle(one / silo.all_rows) for one in (silo.products, *silo.shorter)]))
 
     def edge_sums(rows: FloatArray) -> FloatArray:
         centred = (rows - silo.means)[:, : len(request.standard)]
@@ -259,11 +277,17 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
         R, dependent = credible_contrasts(rescaled.reshape(len(edges), -1), server.rows, settings.evidence)
         graph, count = direct_edges(server.graph, edges, R, server.rows, settings.evidence)
         return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
-    rows = settings.degrees_of_freedom(server.schema, replies)
-    S = require_positive_definite(from_triangle(rescaled) * (answered_rows / rows), schema)
-    d = len(server.schema.variables)
-    if len(S) > d and settings.lags == AUTO:
+    d, reach, shorter = len(server.schema.variables), settings.reach(server.schema), settings.shorter(server.schema)
+    sizes = np.cumsum([(lags + 1) * d * ((lags + 1) * d + 1) // 2 for lags in (reach, *shorter)])
+    first, *rest = np.split(rescaled * answered_rows, sizes[:-1])
+    rows = settings.degrees_of_freedom(server.schema, replies, reach)
+    S = require_positive_definite(from_triangle(first) / rows, schema)
+    if reach and settings.lags == AUTO:
         S = moments_of_least_bic(S, rows, d)
+        lags = len(S) // d - 1
+        if lags in shorter:
+            rows = settings.degrees_of_freedom(server.schema, replies, lags)
+            S = require_positive_definite(from_triangle(rest[lags - 1]) / rows, schema)
     return select_fit(replace(server, S=S, rows=effective_rows(server.schema, rows)), settings)
 
 

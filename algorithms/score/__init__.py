@@ -1,6 +1,6 @@
 """Score-based learning: BDeu and BIC, greedy equivalence search, fusion of networks, best order score search."""
 
-from ..core.spec import ANY_ROWS, OWN_ROWS, Entry, lazy_factory
+from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, lazy_factory
 
 COUNTS = (
     "masked: counts over sets of variables that the search requests; of other data centred moments, once, and with "
@@ -27,7 +27,8 @@ ALGORITHMS: dict[str, Entry] = {
         source="ours; Chickering 2002; Hauser, Bühlmann 2012 for the turns",
         disclosure=COUNTS,
         maker=lazy_factory("score.secure_search:SecureSearch", "secure_ges"),
-        kinds=ANY_ROWS,
+        kinds=(*ANY_ROWS, *SERIES),
+        lags_before=True,
         gaps=True,
         streams=True,
         fills=True,
@@ -39,7 +40,8 @@ ALGORITHMS: dict[str, Entry] = {
         source="ours; Andrews et al. 2023",
         disclosure=COUNTS,
         maker=lazy_factory("score.secure_search:SecureSearch", "secure_boss"),
-        kinds=ANY_ROWS,
+        kinds=(*ANY_ROWS, *SERIES),
+        lags_before=True,
         gaps=True,
         streams=True,
         fills=True,

@@ -37,7 +37,8 @@ def block_boss(
 
     `price` is the penalty on twice the log-likelihood for each pair of a column of the child and one of a parent. The
     columns of a child are all its columns, or with `first_column_only` the first one. The score is the log-likelihood
-    minus half the penalties, up to a constant of the data.
+    minus half the penalties, up to a constant of the data. Trailing variables that can have no parents, such as the
+    past of time series, are not ordered: they precede all others.
     """
     d = len(blocks.first) - 1
     knowledge, trees, widths = prior or no_prior(d), _trees(d), np.diff(blocks.first)
@@ -47,8 +48,13 @@ def block_boss(
         sweep=lambda order: np.asarray(_sweep(order, model, trees, settings.sweeps)),
         graph=lambda order: _graph(order, model, trees),
     )
-    found = best_of_starts(d, moves, settings)
-    return BestOrder(found.dag, -0.5 * blocks.rows * found.score, found.starts, found.agreeing)
+    ordered = knowledge.ordered
+    found = best_of_starts(ordered, moves, settings)
+    dag = np.zeros((d, d), np.bool_)
+    dag[:, :ordered] = found.dag
+    nothing = np.zeros(d, np.bool_)
+    total = found.score + sum(_select(v, nothing, model, trees)[0] for v in range(ordered, d))
+    return BestOrder(dag, -0.5 * blocks.rows * total, found.starts, found.agreeing)
 
 
 def _trees(d: int) -> tuple[FloatArray, ...]:
@@ -95,7 +101,7 @@ def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa
     """
     d = len(order)
     rest = order[order != x]
-    before, change = np.zeros(d, np.bool_), np.empty(d)
+    before, change = np.arange(len(model[1]) - 1) >= d, np.empty(d)
     own = _select(x, before, model, trees)[0]
     change[0] = 0.0
     for i in range(d - 1):
@@ -116,9 +122,9 @@ def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa
 
 @njit(cache=True)
 def _graph(order, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The DAG of `order`, and its total: −2 times its score per row."""
-    d = len(order)
-    dag, before, total = np.zeros((d, d), np.bool_), np.zeros(d, np.bool_), 0.0
+    """The DAG `[m, d]` of `order` `[d]`, and its total: −2 times its score per row."""
+    d, m = len(order), len(model[1]) - 1
+    dag, before, total = np.zeros((m, d), np.bool_), np.arange(m) >= d, 0.0
     for j in order:
         cost, node = _select(j, before, model, trees)
         total += cost

@@ -48,6 +48,8 @@ class BossSearch:
     """its score"""
     backward: EquivalenceSearch
     trees: Trees
+    first: int = 0
+    """number of variables that can have no parents; they stay at the beginning of every order"""
     done: bool = False
 
 
@@ -58,7 +60,9 @@ def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> BossSearc
     """
     d = len(order)
     rest = replace(search_from(np.zeros((d, d), np.bool_), BACKWARD, prior=prior), phase=len(BACKWARD))
-    return BossSearch(order[:0], order, 0, False, order, -np.inf, rest, no_trees())
+    is_first = np.zeros(d, np.bool_) if prior is None else prior.parentless[order]
+    start, moving = order[is_first], order[~is_first]
+    return BossSearch(start, moving, 0, False, np.concatenate([start, moving]), -np.inf, rest, no_trees(), len(start))
 
 
 def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSearch:
@@ -68,23 +72,23 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
     Pending scores of another search do not stop this one. Writes to the arrays of `boss.trees`, which depend on the
     scores only.
     """
-    d = len(boss.sweep)
+    moving, d = len(boss.sweep), boss.first + len(boss.sweep)
     while not boss.done:
         before = boss = replace(boss, trees=boss.trees.roomy(families, d))
         if not boss.backward.done:
             backward = advance(boss.backward, families, ahead)
             boss = _restart_sweep(replace(boss, backward=backward), families) if backward.done else boss
-        elif boss.at < d:
+        elif boss.at < moving:
             x = boss.sweep[boss.at]
-            order, stopped = better_place(boss.order, x, d, boss.trees.arrays, families.tables)
+            order, stopped = better_place(boss.order, x, d, boss.trees.arrays, families.tables, boss.first)
             if not stopped:
                 better = not np.array_equal(order, boss.order)
                 boss = replace(boss, order=order, at=boss.at + 1, moved=boss.moved or better)
             elif ahead:
                 for other in boss.sweep[boss.at + 1 :]:
-                    better_place(boss.order, other, d, boss.trees.arrays, families.tables)
+                    better_place(boss.order, other, d, boss.trees.arrays, families.tables, boss.first)
         elif boss.moved:
-            boss = replace(boss, sweep=boss.order, at=0, moved=False)
+            boss = replace(boss, sweep=boss.order[boss.first :], at=0, moved=False)
         else:
             boss = _end_of_sweeps(boss, families)
         if families.full or (boss is before and boss.trees.has_room(d)):
@@ -120,7 +124,7 @@ def _restart_sweep(boss: BossSearch, families: Families) -> BossSearch:
         first = next(v for v in remaining if not dag[remaining, v].any())
         remaining.remove(first)
         order.append(first)
-    return replace(boss, order=np.array(order), sweep=np.array(order), at=0, moved=False)
+    return replace(boss, order=np.array(order), sweep=np.array(order[boss.first :]), at=0, moved=False)
 
 
 @njit(cache=True)
@@ -134,10 +138,10 @@ def rounding_error(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 
 @njit(cache=True)
-def better_place(order, x, n_variables, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def better_place(order, x, n_variables, tree, tables, first=0):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The order with x at its best position, and whether missing scores or room prevented the move.
 
-    `order` has some or all of the `n_variables` variables; x may be new to it.
+    `order` has some or all of the `n_variables` variables; x may be new to it, and comes after the `first` ones.
 
     The score of x at position i, and those of the others after i, with and without x before them, are sums over walks.
     Among positions that differ only by rounding the first is chosen, because sums over silos are rounded differently.
@@ -147,8 +151,9 @@ def better_place(order, x, n_variables, tree, tables):  # type: ignore[no-untype
     own, without, with_x = np.zeros(d), np.zeros(d - 1), np.zeros(d - 1)
     family = np.empty(n_variables + 1, np.int64)
     allowed = np.zeros(n_variables, np.bool_)
+    allowed[order[:first]] = True
     stopped = False
-    for i in range(d):
+    for i in range(first, d):
         own[i], stop = _score(x, allowed, tree, tables, family)
         stopped = stopped or stop
         if i < d - 1:
@@ -162,7 +167,8 @@ def better_place(order, x, n_variables, tree, tables):  # type: ignore[no-untype
     if stopped:
         return order, True
     total = own
-    for i in range(d):
+    total[:first] = -np.inf
+    for i in range(first, d):
         total[i] += without[:i].sum() + with_x[i:].sum()
     tolerance = rounding_error(total.max())
     best = int(np.argmax(total >= total.max() - tolerance))

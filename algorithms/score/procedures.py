@@ -54,7 +54,10 @@ class ScoreSearch(Generic[State]):
 
 def boss_from_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
     """The CPDAG of the best order by BIC plus 2 ln d per parent, for the d candidates (EBIC)."""
-    return class_of(gaussian_boss(S, rows, math.log(rows) + 2 * math.log(len(S)), order_settings(settings), prior).dag)
+    price, ordered = math.log(rows) + 2 * math.log(len(S)), prior.ordered
+    dag = np.zeros((len(S), len(S)), np.bool_)
+    dag[:, :ordered] = gaussian_boss(S, rows, price, order_settings(settings), prior, ordered).dag
+    return class_of(dag)
 
 
 def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:

@@ -13,6 +13,9 @@ real search continues to its first family without a score. It takes the steps of
 or twenty exchanges instead of hundreds. If a silo's rows are too few for a family's weights, the parents explain
 nothing in that silo.
 
+Rows of time series are windows: the present, and the lagged columns, which can have no parents and precede it. Then the
+searches order the d present variables only.
+
 What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
 means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); with weights of its own
 also its part of the scores; masked with two silos or more. A round costs a silo one pass over its rows for each set.
@@ -30,14 +33,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
-from ..core.protocol import FederatedAlgorithm, Replies, no_basis
-from ..core.schema import FloatArray, Schema
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import AUTO, FloatArray, Lags, Schema, check_lags, require_fixed_lags, require_lags
 from ..errors import BadInput, require
 from ..graphs.cpdag import pdag_with_knowledge
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding, blocks_of, coding_of
 from ..statistics.count_tables import PAD
-from ..statistics.moments import covariance, undo_per_row
+from ..statistics.lagged import window_rows, window_schema
+from ..statistics.moments import Table, covariance, undo_per_row
 from ..statistics.rows import (
     MixedRows,
     Numbers,
@@ -95,6 +99,8 @@ class SecureSearch(SearchSettings):
     weights: Literal["common", "own"] = "common"
     """for numbers; own: each silo fits its own coefficients, and the silos' own scores are added up; for silos that
     share a structure and differ in the strength of effects"""
+    lags: Lags = AUTO
+    """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -102,6 +108,23 @@ class SecureSearch(SearchSettings):
         require(self.ahead >= 0, "ahead", self.ahead, "0 or more")
         require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+        require_lags(self.lags)
+
+    def reach(self, schema: Schema) -> int:
+        """The number of lags of the windows; 0 unless the data are time series.
+
+        Raises `BadInput` naming a silo whose series are too short, and for lags that are not chosen yet.
+        """
+        if schema.kind != "time-series":
+            return 0
+        lags = require_fixed_lags(self.lags)
+        check_lags(schema, lags)
+        return lags
+
+    def columns(self, schema: Schema) -> Schema:
+        """The public schema of the rows that are searched: those of the table, or the windows of time series."""
+        reach = self.reach(schema)
+        return window_schema(schema, reach) if reach else schema
 
     @property
     def own_scores(self) -> bool:
@@ -118,6 +141,9 @@ class Server(Generic[State]):
     """The server's state: the state of the search, and the known scores."""
 
     variables: tuple[str, ...]
+    """the columns that are searched: those of the table, or of the windows of time series"""
+    present: int
+    """number of variables of the table, the first columns; further ones are lagged"""
     kind: str
     cardinalities: NDArray[np.int64]
     coding: Coding
@@ -170,21 +196,23 @@ def _secure(
     settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: open_search_rows(table, schema, silo, settings, rng),
+        open_silo=lambda table, schema, silo, rng: _open_silo(table, schema, silo, settings, rng),
         open_server=lambda schema: _initial_server(schema, settings, procedure, server_type),
         broadcast=lambda server: question(server, settings, procedure),
         local_solve=lambda silo, query: (silo, answer(silo, query)),
         aggregate=lambda server, replies: _with_sum(server, replies, procedure, settings),
         converged=lambda server: server.done,
-        structure=lambda server: Structure(server.variables, server.found.astype(np.float64), "cpdag"),
+        structure=structure,
         server_type=server_type,  # type: ignore[arg-type]
         silo_type=Rows,
         broadcast_type=Query,
         reply_type=Numbers,
         max_rounds=settings.rounds,
-        basis=_basis if settings.own_scores else no_basis,
+        basis=lambda server: (
+            _basis(server, settings) if settings.own_scores or len(server.variables) > server.present else ()
+        ),
         summand=summand,
-        entry_units=units_of,
+        entry_units=lambda schema, query: units_of(settings.columns(schema), query),
         needs_secure_sum=True,
         measures=measures,
         cost=bytes_of,
@@ -195,15 +223,19 @@ def _initial_server(
     schema: Schema, settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> Server[Any]:
     """The state of a search that needs its first scores. Raises BadInput for data that cannot be scored."""
+    known, present = schema.knowledge.prior(schema.variables), len(schema.variables)
+    schema = settings.columns(schema)
     cardinalities = cardinalities_of(schema)
     _refuse_labels(schema, settings)
     if schema.kind == "mixed" and settings.in_tables(schema.kind):
         cardinalities = configurations_of(schema)
     refuse_wide(schema, settings.most_cells)
     refuse_gaps(schema, settings)
-    d, prior = len(schema.variables), schema.knowledge.prior(schema.variables)
+    d = len(schema.variables)
+    prior = known.of_windows(d) if d > present else known
     server = server_type(
         variables=schema.variables,
+        present=present,
         kind=schema.kind,
         cardinalities=cardinalities,
         coding=coding_of(schema),
@@ -221,6 +253,25 @@ def _initial_server(
         own_price=0.5 * sum(math.log(max(rows - 1, 1)) for rows in schema.rows.values()),
     )
     return server if settings.own_scores else _advance(server, procedure, settings)
+
+
+def _open_silo(table: Table, schema: Schema, silo: str, settings: SecureSearch, rng: np.random.Generator) -> Rows:
+    """The rows of `table` for the search, or its windows."""
+    reach = settings.reach(schema)
+    if reach:
+        assert isinstance(table, np.ndarray)
+        table, schema = window_rows(table, schema.stretches[silo], reach), window_schema(schema, reach)
+    return open_search_rows(table, schema, silo, settings, rng)
+
+
+def structure(server: Server[Any]) -> Structure:
+    """The class that was found; in time series with lagged edges, and a DAG if every edge has a direction."""
+    graph, d = server.found.astype(np.float64), server.present
+    if d == len(server.variables):
+        return Structure(server.variables, graph, "cpdag")
+    undirected = bool((server.found & server.found.T).any())
+    lagged = graph[d:, :d].reshape(-1, d, d)
+    return Structure(server.variables[:d], graph[:d, :d], "cpdag" if undirected else "dag", lagged=lagged)
 
 
 def _refuse_labels(schema: Schema, settings: SecureSearch) -> None:
@@ -388,11 +439,13 @@ def _common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArra
     )
 
 
-def _basis(server: Server[Any]) -> tuple[str, ...]:
-    return (
-        "Each silo fits weights of its own, and the sum of the silos' scores determines the structure.",
-        "Directions rest on conditional independences within the silos: those of v-structures, and those that follow.",
-    )
+def _basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
+    """The assumptions behind the directions, of searches with weights of the silos' own and of time series."""
+    where = " within the silos" if settings.own_scores else ""
+    own = ("Each silo fits weights of its own, and the sum of the silos' scores determines the structure.",)
+    past = ("Lagged edges point from earlier to later rows; a variable's past directs edges within a step, too.",)
+    rest = f"Directions rest on conditional independences{where}: those of v-structures, and those that follow."
+    return (*(own if settings.own_scores else ()), *(past if len(server.variables) > server.present else ()), rest)
 
 
 def own_weights_gain(server: BossServer) -> float:

@@ -1,6 +1,7 @@
 """Windows of time series: each row together with the rows before it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ AUTOCORRELATION_ROWS = 40
 """n rows of a series estimate its mean as n/(1 + AUTOCORRELATION_ROWS/n) independent rows: a short series may drift"""
 
 
-def windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
+def windows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDArray[Any]:
     """Windows `[n_windows, (lags + 1)·d]` of `table` `[n_rows, d]`: each row with the `lags` rows before it.
 
     The rows of `table` are unbroken stretches of the lengths `stretches`, one after another; no window spans two
@@ -75,8 +76,29 @@ def _centred_parts(stretches: Sequence[int], lags: int) -> list[NDArray[np.intp]
 
 
 def window_schema(schema: Schema, lags: int) -> Schema:
-    """The public schema of windows: (lags + 1)·d columns, and each silo's number of windows as its rows."""
-    return Schema(unrolled_names(schema.variables, lags), schema.windows(lags))
+    """The public schema of windows as a table without time: (lags + 1)·d columns, and the windows as rows.
+
+    Its stretches are the parts of a silo's windows that have common means, in the order of `window_rows`. Lagged
+    columns have the levels and units of their variable. Background knowledge of the variables is not part of it
+    (`Prior.of_windows`).
+    """
+    names = unrolled_names(schema.variables, lags)
+    owners = dict(zip(names, schema.variables * (lags + 1), strict=True))
+    levels = {name: schema.levels[owner] for name, owner in owners.items() if owner in schema.levels}
+    return Schema(
+        names,
+        schema.windows(lags),
+        kind="continuous" if not levels else "discrete" if len(levels) == len(names) else "mixed",
+        levels=levels,
+        stretches={silo: tuple(map(len, _centred_parts(schema.stretches[silo], lags))) for silo in schema.rows},
+        units=schema.units * (lags + 1),
+        imputation_model=schema.imputation_model,
+    )
+
+
+def window_rows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDArray[Any]:
+    """`windows` of `table`, ordered by the parts that have common means (`window_schema`)."""
+    return windows(table, stretches, lags)[np.concatenate(_centred_parts(stretches, lags))]
 
 
 def moments_given_past(S: FloatArray, d: int) -> FloatArray:

@@ -12,7 +12,8 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.schema import AUTO
+from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import findings
 from fedbnsl.algorithms.moments import label_edges, secure_additive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
@@ -58,7 +59,7 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     if session.schema.kind == "mixed":
         return unless_refused(lambda: _with_label_edges(linear, session), lambda refusal: linear)
     default = SecureLinear(seed=getattr(job.spec.settings, "seed", 0))
-    if job.spec.settings != default or session.schema.kind != "continuous":
+    if job.spec.settings != default or session.schema.kind not in ("continuous", *SERIES):
         return linear
     curved = unless_refused(lambda: _with_curved_effects(linear, session), lambda refusal: linear)
     before = curved if curved.gain < 0 else linear
@@ -71,10 +72,12 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
 def _with_curved_effects(linear: Continued, session: Session) -> Continued:
     """The run after one masked sum for `secure-additive`, under the run id `<run id>-curved`.
 
-    The sum starts from the last state of the linear run. There is none with empty cells, which the model excludes.
+    The sum starts from the last state of the linear run. There is none for time series, and with empty cells, which the
+    model excludes.
     """
     job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
-    if findings.NOT_LINEAR not in found or session.schema.gaps or job.imputation_model.rows:
+    schema = session.schema
+    if findings.NOT_LINEAR not in found or schema.kind in SERIES or schema.gaps or job.imputation_model.rows:
         return linear
     spec = AlgorithmSpec("secure-additive", secure_additive.SecureAdditive(seed=job.spec.settings.seed))
     tried = extra_exchange(job, session, spec, "curved", secure_additive.after_linear(linear.last.server))
@@ -96,13 +99,15 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
 def _with_own_weights(linear: Continued, session: Session) -> Continued:
     """The run after a search by the sum of the silos' own scores, under the run id `<run id>-own`.
 
-    There is none if the findings name outliers: these can look like weights that differ, and must be set aside first.
+    Time series keep the lags of the linear run. There is none if the findings name outliers: these can look like
+    weights that differ, and must be set aside first.
     """
     job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
     differing = [found[name] for name in findings.WEIGHTS_DIFFER if name in found]
     if not differing or "outliers" in found:
         return linear
-    spec = AlgorithmSpec("secure-boss", SecureSearch(weights="own", seed=job.spec.settings.seed))
+    lags = linear.algorithm.structure(linear.last.server).lags or AUTO
+    spec = AlgorithmSpec("secure-boss", SecureSearch(weights="own", lags=lags, seed=job.spec.settings.seed))
     tried = extra_exchange(job, session, spec, "own")
     sent = linear.diagnosed.bytes_sent + tried.bytes_sent
     gain = own_weights_gain(tried.last.server) if tried.last.outcome == "converged" else -math.inf

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
-from fedbnsl.algorithms.core.spec import EVENTS, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import EVENTS, SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
@@ -364,7 +364,7 @@ def _data_findings(
     if curved:
         found = [one for one in found if one.name not in findings.OF_LINEAR_MODELS]
     own = has_own_weights(job)
-    if schema.kind == "continuous" and not own and not curved:
+    if schema.kind in ("continuous", *SERIES) and not own and not curved:
         return found
     advice = dict.fromkeys(findings.WEIGHTS_DIFFER, ALLOWED_FOR if own else findings.COMPARE_SILOS)
     return [replace(one, advice=advice.get(one.name, one.advice)) for one in found]

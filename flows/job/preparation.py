@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, tier_arcs
 from fedbnsl.algorithms.core.schema import AUTO, ImputationModel, Schema, pluralize
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.dynamic.lag_order import LagOrder, choose_lag_order
 from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.cpdag import dag_extension, impose_knowledge, truth_with_knowledge
@@ -145,7 +145,8 @@ def with_lags(job: Job, session: Session) -> Job:
     series too short for a single lag, and if too many silos are lost.
     """
     settings = job.spec.settings
-    if not registry.entry(job.spec.name).lags_before or settings.lags != AUTO:
+    series = session.schema.kind in SERIES
+    if not series or not registry.entry(job.spec.name).lags_before or settings.lags != AUTO:
         return job
     found = extra_exchange(job, session, AlgorithmSpec("lag-order", LagOrder()), "lags")
     if found.lost:

@@ -34,6 +34,8 @@ ALSO = {
     "fed-fci, private": ("fed-fci", {"epsilon": 10.0, "depth": 0, "orientation": "sepset"}),
     "secure-sum, series": ("secure-sum", {"lags": 1}),
     "secure-linear, series": ("secure-linear", {"lags": 1}),
+    "secure-boss, series": ("secure-boss", {"lags": 1}),
+    "secure-ges, series": ("secure-ges", {"lags": 1}),
     "secure-sum, series, private": ("secure-sum", {"lags": 1, "epsilon": 50.0, "protect": "row"}),
     "dp-covariance, series": ("dp-covariance", {"lags": 1, "epsilon": 200.0}),
     "secure-boss, mixed": ("secure-boss", {}),
@@ -60,7 +62,7 @@ BOOTSTRAPPED = {
         *("secure-sum", "secure-linear", "secure-ges", "fed-sparse", "fed-pc"),
         *("fed-ges", "pc-voting", "notears", "fdbnl"),
     )
-} | {f"{name}, bootstrapped": name for name in ("secure-boss, mixed", "secure-linear, series")}
+} | {f"{name}, bootstrapped": name for name in ("secure-boss, mixed", "secure-linear, series", "secure-boss, series")}
 NAMES = [*sorted(registry.ALGORITHMS), *ALSO, *BOOTSTRAPPED]
 # They learn from time series, with one lag: five variables and as many lagged ones.
 SERIES = tuple(name for name, entry in registry.ALGORITHMS.items() if entry.kinds == ("time-series",)) + tuple(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.diagnosis.exchange import _better_by_own, _outlying
+from fedbnsl.algorithms.diagnosis.exchange import _better_by_own, _outlying, long_run_ratio
 
 ERRORS = {
     "normal": lambda rng, size: rng.normal(size=size),
@@ -50,3 +50,21 @@ def test_the_tail_of_a_column_is_no_outlier(errors):
     X[:200] += 15 * X.std(axis=0)
     share, _ = _outlying(X)
     assert 0.008 < share < 0.011
+
+
+def test_autocorrelated_series_that_are_related_by_chance_have_no_weights_of_their_own():
+    rng = np.random.default_rng(9)
+    wrong, naive = 0, 0
+    for _ in range(100):
+        series = [rng.normal(size=(n, 2)) for n in (300, 900)]
+        for X in series:
+            for t in range(1, len(X)):
+                X[t] += 0.95 * X[t - 1]
+            X -= X.mean(axis=0)
+        own, rest = (X.T @ X / len(X) for X in series)
+        graph = np.array([[False, True], [False, False]])
+        wrong += _better_by_own(own, rest, graph, (300, 900), 4, series[0]).any()
+        naive += _better_by_own(own, rest, graph, (300, 900), 4).any()
+    assert wrong <= 5
+    assert naive >= 15
+    assert long_run_ratio(rng.normal(size=(500, 3))) < 2

@@ -160,7 +160,7 @@ class TestBadInput:
         with pytest.raises(BadInput, match="most_cells is 1: a alone has 2 levels"):
             running(name, self.federation(0), most_cells=1)
 
-    @pytest.mark.parametrize("name", ["ges", "boss", "secure-ges", "secure-boss", "fed-ges", "ges-union"])
+    @pytest.mark.parametrize("name", ["ges", "boss", "fed-ges", "ges-union"])
     def test_time_series_are_refused(self, name):
         algorithm = registry.build(registry.specify(name, {}))
         with pytest.raises(BadInput, match="not a time series"):

@@ -11,14 +11,16 @@ import pytest
 from fedbnsl import learn
 from fedbnsl.algorithms.core.protocol import Round, Traffic
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.diagnosis.findings import WEIGHTS_DIFFER
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
-from fedbnsl.data.federated import FederatedData, continuous, with_gaps
+from fedbnsl.data.federated import FederatedData, continuous, time_series, with_gaps
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.flows.job import continuation
 from fedbnsl.tracking.result import Diagnosed
 from tests.algorithms.curved import curved
 from tests.algorithms.score.test_own_weights import NAMES, silos_of
+from tests.algorithms.score.test_window_search import unlike_silos
 
 
 def data_of(seed, sd, **other):
@@ -134,3 +136,20 @@ def test_silos_lost_in_either_model_are_lost():
     linear, last = Round(7, "linear", Traffic(), None, ("clinic",)), Round(2, "own", Traffic(), "converged", ("lab",))
     after = continuation._after(linear, last)
     assert (after.number, after.server, after.outcome, after.lost) == (7, "own", "converged", ("clinic", "lab"))
+
+
+def test_auto_continues_with_the_silos_own_scores_of_series():
+    tables, graph = unlike_silos(0, 0.6)
+    stretches = {silo: (len(table),) for silo, table in tables.items()}
+    names = tuple(f"x{v}" for v in range(len(graph[0])))
+    data = FederatedData(time_series(tables, stretches, names), tables)
+    linear = learn(data, "secure-linear", parameters=False).result
+    assert "-p weights=own" in next(one for one in linear.diagnosed.findings if one.name in WEIGHTS_DIFFER).advice
+    result = learn(data, bootstrap=0).result
+    assert (result.algorithm, result.asked) == ("secure-boss", "auto")
+    np.testing.assert_array_equal([result.structure.adjacency, result.structure.lagged[0] != 0], graph)
+    assert "search by the silos' own scores" in result.basis[0]
+    assert result.metrics["lags"] == 1
+    assert result.parameters.forecasts is not None
+    advised = learn(data, "secure-boss", weights="own", parameters=False).result
+    np.testing.assert_array_equal(advised.structure.lagged, result.structure.lagged)

@@ -1,0 +1,136 @@
+"""Searches over windows of time series: the past has no parents, and scores are those of the windows' regressions."""
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.knowledge import Knowledge, Prior
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE
+from fedbnsl.algorithms.score.procedures import BOSS
+from fedbnsl.algorithms.score.secure_search import SecureSearch, question, secure_boss
+from fedbnsl.algorithms.statistics.count_tables import PAD
+from fedbnsl.algorithms.statistics.lagged import centred_windows, window_rows, window_schema
+from fedbnsl.data.generators.dynamic import svar
+from fedbnsl.tasks.transport.in_process import InProcessFederation
+
+D = 5
+NAMES = tuple(f"x{v}" for v in range(D))
+WITHIN, ACROSS = ((0, 1), (1, 2), (3, 2), (3, 4)), ((0, 3), (2, 0), (4, 1))
+
+
+def unlike_silos(seed: int, sd: float = 0.3, rows: tuple[int, ...] = (150, 220, 300, 190)) -> tuple[dict, np.ndarray]:
+    """Series of one graph `[2, d, d]`, whose weights vary by `sd` between silos; columns in random order."""
+    rng = np.random.default_rng(seed)
+    order, graph = rng.permutation(D), np.zeros((2, D, D))
+    for lag, arcs in enumerate((WITHIN, ACROSS)):
+        for i, j in arcs:
+            graph[lag, order[i], order[j]] = rng.choice([-1.0, 1.0])
+    graph[1] += 0.8 * np.eye(D)
+    tables = {}
+    for k, n in enumerate(rows):
+        own = graph * np.clip(0.5 + sd * rng.normal(size=graph.shape), -0.9, 0.9)
+        own[1] *= 0.6
+        tables[f"s{k}"] = svar(own, n, rng) + 3 * rng.normal(size=D)
+    return tables, graph != 0
+
+
+def federation(tables, secure=False, **other):
+    stretches = {silo: (60, len(table) - 60) for silo, table in tables.items()}
+    rows = {silo: len(table) for silo, table in tables.items()}
+    schema = Schema(NAMES, rows, "time-series", stretches=stretches, units=(1.0,) * D, **other)
+    return InProcessFederation(schema, tables, secure=secure)
+
+
+def test_own_scores_find_the_graph_where_common_weights_do_not(running, learning):
+    right, common = 0, 0
+    for seed in range(4):
+        tables, graph = unlike_silos(seed, 0.6)
+        found = learning("secure-boss", federation(tables), weights="own", lags=1)
+        assert found.kind == "dag"
+        right += np.array_equal(np.stack([found.adjacency, found.lagged[0] != 0]), graph)
+        linear = learning("secure-linear", federation(tables), lags=1)
+        common += np.array_equal(np.stack([linear.adjacency, linear.lagged[0] != 0]), graph)
+    assert right >= 3
+    assert common <= 1
+
+
+def test_a_family_s_score_is_the_sum_of_the_silos_regressions_on_their_windows(running):
+    tables, _ = unlike_silos(0)
+    server = running("secure-boss", federation(tables, secure=True), weights="own", lags=1).server
+    families = server.families
+    scored = np.flatnonzero(families.score[: families.used[1]] > EXCLUDED_SCORE)
+    for m in np.random.default_rng(0).choice(scored, 20):
+        child, *parents = server_family(server, int(m))
+        score = 0.0
+        for table in tables.values():
+            rows = centred_windows(table, (60, len(table) - 60), 1)
+            n = len(rows) - 2
+            errors = rows[:, child] - rows[:, parents] @ np.linalg.lstsq(rows[:, parents], rows[:, child])[0]
+            score -= 0.5 * n * np.log(errors @ errors / (n - len(parents))) + 0.5 * np.log(n) * (len(parents) + 1)
+        assert families.score[m] == pytest.approx(score, abs=1e-4)
+
+
+def server_family(server, m):
+    """The columns of family `m`, in the search's own order, as numbers of columns of the windows."""
+    order = np.random.default_rng((0, 1)).permutation(len(server.variables))
+    return order[server.families.members[server.families.first[m] : server.families.first[m + 1]]]
+
+
+def test_no_family_in_which_a_lagged_column_has_parents_is_requested():
+    tables, _ = unlike_silos(1)
+    settings = SecureSearch(weights="own", lags=2)
+    algorithm, asked = secure_boss(settings), []
+    for one in rounds(algorithm, federation(tables)):
+        if not one.outcome:
+            query = question(one.server, settings, BOSS)
+            lists = np.split(query.sets[0], np.flatnonzero(query.sets[0] == PAD)) if query.sets.size else []
+            asked += [part[part != PAD] for part in lists]
+    asked = [family for family in asked if len(family)]
+    assert {int(family[0]) for family in asked} >= set(range(D))
+    assert all(family[0] < D for family in asked if len(family) > 1)
+    assert one.server.found[:, D:].sum() == 0
+
+
+@pytest.mark.parametrize("name", ["secure-boss", "secure-ges"])
+@pytest.mark.parametrize("weights", ["common", "own"])
+def test_background_knowledge_holds_within_a_step_and_masks_change_nothing(name, weights, learning):
+    tables, graph = unlike_silos(2)
+    cause, effect = np.argwhere(graph[0])[0]
+    knowledge = Knowledge(forbidden=((NAMES[cause], NAMES[effect]),))
+    found = learning(name, federation(tables, knowledge=knowledge), weights=weights, lags=1)
+    masked = learning(name, federation(tables, secure=True, knowledge=knowledge), weights=weights, lags=1)
+    assert not found.adjacency[cause, effect]
+    np.testing.assert_array_equal(found.weights, masked.weights)
+    np.testing.assert_array_equal(found.lagged, masked.lagged)
+
+
+def test_windows_in_parts_have_the_moments_of_centred_windows():
+    schema = Schema(("a", "b"), {"s": 75}, "time-series", stretches={"s": (30, 30, 8, 7)}, units=(1.0, 2.0))
+    table = np.random.default_rng(0).normal(size=(75, 2)).cumsum(axis=0)
+    view, rows = window_schema(schema, 1), window_rows(table, (30, 30, 8, 7), 1)
+    assert view.stretches == {"s": (29, 29, 13)}
+    assert (view.rows, view.variables, view.units) == ({"s": 71}, ("a", "b", "a[t-1]", "b[t-1]"), (1.0, 2.0, 1.0, 2.0))
+    parts = np.split(rows, np.cumsum(view.stretches["s"])[:-1])
+    products = sum((part - part.mean(axis=0)).T @ (part - part.mean(axis=0)) for part in parts)
+    centred = centred_windows(table, (30, 30, 8, 7), 1)
+    np.testing.assert_allclose(products, centred.T @ centred)
+
+
+def test_variables_that_can_have_no_parents_are_known():
+    prior = Prior(np.ones((3, 3), bool), np.zeros((3, 3), bool)).of_windows(6)
+    assert prior.parentless.tolist() == [False, False, False, True, True, True]
+    assert prior.ordered == 3
+    assert Prior(np.eye(2, dtype=bool), np.array([[False, True], [False, False]])).parentless.tolist() == [True, False]
+
+
+def test_lags_that_nobody_chose_and_series_that_are_too_short_are_refused():
+    algorithm = registry.build(registry.specify("secure-boss", {}))
+    tables, _ = unlike_silos(0)
+    with pytest.raises(BadInput, match="lags is auto"):
+        algorithm.open_server(federation(tables).schema)
+    longer = registry.build(registry.specify("secure-boss", {"lags": 300}))
+    with pytest.raises(BadInput, match="silo s0: fewer rows than lags"):
+        longer.open_server(federation(tables).schema)
