@@ -74,6 +74,15 @@ SERIES = (
     Choice("pfdbnl", "a network for each silo, drawn towards those of similar silos"),
     Choice("fdbnl", "the paper's consensus over many rounds: no second moments leave a silo, only weights"),
 )
+LABELLED_SERIES = (
+    Choice(
+        "secure-boss",
+        "masked sums over windows, in which states and alarms are indicators or counted, and the search with the best "
+        "scores: the result of pooled series; lagged columns precede the present, and counts are scored by BIC",
+        {"score": "bic"},
+    ),
+    Choice("secure-ges", "the same sums, and a greedy search over equivalence classes", {"score": "bic"}),
+)
 PRIVATE_SERIES = (
     Choice("secure-sum", PRIVATE_SUM, {"lags": "auto"}),
     Choice("dp-covariance", LOCAL_NOISE),
@@ -111,4 +120,8 @@ def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
         raise BadInput(f"auto: no algorithm learns from {schema.kind} data{' with an ε' if private else ''}")
     if schema.kind == "discrete" and not private and len(schema.variables) > MAX_BOSS_VARIABLES:
         return (GREEDY, *DISCRETE)
+    if schema.kind == "time-series" and schema.levels:
+        if private:
+            raise BadInput("auto: no algorithm learns from time series with labels with an ε")
+        return LABELLED_SERIES
     return CHOICES[schema.kind, private]

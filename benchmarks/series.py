@@ -5,12 +5,13 @@ unequal lengths, and columns in random order (`series_cases.py`).
 """
 
 import os
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from measure import run, run_tables, show
+from measure import mean_and_sd, run, run_tables, show
 from measure_series import Cell, Maker, series_table, with_units
 from series_cases import CASES, LARGE, PERIOD, Case
 
@@ -19,6 +20,7 @@ from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.diagnosis.findings import WEIGHTS_DIFFER
 from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.generators.dynamic import dynamic
 
 FRESH = range(1000, 1010)
 ADJUSTED = {"trend": Adjustment(detrend=True), "season": Adjustment(period=PERIOD)}
@@ -91,11 +93,56 @@ KINDS = {said: CASES[said][0] for said in ("equal variances", "unequal variances
 """kinds of series of which findings are counted: clean ones, and silos whose weights differ"""
 
 
+def unequal(data: FederatedData) -> FederatedData:
+    """`data` with 100, 80, 60, ... % of the rows of its silos."""
+    lengths = {silo: round((1 - 0.2 * k) * len(table)) for k, (silo, table) in enumerate(sorted(data.tables.items()))}
+    tables = {silo: table[: lengths[silo]] for silo, table in data.tables.items()}
+    schema = replace(data.schema, rows=lengths, stretches={silo: (length,) for silo, length in lengths.items()})
+    return replace(data, schema=schema, tables=tables)
+
+
+LABELLED = ((10, 5, 1000), (10, 10, 1000), (10, 5, 300), (10, 10, 300), (20, 10, 1000))
+"""numbers of variables, of states among them, and of rows of the longest silo"""
+
+
+def labelled() -> None:
+    """What `auto` learns from series with states: 4 silos, a mean of two neighbours within a step, one child across."""
+    lines = []
+    for d, labels, rows in LABELLED:
+        found = []
+        for seed in FRESH:
+            data = unequal(dynamic(d, 4, rows, seed, degree=2.0, labels=labels))
+            start = time.process_time()
+            result = learn(data, parameters=False, bootstrap=0, seed=seed).result
+            found.append((result, time.process_time() - start))
+
+        def mean(name: str, digits: int = 1, found: Sequence[tuple[Any, float]] = tuple(found)) -> str:
+            return mean_and_sd([float(one.metrics[name]) for one, _ in found], digits)
+
+        lines.append(
+            {
+                "data": f"d = {d}, {labels} states, rows {rows}, {rows * 8 // 10}, ...",
+                "seeds": len(found),
+                "W skeleton": mean("shd_skeleton"),
+                "W wrong or missing": mean("shd_lenient"),
+                "W SHD": mean("shd"),
+                "A SHD": mean("lagged_shd"),
+                "true edges W, A": f"{mean('true_edges').split()[0]}, {mean('lagged_true_edges').split()[0]}",
+                "one lag": f"{sum(one.structure.lags == 1 for one, _ in found)}/{len(found)}",
+                "exchanges": mean("rounds"),
+                "MB": mean_and_sd([(one.metrics["bytes_up"] + one.metrics["bytes_down"]) / 1e6 for one, _ in found], 2),
+                "CPU s": mean_and_sd([seconds for _, seconds in found], 2),
+            }
+        )
+    show("dynamic-labelled", lines, {})
+
+
 TABLES: dict[str, Callable[[], None]] = {
     "default": default,
     "default-large": default_large,
     "default-lags": default_lags,
     "alarms": alarms,
+    "labelled": labelled,
 }
 
 

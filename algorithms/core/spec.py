@@ -132,6 +132,8 @@ class Entry:
     """whether its search uses background knowledge, which then directs further edges of a CPDAG"""
     scores_tables: bool = False
     """whether it compares scores of summed count tables, so that these must agree on their margins"""
+    labelled_series: bool = False
+    """whether time series may have columns of labels, such as states and alarms"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
 

@@ -1,13 +1,22 @@
-"""The exchange before a run with `lags=auto`: one sum, from which BIC chooses the lag order (ours)."""
+"""The exchange before a run with `lags=auto`: one sum, from which BIC chooses the lag order (ours).
 
-from dataclasses import dataclass
+Columns of labels count as the indicators of their levels (`statistics/coding.py`).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast
-from ..core.schema import max_common_lags
+from ..core.schema import Schema, max_common_lags
 from ..errors import require
 from ..graphs.structure import Structure, empty_structure
 from ..moments.pooled import information_criteria, least_bic
-from .var import Moments, Server, summed_windows
+from ..statistics.coding import coded_names, coded_units, coding_of
+from .var import Moments, Server, summed_windows, window_units
+
+FLOOR = 1e-9
+"""share of the diagonal added to the moments, for levels that do not occur or that others determine"""
 
 
 @dataclass(frozen=True)
@@ -29,10 +38,27 @@ def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadca
         """No edges: only the lag order is needed."""
         return empty_structure(server.schema.variables)
 
-    return summed_windows(lambda schema: max_common_lags(schema, settings.most_lags), structure, center=True)
+    summed = summed_windows(lambda schema: max_common_lags(schema, settings.most_lags), structure, center=True)
+    return replace(
+        summed,
+        open_silo=lambda table, schema, silo, rng: summed.open_silo(
+            coding_of(schema).encode(table), _coded(schema), silo, rng
+        ),
+        open_server=lambda schema: summed.open_server(_coded(schema)),
+        entry_units=lambda schema, request: window_units(_coded(schema), max_common_lags(schema, settings.most_lags)),
+    )
+
+
+def _coded(schema: Schema) -> Schema:
+    """The schema of series in which labels are indicators, as numbers."""
+    if not schema.levels:
+        return schema
+    return replace(schema, variables=coded_names(schema), levels={}, units=tuple(map(float, coded_units(schema))))
 
 
 def choose_lag_order(server: Server) -> tuple[int, tuple[float, ...]]:
     """The lag order of minimum BIC, and the BIC of 1, 2, ... lags (`moments/pooled.py`)."""
-    criteria = information_criteria(server.covariance, server.rows, len(server.schema.variables))
+    S = server.covariance
+    floor = np.where(np.diag(S) > 0, FLOOR * np.diag(S), FLOOR)
+    criteria = information_criteria(S + np.diag(floor), server.rows, len(server.schema.variables))
     return least_bic(criteria), tuple(map(float, criteria))

@@ -81,9 +81,14 @@ def summed_windows(
     return replace(
         single_reply(open_silo, open_server, aggregate, structure, Server, Moments),
         summand=only_field,
-        entry_units=lambda schema, asked: moment_units(column_units(schema, reach_of(schema))),
+        entry_units=lambda schema, asked: window_units(schema, reach_of(schema)),
         tolerates_dropout=True,
     )
+
+
+def window_units(schema: Schema, lags: int) -> FloatArray:
+    """The units of the moments of windows of `lags` lags."""
+    return moment_units(column_units(schema, lags))
 
 
 @dataclass(frozen=True)

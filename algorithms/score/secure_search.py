@@ -441,11 +441,18 @@ def _common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArra
 
 def _basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
     """The assumptions behind the directions, of searches with weights of the silos' own and of time series."""
-    where = " within the silos" if settings.own_scores else ""
-    own = ("Each silo fits weights of its own, and the sum of the silos' scores determines the structure.",)
-    past = ("Lagged edges point from earlier to later rows; a variable's past directs edges within a step, too.",)
-    rest = f"Directions rest on conditional independences{where}: those of v-structures, and those that follow."
-    return (*(own if settings.own_scores else ()), *(past if len(server.variables) > server.present else ()), rest)
+    where, lines = " within the silos" if settings.own_scores else "", list[str]()
+    if settings.own_scores:
+        lines.append("Each silo fits weights of its own, and the sum of the silos' scores determines the structure.")
+    if len(server.variables) > server.present:
+        lines.append(
+            "Lagged edges point from earlier to later rows; a variable's past directs edges within a step, too."
+        )
+        if server.kind != "continuous":
+            coded = "counted" if server.kind == "discrete" else "indicators of their levels beside the numbers"
+            lines.append(f"In the windows of {server.present} variables, labels are {coded}.")
+    directions = "those of v-structures, and those that follow"
+    return (*lines, f"Directions rest on conditional independences{where}: {directions}.")
 
 
 def own_weights_gain(server: BossServer) -> float:

@@ -8,7 +8,7 @@ import codecs
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -49,7 +49,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     for key in ("levels", "columns", "missing", "transform", "stretches", "checksums"):
         if not isinstance(about.get(key, {}), dict):
             raise BadInput(f"{path}: {key}: not a JSON object")
-    if declared_levels(about, str(path)) and about.get("kind", "discrete") not in ("discrete", "mixed"):
+    if declared_levels(about, str(path)) and about.get("kind", "discrete") not in ("discrete", "mixed", "time-series"):
         raise BadInput(f"{path}: levels: {about['kind']} data have no levels; is the kind discrete?")
     step = about.get("step", 1.0)
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
@@ -252,6 +252,10 @@ class Declared:
     """the transforms of the variables in `complete`, as all silos decided on them: outliers are far after them"""
     fixed_dates: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """the columns of dates among them, with the origin of their days"""
+
+    def levels_among(self, variables: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The declared levels of those `variables` that have any."""
+        return {name: tuple(self.levels[name]) for name in variables if name in self.levels}
 
     def kind_of(self, name: str) -> Literal["continuous", "discrete"] | None:
         """The declared kind of a column, None if there is none; counts are continuous."""

@@ -219,7 +219,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
         schema = _read_events(folder, files, declared)[0].schema
     elif _are_series(files, declared):
         empty = {silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, declared)}
-        schema = with_declared_transforms(_series_schema(empty), declared)
+        schema = with_declared_transforms(_series_schema(empty, declared), declared)
     else:
         schema = _inferred_schema(folder, files, declared).schema
     check_checksums(folder, about, files)
@@ -296,14 +296,15 @@ def _read_series(
     files: Mapping[str, Path], declared: Declared
 ) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
     tables = dict(_each_series(files, declared))
-    schema = with_declared_transforms(_series_schema(tables), declared)
+    schema = with_declared_transforms(_series_schema(tables, declared), declared)
     return InferredSchema(schema), {silo: table.rows(schema) for silo, table in tables.items()}
 
 
-def _series_schema(tables: Mapping[str, SeriesTable]) -> Schema:
+def _series_schema(tables: Mapping[str, SeriesTable], declared: Declared) -> Schema:
     stretches = {silo: table.stretches for silo, table in tables.items()}
     rows = {silo: sum(lengths) for silo, lengths in stretches.items()}
-    return Schema(next(iter(tables.values())).variables, rows, "time-series", stretches=stretches)
+    variables = next(iter(tables.values())).variables
+    return Schema(variables, rows, "time-series", declared.levels_among(variables), stretches)
 
 
 def declarations_of(schema: Schema) -> dict[str, Any]:
@@ -344,7 +345,9 @@ def write_folder(folder: Path, data: FederatedData, form: FileFormat = "csv") ->
             continue
         place, table = folder / f"{silo}.{form}", data.tables[silo]
         if data.schema.kind == "time-series":
-            check_table(place, data.schema.variables, table)
+            numbers = np.flatnonzero(~data.schema.discrete)
+            if len(numbers):
+                check_table(place, [data.schema.variables[v] for v in numbers], table[:, numbers])
             check_stretches(place, data.schema.variables, data.schema.stretches[silo])
         else:
             check_rows(place, data.schema, table)

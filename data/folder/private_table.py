@@ -285,6 +285,8 @@ def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Decla
     rows = {silo: profile.rows for silo, profile in profiles.items()}
     draft = "`fedbnsl inspect FOLDER --write` drafts it"
     if declared.kind == "time-series":
+        for name in declared.levels_among(variables):
+            raise BadInput(f"{place}: column {shown(name)}: no algorithm learns from series with labels with an ε")
         return Schema(variables, rows, "time-series", stretches=_stretches(place, rows, declared))
     for name in variables:
         kind = declared.kind_of(name)

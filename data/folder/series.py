@@ -3,12 +3,13 @@
 A recording is a long table with a row for each time of each series; times are numbers, or dates, which are converted to
 seconds. `cut` divides it at gaps into stretches, which follow each other in a silo's table. Times must be regular: the
 step is the minimum difference of two times of a series, and a difference of several steps is a gap. A row with an empty
-cell is left out and leaves a gap.
+cell is left out and leaves a gap. Columns are numbers, or labels if about.json declares their levels: then the values
+are codes of levels.
 """
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
     return seconds, {cell: f"{shown(cell)} {fault}" if cell.strip() else "the cell is empty" for cell in wrong}
 
 
+NO_LEVELS: Mapping[str, Sequence[str]] = {}
 SERIES, TIME = "series", "time"
 """columns of a silo's file that are not variables, in capitals or not"""
 
@@ -106,13 +108,14 @@ def read_recording(
     owner: str | None = None,
     form: Form = NO_FORM,
     keep: Callable[[str], bool] = lambda name: True,
+    levels: Mapping[str, Sequence[str]] = NO_LEVELS,
 ) -> Recording:
     """Read `path` (.csv, .csv.gz or .parquet): a header of names, then numbers, and the key columns.
 
     The default keys are columns with the names `series` and `time`, if they exist. Reads only columns that `keep`
-    accepts; `form` is the declared dialect. Raises `BadInput` naming file, line, column and value as `read_columns`
-    does, and for a missing column, a series without a name, an invalid time, and a cell that is neither a finite number
-    nor empty.
+    accepts; `form` is the declared dialect, `levels` are those of columns of labels. Raises `BadInput` naming file,
+    line, column and value as `read_columns` does, and for a missing column, a series without a name, an invalid time,
+    and a cell that is neither a finite number, nor a declared level, nor empty.
     """
     columns = [column for column in read_columns(path, form) if keep(column.name)]
     header = [column.name for column in columns]
@@ -120,7 +123,7 @@ def read_recording(
         if name is not None:
             check_label_column(path, header, name)
     keys = Keys(series or find_column(path, header, SERIES), time or find_column(path, header, TIME), owner)
-    return recording_of(path, columns, keys, form)
+    return recording_of(path, columns, keys, form, levels)
 
 
 def find_column(path: Path, header: Sequence[str], word: str) -> str | None:
@@ -131,7 +134,13 @@ def find_column(path: Path, header: Sequence[str], word: str) -> str | None:
     return found[0] if found else None
 
 
-def recording_of(path: Path, columns: Sequence[Column], keys: Keys, form: Form = NO_FORM) -> Recording:
+def recording_of(
+    path: Path,
+    columns: Sequence[Column],
+    keys: Keys,
+    form: Form = NO_FORM,
+    levels: Mapping[str, Sequence[str]] = NO_LEVELS,
+) -> Recording:
     """The recording in `columns`, which were read from `path`. Raises `BadInput` as `read_recording` does."""
     measured = [column for column in columns if column.name not in keys.names]
     if not measured:
@@ -143,7 +152,7 @@ def recording_of(path: Path, columns: Sequence[Column], keys: Keys, form: Form =
     check_cells(
         path,
         columns,
-        {column.name: number_faults(column.cells) for column in measured}
+        {column.name: _faults(column, levels.get(column.name)) for column in measured}
         | {name: empty_cells(by_name[name].cells) for name in labels if name is not None}
         | ({} if clock is None else {clock.name: faults}),
         form,
@@ -155,7 +164,7 @@ def recording_of(path: Path, columns: Sequence[Column], keys: Keys, form: Form =
     times = _consecutive(series) if clock is None else moments[clock.codes].astype(np.float64)
     written = times.astype(object) if clock is None else np.array(clock.cells, dtype=object)[clock.codes]
     order = np.lexsort((times, series))
-    values = np.column_stack([_column_values(column) for column in measured])[order]
+    values = np.column_stack([_column_values(column, levels.get(column.name)) for column in measured])[order]
     owners, names = zip(*numbers, strict=True) if numbers else ((), ())
     variables = tuple(column.name for column in measured)
     rows = (series[order], times[order], written[order], order)
@@ -167,6 +176,18 @@ def number_faults(cells: Sequence[str]) -> dict[str, str]:
     return {cell: fault for cell in cells if not _missing(cell) and (fault := cell_fault(cell))}
 
 
+def _faults(column: Column, levels: Sequence[str] | None) -> dict[str, str]:
+    """The faults of the distinct cells of a column of numbers, or of labels with these `levels`."""
+    if levels is None:
+        return number_faults(column.cells)
+    labels = zip(column.cells, labels_of(column.cells, levels), strict=True)
+    return {
+        cell: f"{shown(cell)} is not one of the declared levels {', '.join(levels)}"
+        for cell, label in labels
+        if label not in levels and not _missing(cell)
+    }
+
+
 def _missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
@@ -176,8 +197,13 @@ def _consecutive(series: NDArray[np.intp]) -> FloatArray:
     return np.asarray(pd.Series(series).groupby(series).cumcount(), dtype=np.float64)
 
 
-def _column_values(column: Column) -> FloatArray:
-    cells = [math.nan if _missing(cell) else float(cell) for cell in column.cells]
+def _column_values(column: Column, levels: Sequence[str] | None) -> FloatArray:
+    """The numbers of a column, or the codes of its labels, `[n_rows]`; NaN in empty cells."""
+    if levels is not None:
+        labels = labels_of(column.cells, levels)
+        cells = [float(levels.index(label)) if label in levels else math.nan for label in labels]
+    else:
+        cells = [math.nan if _missing(cell) else float(cell) for cell in column.cells]
     numbers: FloatArray = np.array(cells, dtype=np.float64)[column.codes]
     return numbers
 
@@ -228,7 +254,9 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
     recording = _recording(path, declared)
     stretches = cut(recording, declared.step, NOT_SERIES)
     values = recording.values[stretches.rows]
-    check_table(path, recording.variables, values)
+    numbers = [v for v, name in enumerate(recording.variables) if name not in declared.levels]
+    if numbers:  # a state may be constant at a silo, such as an alarm that was never raised
+        check_table(path, [recording.variables[v] for v in numbers], values[:, numbers])
     if declared.reading.learned_from:
         for name, column in zip(recording.variables, values.T, strict=True):
             if beyond(np.abs(column)):
@@ -239,7 +267,7 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
 def _recording(path: Path, declared: Declared) -> Recording:
     """The recording in `path`, with the columns of times that are requested or, by default, a column `time`."""
     if not declared.reading.time:
-        return read_recording(path, form=declared.form, keep=declared.keeps)
+        return read_recording(path, form=declared.form, keep=declared.keeps, levels=declared.levels)
     columns = [column for column in read_columns(path, declared.form) if declared.keeps(column.name)]
     header = [column.name for column in columns]
     for name in declared.reading.time:
@@ -248,7 +276,9 @@ def _recording(path: Path, declared: Declared) -> Recording:
     if parts:
         time = _periods(path, time, parts[0], declared.form)
         columns = [time, *(column for column in columns if column.name not in declared.reading.time)]
-    return recording_of(path, columns, Keys(find_column(path, header, SERIES), time.name), declared.form)
+    return recording_of(
+        path, columns, Keys(find_column(path, header, SERIES), time.name), declared.form, declared.levels
+    )
 
 
 def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:

@@ -1,16 +1,21 @@
 """Synthetic time series: linear structural vector autoregressions x_t = x_t W + Σ x_{t−i} A_i + u on random graphs.
 
 Source: Chen, Ma & Yue 2025, §7.2. In addition, silos may share the whole model, only its graph, or nothing.
+
+With labels (ours), some variables are states with two or three levels, such as alarms and switches: an ordered logit of
+the same sum of effects. A state acts on others by a score of mean about 0 for each of its levels.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.moments import spectral_radius
 
@@ -50,6 +55,8 @@ class DynamicSettings:
     own_structures: bool = False
     noise: Noise = NOISE
     series: int = 1
+    labels: int = 0
+    """number of variables that are states, drawn at random"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an invalid value."""
@@ -68,6 +75,8 @@ class DynamicSettings:
             raise BadInput(f"heterogeneity: {self.heterogeneity} is not a finite number ≥ 0")
         if self.heterogeneity and self.own_structures:
             raise BadInput("heterogeneity: silos with graphs of their own have no weights to differ from")
+        if not 0 <= self.labels <= self.variables:
+            raise BadInput(f"labels: {self.labels} is not from 0 to the number of variables, {self.variables}")
         if self.noise not in get_args(Noise):
             raise BadInput(f"noise: {self.noise!r} is not one of {', '.join(get_args(Noise))}")
 
@@ -93,16 +102,23 @@ def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) ->
         own = {silo: _silo_model(shared, plan, _stream(seed, 2, number)) for number, silo in enumerate(names)}
     lengths = tuple(rows // plan.series + (part < rows % plan.series) + plan.lags for part in range(plan.series))
     tables = {}
+    columns = variable_names(variables)
+    widths = state_widths(plan)
     for number, silo in enumerate(names):
         parts = (_stream(seed, 1, number, part) for part in range(plan.series))
         model = own[silo] if own else shared
-        series = [svar(model, length, rng, plan.noise) for length, rng in zip(lengths, parts, strict=True)]
+        series = [
+            labelled_svar(model, widths, length, rng, plan.noise)
+            if plan.labels
+            else svar(model, length, rng, plan.noise)
+            for length, rng in zip(lengths, parts, strict=True)
+        ]
         tables[silo] = np.concatenate(series)
-    columns = variable_names(variables)
+    levels = {name: LEVELS[width] for name, width in zip(columns, widths, strict=True) if width > 1}
     parameters = {name: value for name, value in asdict(plan).items() if name != "seed"}
     about = {"kind": "time-series", "generator": "dynamic", "source": "Chen, Ma & Yue 2025, §7.2"}
     return FederatedData(
-        time_series(tables, dict.fromkeys(names, lengths), columns),
+        replace(time_series(tables, dict.fromkeys(names, lengths), columns), levels=levels),
         tables,
         Structure(columns, shared[0], lagged=shared[1:]),
         own,
@@ -124,6 +140,48 @@ def svar(model: FloatArray, rows: int, rng: np.random.Generator, noise: Noise = 
     for t, shock in enumerate(shocks, start=lags):
         x[t] = x[t - lags : t][::-1].ravel() @ reduced + shock
     return np.ascontiguousarray(x[-rows:])
+
+
+LEVELS = {2: ("off", "on"), 3: ("low", "medium", "high")}
+"""the levels of states"""
+SCORES = {2: np.array([-1.0, 1.0]), 3: np.array([-1.2, 0.0, 1.2])}
+"""the effect of each level, in units of a weight"""
+STEEPNESS = 2.5
+"""log odds of a state for an effect of 1"""
+
+
+def state_widths(plan: DynamicSettings) -> NDArray[np.int64]:
+    """The number of levels of each variable, `[d]`: 1 for numbers, 2 and 3 in turn for states."""
+    widths = np.ones(plan.variables, np.int64)
+    chosen = _stream(plan.seed, 3).permutation(plan.variables)[: plan.labels]
+    widths[chosen] = 2 + np.arange(plan.labels) % 2
+    return widths
+
+
+def labelled_svar(
+    model: FloatArray, widths: NDArray[np.int64], rows: int, rng: np.random.Generator, noise: Noise = NOISE
+) -> FloatArray:
+    """Draw `rows` consecutive times of `model` `[lags + 1, d, d]` with states of `widths` levels, `[n_rows, d]`.
+
+    Each variable is drawn given the earlier rows and its parents in the same row. A state is an ordered logit, and its
+    values are codes of levels.
+    """
+    lags, d = len(model) - 1, model.shape[1]
+    order = topological_order(model[0] != 0)
+    errors = draw_noise(noise, (BURN_IN + rows, d), rng)
+    logistic = rng.logistic(size=(BURN_IN + rows, d)) / STEEPNESS
+    effects, table = np.zeros((lags + len(errors), d)), np.zeros((lags + len(errors), d))
+    for t in range(lags, len(effects)):
+        past = np.einsum("ki,kij->j", effects[t - lags : t][::-1], model[1:])
+        for j in order:
+            total = past[j] + effects[t] @ model[0][:, j]
+            if widths[j] == 1:
+                effects[t, j] = table[t, j] = total + errors[t - lags, j]
+                continue
+            cuts = np.zeros(1) if widths[j] == 2 else np.array([-0.4, 0.4])
+            table[t, j] = (total + logistic[t - lags, j] > cuts).sum()
+            effects[t, j] = SCORES[int(widths[j])][int(table[t, j])]
+    return np.ascontiguousarray(table[-rows:])
 
 
 def _model(plan: DynamicSettings, rng: np.random.Generator) -> FloatArray:

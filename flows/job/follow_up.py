@@ -55,6 +55,8 @@ def parameters(
         return NO_PARAMETERS
     if session.schema.kind == "events":
         return Parameters(None, "a Hawkes process has intensities instead", intensities=intensities(last.server))
+    if session.schema.kind in SERIES and session.schema.levels:
+        return Parameters(None, "series with labels have no model for parameters and forecasts")
     lines = transform_lines(session.schema)
     found = _parameters(job, session, algorithm, last, structure, fitted)
     if found.network is None or not lines:
@@ -271,10 +273,11 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         *findings.apart_findings(job.pairs_apart(session.schema)),
     ]
     events = session.schema.kind == "events"
+    uncompared = events or (session.schema.kind in SERIES and bool(session.schema.levels))
     if job.settings.diagnose and not events:
         capped += columns.skewed_findings(session.schema) + columns.derived_findings(session.schema)
         capped += columns.impossible_cause_findings(structure)
-    if not job.settings.diagnose or events or algorithm.private is not None or last.outcome == "silo lost":
+    if not job.settings.diagnose or uncompared or algorithm.private is not None or last.outcome == "silo lost":
         return Diagnosed(tuple(capped))
     start: Any
     if session.schema.kind == "discrete":

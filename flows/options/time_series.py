@@ -72,6 +72,11 @@ class Dynamic(DataRecipe):
         Field(ge=1, title="Series per silo", description="Number of separate series that a silo's rows are drawn as."),
         OnCommandLine(value="N"),
     ] = 1
+    labels: Annotated[
+        int,
+        Field(ge=0, title="Labels", description="Number of variables that are states of two or three levels."),
+        OnCommandLine(value="N"),
+    ] = 0
 
     def build(self) -> "FederatedData":
         """The data set."""

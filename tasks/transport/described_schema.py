@@ -31,7 +31,7 @@ def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], d
         return InferredSchema(_renamed_schema(pooled[0]), pooled[0].notes)
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
-        return InferredSchema(with_declared_transforms(_series_schema(series, first), declared))
+        return InferredSchema(with_declared_transforms(_series_schema(series, first, declared), declared))
     events = [part for part in first if isinstance(part, DescribedEvents)]
     if events:
         types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}
@@ -61,7 +61,7 @@ def _renamed_schema(pooled: DescribedPooled) -> Schema:
     )
 
 
-def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescribed]) -> Schema:
+def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescribed], declared: Declared) -> Schema:
     """The schema of time series; raises `BadInput` if a silo has no series, another step or other columns."""
     first = series[0]
     for part in parts:
@@ -72,7 +72,8 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
         if odd:
             raise BadInput(f"silos {first.silo} and {part.silo} disagree: only one of them has column {odd[0]}")
     stretches = {part.silo: part.stretches for part in series}
-    return Schema(first.variables, {part.silo: part.rows for part in series}, "time-series", stretches=stretches)
+    rows, levels = {part.silo: part.rows for part in series}, declared.levels_among(first.variables)
+    return Schema(first.variables, rows, "time-series", levels, stretches)
 
 
 def _described(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> list[AnyDescribed]:

@@ -1,5 +1,7 @@
 """Searches over windows of time series: the past has no parents, and scores are those of the windows' regressions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,13 +9,15 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.knowledge import Knowledge, Prior
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.dynamic import lag_order
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE
+from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE, score_rows
+from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.procedures import BOSS
 from fedbnsl.algorithms.score.secure_search import SecureSearch, question, secure_boss
 from fedbnsl.algorithms.statistics.count_tables import PAD
 from fedbnsl.algorithms.statistics.lagged import centred_windows, window_rows, window_schema
-from fedbnsl.data.generators.dynamic import svar
+from fedbnsl.data.generators.dynamic import dynamic, svar
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 D = 5
@@ -134,3 +138,41 @@ def test_lags_that_nobody_chose_and_series_that_are_too_short_are_refused():
     longer = registry.build(registry.specify("secure-boss", {"lags": 300}))
     with pytest.raises(BadInput, match="silo s0: fewer rows than lags"):
         longer.open_server(federation(tables).schema)
+
+
+def found_matrix(structure):
+    return np.stack([structure.adjacency | structure.adjacency.T, structure.lagged[0] != 0])
+
+
+@pytest.mark.parametrize(("labels", "rows", "wrong"), [(4, 600, 2), (8, 1200, 3)])
+def test_states_and_numbers_are_found_and_masks_change_nothing(labels, rows, wrong, learning):
+    data = dynamic(8, 3, rows, 5, degree=2.0, labels=labels)
+    schema = replace(data.schema, units=(1.0,) * 8)
+    found = learning("secure-boss", InProcessFederation(schema, data.tables), lags=1)
+    masked = learning("secure-boss", InProcessFederation(schema, data.tables, secure=True), lags=1)
+    assert (found_matrix(found) ^ found_matrix(data.truth))[0].sum() / 2 <= wrong
+    assert (found_matrix(found) ^ found_matrix(data.truth))[1].sum() <= wrong
+    np.testing.assert_array_equal(found.weights, masked.weights)
+    np.testing.assert_array_equal(found.lagged, masked.lagged)
+
+
+def test_counts_of_windows_are_scored_as_those_of_a_table(running):
+    data = dynamic(4, 2, 300, 3, degree=2.0, labels=4)
+    server = running("secure-boss", InProcessFederation(data.schema, data.tables), lags=1).server
+    view = window_schema(data.schema, 1)
+    rows = np.concatenate([window_rows(data.tables[s], data.schema.stretches[s], 1) for s in data.schema.silos])
+    sizes = np.array([len(view.levels[name]) for name in view.variables])
+    scored = np.flatnonzero(server.families.score[: server.families.used[1]] > EXCLUDED_SCORE)[:30]
+    families = [server_family(server, int(m)) for m in scored]
+    batch = Batch(np.cumsum([0, *map(len, families)]), np.concatenate(families).astype(np.uint16))
+    plain = score_rows(np.ascontiguousarray(rows.T, np.int16), sizes, batch, SecureSearch())
+    np.testing.assert_allclose(server.families.score[scored], plain)
+
+
+def test_a_lag_order_is_chosen_for_states_too():
+    for labels in (3, 6):
+        data = dynamic(6, 3, 500, 4, degree=1.0, lagged_degree=2.0, lags=2, decay=1.0, labels=labels)
+        algorithm = lag_order.build(lag_order.LagOrder(most_lags=3))
+        schema = replace(data.schema, units=(1.0,) * 6)
+        *_, last = rounds(algorithm, InProcessFederation(schema, data.tables, secure=True))
+        assert lag_order.choose_lag_order(last.server)[0] == 2

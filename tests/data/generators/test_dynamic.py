@@ -162,3 +162,26 @@ def test_what_cannot_be_drawn_is_said(options, message):
     with pytest.raises(BadInput) as caught:
         dynamic(5, 2, 30, 0, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_states_have_levels_and_follow_the_weights_of_their_causes():
+    data = dynamic(6, 2, 4000, 7, degree=2.0, labels=6)
+    assert data.truth is not None
+    widths = {name: len(levels) for name, levels in data.schema.levels.items()}
+    assert sorted(widths.values()) == [2, 2, 2, 3, 3, 3]
+    table = data.tables["silo-1"]
+    assert all(
+        set(column) == set(range(widths[name])) for name, column in zip(data.schema.variables, table.T, strict=True)
+    )
+    for i, j in np.argwhere(data.truth.weights != 0):
+        others = [k for k in np.flatnonzero(data.truth.weights[:, j]) if k != i]
+        design = np.column_stack([table[1:, [i, *others]], table[:-1], np.ones(len(table) - 1)])
+        weight = np.linalg.lstsq(design, table[1:, j])[0][0]
+        assert np.sign(weight) == np.sign(data.truth.weights[i, j])
+
+
+def test_numbers_do_not_depend_on_whether_there_could_be_states():
+    with pytest.raises(BadInput, match="labels: 7 is not from 0 to the number of variables, 6"):
+        dynamic(6, 2, 50, 1, labels=7)
+    assert not dynamic(6, 2, 50, 1).schema.levels
+    assert 0 < len(dynamic(6, 2, 50, 1, labels=2).schema.levels) < 6

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fedbnsl import learn
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import declarations
-from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
+from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
+from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.options.prepare import recipe
 from fedbnsl.tasks.silo.rows import DescribedSeries
@@ -114,3 +117,50 @@ def test_the_flow_makes_time_series(long, monkeypatch):
 
     prepare({"kind": "dynamic", "variables": 3, "silos": 2, "rows": 10}, "made")
     assert read_schema(Path("made")).stretches == {"silo-1": (11,), "silo-2": (11,)}
+
+
+def test_states_are_written_with_their_levels_and_read_again(tmp_path, capsys):
+    folder = tmp_path / "data"
+    run(capsys, "prepare", "dynamic", folder, "--labels", 2, "--variables", 5, "--silos", 2, "--rows", 200)
+    drawn = dynamic(5, 2, 200, 0, labels=2)
+    read = read_folder(folder)
+    assert read.schema == drawn.schema
+    for silo, table in drawn.tables.items():
+        np.testing.assert_array_equal(read.tables[silo], table)
+    column = next(iter(drawn.schema.levels))
+    for words, said in (
+        (
+            ["--algorithm", "var"],
+            f"var learns from series of numbers, and column '{column}' of data has labels: use secu",
+        ),
+        (["--epsilon", "1"], f"column '{column}': no algorithm learns from series with labels with an ε"),
+        (["--difference"], f"--difference is for numbers, and column '{column}' has labels"),
+    ):
+        code, _, error = run(capsys, "learn", folder, "--out", tmp_path / "out", "--engine", "inline", *words)
+        assert (code, said in error, error.count("\n")) == (2, True, 1)
+    path = folder / "silo-1.csv"
+    lines = path.read_text().splitlines()
+    place = lines[0].split(",").index(column)
+    cells = lines[3].split(",")
+    cells[place] = "wild"
+    path.write_text("\n".join([*lines[:3], ",".join(cells), *lines[4:]]))
+    with pytest.raises(BadInput, match=f"line 4, column '{column}': 'wild' is not one of the declared levels"):
+        read_folder(folder)
+
+
+def test_a_state_may_be_constant_at_a_silo(tmp_path):
+    data = dynamic(3, 2, 80, 0, labels=3)
+    data.tables["silo-1"][:, 0] = 0
+    write_folder(tmp_path / "data", data)
+    np.testing.assert_array_equal(read_folder(tmp_path / "data").tables["silo-1"], data.tables["silo-1"])
+
+
+def test_auto_learns_from_states_and_says_how_they_enter(tmp_path):
+    result = learn(dynamic(5, 2, 300, 1, degree=2.0, labels=2), bootstrap=2).result
+    assert result.algorithm == "secure-boss"
+    assert any("labels are indicators of their levels" in line for line in result.basis)
+    assert result.metrics["lags"] == 1
+    assert result.parameters.how == "series with labels have no model for parameters and forecasts"
+    assert result.confidence.strengths.structures == 2
+    counted = learn(dynamic(5, 2, 300, 1, degree=2.0, labels=5), bootstrap=0).result
+    assert any("labels are counted" in line for line in counted.basis)

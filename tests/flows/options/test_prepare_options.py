@@ -66,6 +66,7 @@ OTHER = {
     "decay": 4.0,
     "heterogeneity": 0.3,
     "own_structures": True,
+    "labels": 3,
     "series": {"dynamic": 2, "series": "person"},
     "events": 200,
     "devices": 9,
