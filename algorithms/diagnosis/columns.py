@@ -1,9 +1,11 @@
-"""Findings on columns that need no exchange: of what the silos describe before a run, and of names (ours).
+"""Findings on columns: of what the silos describe before a run, and of names (ours).
 
 A column that others determine, such as a sum, has edges by arithmetic. Nothing in a table can cause a person's age.
 
-A column far from symmetric bends linear effects: the finding suggests the transform that would make it nearly so. The
-silos describe the shape of a column in one word (`statistics/transforms.py`), and the word of most cells counts.
+A column that is a distortion of another scale bends linear effects: the finding suggests the transform that straightens
+them. The silos describe the shape of a column in one word (`statistics/transforms.py`), and the word of most cells
+counts. Skewed errors of linear effects give skewed columns, too, which a transform would bend: so columns are reported
+only if the transforms make the relations within the silos stronger (`transforms.transform_gain`).
 """
 
 import re
@@ -54,14 +56,29 @@ def impossible_cause_findings(structure: Structure) -> list[Finding]:
     return [Finding("impossible cause", sentence, f"Learn again with --no-parents {','.join(effects)}.")]
 
 
-def skewed_findings(schema: Schema) -> list[Finding]:
-    """The finding on skewed columns, if there are any; none for time series, whose shape is not described."""
-    if not schema.skewed:
+MIN_TRANSFORM_GAIN, MIN_TRANSFORM_LIKELIHOOD = 0.02, 6.0
+"""least gain of transforms that is reported, in nats a row, and in nats of all rows"""
+
+
+def transform_excess(schema: Schema, gain: float) -> float:
+    """The `gain` of the transforms of skewed columns, in nats a row, in units of the least that is reported."""
+    return gain / max(MIN_TRANSFORM_GAIN, MIN_TRANSFORM_LIKELIHOOD / max(sum(schema.rows.values()), 1))
+
+
+def skewed_findings(schema: Schema, gain: float) -> list[Finding]:
+    """The finding on skewed columns, if their transforms `gain` enough nats a row; none for time series.
+
+    The shape of time series is not described.
+    """
+    if not schema.skewed or transform_excess(schema, gain) <= 1:
         return []
     names = list(schema.skewed)
     more = f" and {len(names) - MAX_NAMED} more columns" if len(names) > MAX_NAMED else ""
     are = "are" if len(names) > 1 else "is"
-    sentence = f"{', '.join(names[:MAX_NAMED])}{more} {are} far from symmetric: linear effects fit badly."
+    sentence = (
+        f"{', '.join(names[:MAX_NAMED])}{more} {are} far from symmetric, and linear effects fit better "
+        f"after a transform (by {gain:.2g} nats a row)."
+    )
     return [Finding(SKEWED, sentence, f"Learn again with --transform {suggested_option(schema)}.")]
 
 

@@ -9,7 +9,11 @@ Two figures by variable, each the share of a residual that would be zero if all 
   uncorrelated with the residual are tested: in a linear model with skewed errors, an effect of the child on the other
   variable would show in its square.
 
-Residuals and the causes of curves are limited to ±`BOUND` standard deviations: under heavy tails one row would decide.
+A share that is not significant counts as zero. The test is a score test with the variances of the products of
+residual and curve as the rows have them (White 1980), so that it holds whatever the errors' distribution and however
+their variance depends on the parents; as the sum is divided by its own rows' size, a few far rows cannot reach it. The
+level is divided by the number of residuals and pairs. Residuals and the causes of curves are limited to ±`BOUND`
+standard deviations, because a share under heavy tails would be that of one row.
 """
 
 from dataclasses import dataclass
@@ -24,6 +28,22 @@ BOUND = 4.0
 """standard deviations to which residuals, and the causes of curves, are limited"""
 MIN_ROWS = 30
 """minimum number of rows with all cells that a residual needs"""
+
+
+def score_statistic(score: FloatArray, products: FloatArray) -> float:
+    """The statistic of a score test, about χ² with k degrees of freedom if the expectation of each row's score is zero.
+
+    `score` `[k]` is the sum of the rows' scores, and `products` `[k·k]` that of their outer products (White 1980).
+    """
+    size = len(score)
+    return float(score @ np.linalg.pinv(products.reshape(size, size), rcond=1e-9, hermitian=True) @ score)
+
+
+def chi_square_bound(freedom: int, probability: float) -> float:
+    """The value that a χ² variable with so many degrees of freedom exceeds with this `probability`."""
+    from scipy.special import chdtri  # imported late: most processes need no quantiles
+
+    return float(chdtri(freedom, probability))
 
 
 @dataclass(frozen=True)
@@ -54,14 +74,17 @@ def curvature(
     S: FloatArray,
     parents: NDArray[np.bool_],
     numbers: NDArray[np.bool_],
-    chance: float,
+    false_alarms: float,
+    inflation: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """By variable, the larger of the two shares, `[d]`.
+    """By variable, the larger of the two shares, `[d]`; zero unless significant.
 
     `table` `[n_rows, d]` is centred at `means`; predictions are those of regressions on the moments `S` of all silos.
     `parents[i, j]` says whether i may be a cause of j, and `numbers` which columns are no indicators. Rows without a
-    needed cell are left out; `chance`, about what a share is by chance times the rows, is subtracted for these.
+    needed cell are left out. If all effects are linear, any share is above zero with a probability of `false_alarms`.
+    The bounds of the statistics of each residual are multiplied by its `inflation` `[d]`.
     """
+    inflated = np.broadcast_to(inflation, len(S))
     scales = np.sqrt(np.maximum(np.diag(S), 1e-300))
     R = S / np.outer(scales, scales)
     families = []
@@ -74,70 +97,114 @@ def curvature(
     with_parents = [one for one in families if len(one.parents)]
     if with_parents:
         sums = sum_over_chunks(table, lambda rows: _family_sums((rows - means) / scales, with_parents))
-        for one in with_parents:
-            own, sums = np.split(sums, [1 + one.columns + one.columns**2])
-            found[one.child] = max(_bent_share(own, one) - chance * float(_lacking(own[0], table.shape[0])), 0.0)
-    tested = _unjoined(R, families, parents | parents.T, numbers)
-    if tested.any():
+        ends = np.cumsum([1 + one.columns + one.columns**2 for one in with_parents])
+        bent = [_bent_share(own, one) for own, one in zip(np.split(sums, ends[:-1]), with_parents, strict=True)]
+        tested = [(one, share) for one, share in zip(with_parents, bent, strict=True) if share.value > 0]
+        if tested:
+            spread = sum_over_chunks(table, lambda rows: _score_sums((rows - means) / scales, tested))
+            ends = np.cumsum([len(share.score) ** 2 for _, share in tested])
+            level = 0.5 * false_alarms / len(families)
+            for (one, share), own in zip(tested, np.split(spread, ends[:-1]), strict=True):
+                if score_statistic(share.score, own) > inflated[one.child] * chi_square_bound(len(share.score), level):
+                    found[one.child] = share.value
+    tested_pairs = _unjoined(R, families, parents | parents.T, numbers)
+    if tested_pairs.any():
         pairs = sum_over_chunks(table, lambda rows: _pair_sums((rows - means) / scales, families))
-        shares = _square_shares(pairs) - chance * _lacking(pairs[0], table.shape[0])
-        found = np.maximum(found, np.where(tested, shares, 0.0).max(axis=0))
+        shares, statistics = _square_shares(pairs)
+        bound = inflated * chi_square_bound(1, 0.5 * false_alarms / tested_pairs.sum())
+        significant = tested_pairs & (statistics > bound)
+        found = np.maximum(found, np.where(significant, shares, 0.0).max(axis=0))
     return found
 
 
-def _lacking(rows: FloatArray, all_rows: int) -> FloatArray:
-    """How much larger 1/rows is than 1/`all_rows`."""
-    return np.asarray(1 / np.maximum(rows, 1) - 1 / all_rows)
+def _design(z: FloatArray, family: FittedFamily, *, complete: bool) -> FloatArray:
+    """The design of a family in its complete rows: parents, the residual, the squared prediction, cubes."""
+    rows = z if complete else z[~np.isnan(z[:, [*family.parents, family.child]]).any(axis=1)]
+    causes = rows[:, family.parents]
+    limited = np.clip(causes, -BOUND, BOUND)
+    curves = (limited @ family.weights) ** 2, limited[:, family.cubed] ** 3
+    return np.column_stack([causes, family.residual(rows), *curves])
 
 
 def _family_sums(z: FloatArray, families: list[FittedFamily]) -> FloatArray:
     """For each family its complete rows, and the sums and products of its design, one after the other."""
     every, complete = [], not np.isnan(z.sum())
     for one in families:
-        rows = z if complete else z[~np.isnan(z[:, [*one.parents, one.child]]).any(axis=1)]
-        causes = rows[:, one.parents]
-        limited = np.clip(causes, -BOUND, BOUND)
-        curves = (limited @ one.weights) ** 2, limited[:, one.cubed] ** 3
-        design = np.column_stack([causes, one.residual(rows), *curves])
+        design = _design(z, one, complete=complete)
         every += [[len(design)], design.sum(axis=0), (design.T @ design).ravel()]
     return np.concatenate(every)
 
 
-def _bent_share(sums: FloatArray, family: FittedFamily) -> float:
+@dataclass(frozen=True)
+class CurvedShare:
+    """The share of a residual that curves explain, with what its test needs."""
+
+    value: float
+    means: FloatArray
+    """of the design"""
+    slopes: FloatArray
+    """of residual and curves on the parents, `[n_parents, 1 + n_curves]`"""
+    score: FloatArray
+    """the sums of the products of residual and curves, given the parents, `[n_curves]`"""
+
+
+def _bent_share(sums: FloatArray, family: FittedFamily) -> CurvedShare:
     """The share of the child's residual given its parents that the square and the cubes explain, less their number."""
     m, k, n = family.columns, len(family.parents), sums[0]
+    nothing = CurvedShare(0.0, np.empty(0), np.empty((0, 0)), np.empty(0))
     if n < MIN_ROWS or n < 2 * m:
-        return 0.0
-    C = sums[1 + m :].reshape(m, m) / n - np.outer(sums[1 : 1 + m], sums[1 : 1 + m]) / n**2
-    left = C[k:, k:] - C[k:, :k] @ np.linalg.lstsq(C[:k, :k], C[:k, k:], rcond=None)[0]
+        return nothing
+    means = sums[1 : 1 + m] / n
+    C = sums[1 + m :].reshape(m, m) / n - np.outer(means, means)
+    slopes = np.linalg.lstsq(C[:k, :k], C[:k, k:], rcond=None)[0]
+    left = C[k:, k:] - C[k:, :k] @ slopes
     if left[0, 0] <= 1e-9 * max(C[k, k], 1e-300):
-        return 0.0
+        return nothing
     explained = left[0, 1:] @ np.linalg.lstsq(left[1:, 1:], left[1:, 0], rcond=1e-9)[0]
-    return float(explained / left[0, 0] - (m - k - 1) / n)
+    return CurvedShare(float(explained / left[0, 0] - (m - k - 1) / n), means, slopes, n * left[0, 1:])
+
+
+def _score_sums(z: FloatArray, tested: list[tuple[FittedFamily, CurvedShare]]) -> FloatArray:
+    """For each tested family the sums of the products of its rows' scores, one after the other."""
+    every, complete = [], not np.isnan(z.sum())
+    for one, share in tested:
+        design, k = _design(z, one, complete=complete) - share.means, len(one.parents)
+        left = design[:, k:] - design[:, :k] @ share.slopes
+        scores = left[:, 1:] * left[:, :1]
+        every.append((scores.T @ scores).ravel())
+    return np.concatenate(every)
 
 
 def _pair_sums(z: FloatArray, families: list[FittedFamily]) -> FloatArray:
-    """The sums of 1, a, b, a², b², ab over complete rows, `[6, d, d]`: a is the square of i, b the residual of j."""
+    """The sums of 1, a, b, a², b², ab, a²b, ab², a²b² over complete rows, `[9, d, d]`.
+
+    Here a is the square of i, b the residual of j.
+    """
     a, b = np.clip(z, -BOUND, BOUND) ** 2, np.zeros_like(z)
     for one in families:
         b[:, one.child] = one.residual(z)
     has_a, has_b = (~np.isnan(one) for one in (a, b))
     a, b = np.where(has_a, a, 0.0), np.where(has_b, b, 0.0)
-    return np.stack([first.T @ second for first, second in _factors(a, b, has_a * 1.0, has_b * 1.0)])
+    powers_a, powers_b = (has_a * 1.0, a, a * a), (has_b * 1.0, b, b * b)
+    return np.stack([powers_a[i].T @ powers_b[j] for i, j in POWERS])
 
 
-def _factors(a: FloatArray, b: FloatArray, one_a: FloatArray, one_b: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    return [(one_a, one_b), (a, one_b), (one_a, b), (a * a, one_b), (one_a, b * b), (a, b)]
+POWERS = ((0, 0), (1, 0), (0, 1), (2, 0), (0, 2), (1, 1), (2, 1), (1, 2), (2, 2))
+"""the powers of a and b in the sums over pairs"""
 
 
-def _square_shares(sums: FloatArray) -> FloatArray:
-    """The squared correlations of squares and residuals, `[d, d]`, less their size by chance."""
-    n, a, b, aa, bb, ab = sums
-    rows = np.maximum(n, 1)
-    both, of_a, of_b = ab - a * b / rows, aa - a * a / rows, bb - b * b / rows
-    known = (n >= MIN_ROWS) & (of_a > 1e-9 * aa) & (of_b > 1e-9 * bb)
-    shares = np.divide(both**2, of_a * of_b, out=np.zeros_like(both), where=known)
-    return np.where(known, shares - 1 / rows, 0.0)
+def _square_shares(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The squared correlations of squares and residuals, `[d, d]`, less their size by chance, and their statistics."""
+    rows = np.maximum(sums[0], 1)
+    a, b, aa, bb, ab, aab, abb, aabb = sums[1:] / rows
+    both, of_a, of_b = ab - a * b, aa - a * a, bb - b * b
+    known = (sums[0] >= MIN_ROWS) & (of_a > 1e-9 * aa) & (of_b > 1e-9 * bb)
+    shares = np.divide(both**2, of_a * of_b, out=np.zeros_like(both), where=known) - 1 / rows
+    # The mean of (a − ā)²(b − b̄)², from the means of the powers.
+    spread = aabb - 2 * b * aab - 2 * a * abb + b * b * aa + a * a * bb + 4 * a * b * ab - 3 * a * a * b * b
+    known &= spread > 1e-12 * of_a * of_b
+    statistics = np.divide(rows * both**2, spread, out=np.zeros_like(both), where=known)
+    return np.where(known, shares, 0.0), statistics
 
 
 def _unjoined(

@@ -5,9 +5,11 @@ Exchange 2 sends the sums to the silos. Each silo subtracts its own part and com
 distance of its means from theirs, the gain of its own regressions on the learned edges over theirs on its rows, the
 share of outliers among its cells, and the curvature of effects (`curvature.py`). It answers with these four figures,
 each with the column of its maximum. They are sent in the sum, each silo's in its own slot (`silo_slots`), with zeros in
-the slots of the others: the coordinator must see them to name the silo that disagrees.
+the slots of the others: the coordinator must see them to name the silo that disagrees. Only the mean over all rows
+matters of a fifth figure, the gain of suggested transforms (`statistics/transforms.py`), which is added to the others'.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
-from ..core.schema import NO_IMPUTATION, FloatArray, Schema
+from ..core.schema import NO_IMPUTATION, FloatArray, Schema, Transform
 from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
@@ -32,7 +34,8 @@ from ..statistics.moments import (
     thin_rows,
 )
 from ..statistics.packing import Block, Packing, packing
-from .curvature import curvature
+from ..statistics.transforms import NORMAL_SCORES, transform_gain
+from .curvature import chi_square_bound, curvature, score_statistic
 from .over_time import longest_stretch, seasons, trend_t_values
 
 
@@ -41,10 +44,9 @@ def silo_slots(silos: int, figures: int) -> FloatArray:
     return np.zeros((silos, figures, 2))
 
 
-def by_silo(replies: Replies[Any], schema: Schema) -> FloatArray:
-    """The figures of each silo, in sorted order, `[silos, figures, 2]`; NaN for a lost silo."""
-    assert replies.total is not None
-    figures = replies.total.reshape(len(schema.silos), -1, 2).copy()
+def by_silo(slots: FloatArray, replies: Replies[Any], schema: Schema) -> FloatArray:
+    """The figures of each silo from its slots, in sorted order, `[silos, figures, 2]`; NaN for a lost silo."""
+    figures = slots.reshape(len(schema.silos), -1, 2).copy()
     figures[[slot for slot, silo in enumerate(schema.silos) if silo not in replies.silos]] = np.nan
     return figures
 
@@ -52,8 +54,12 @@ def by_silo(replies: Replies[Any], schema: Schema) -> FloatArray:
 OUTLIER_SPREADS = 6.0
 """distance of an outlier from the median, in distances of the tenth of the cells on its side (1.28 standard deviations
 of a Gaussian)"""
+TAIL_SHARE = 0.4
+"""far cells of a heavy tail to those between half the distance and it, above the 1/7 of t with 3 degrees of freedom"""
 FALSE_ALARMS = 0.005
 """probability that silos with the same weights are said to have others"""
+CURVATURE_FALSE_ALARMS = 0.02
+"""nominal probability that linear effects are said to be curved; the test is conservative, and fewer are"""
 MEDIAN_ROWS = 20_000
 """number of rows for medians, of a table that is read in passes"""
 MIN_CHANCE_RATIO = 5.0
@@ -92,6 +98,10 @@ class Silo:
     all_rows: int
     variables: int
     """number of columns that are compared; in time series those of the present, which precede their lags"""
+    skewed: Mapping[int, Transform]
+    """the suggested transforms, by column"""
+    ranked: NDArray[np.bool_]
+    """whether each column has normal scores"""
     over_time: FloatArray
     """the figures on trend and season, `[n_figures, 2]`; empty for independent rows"""
 
@@ -135,6 +145,8 @@ class Server:
     """by silo, in sorted order, and by figure: its value and its column; NaN for a lost silo"""
     owners: NDArray[np.int64]
     """the variable of each column of coded tables, or of the present in windows of series, `[d]`"""
+    transform_gain: float = 0.0
+    """by which the suggested transforms strengthen the linear relations, in nats a row"""
 
 
 def start(schema: Schema, structure: Structure) -> Server:
@@ -194,6 +206,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     """The silo with its rows and their moments, with expected values for empty cells."""
     own = about_own_means(table, schema)
     coding, place = coding_of(schema), schema.silos.index(silo)
+    first = dict(zip(schema.variables, np.searchsorted(coding.owners, np.arange(len(coding.widths))), strict=True))
     coded = coding.encode(table)
     there = column_summaries(coded).cells > 0 if schema.gaps else np.ones(coding.size, np.bool_)
     return Silo(
@@ -206,6 +219,8 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
         silos=len(schema.silos),
         all_rows=sum(schema.rows.values()),
         variables=coding.size,
+        skewed={int(first[name]): one for name, one in schema.skewed.items()},
+        ranked=np.array([schema.transforms.get(schema.variables[v]) == NORMAL_SCORES for v in coding.owners]),
         over_time=np.empty((0, 2)),
     )
 
@@ -228,6 +243,8 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
         silos=len(schema.silos),
         all_rows=sum(schema.windows(lags).values()),
         variables=d,
+        skewed={},
+        ranked=np.tile([schema.transforms.get(name) == NORMAL_SCORES for name in schema.variables], lags + 1),
         over_time=np.array([_greatest(trend_t_values(own)), (float(periods[strongest]), float(strongest))]),
     )
 
@@ -240,6 +257,7 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         return Reply(moments_packing(d).pack(part=part, means=part * means, products=silo.products / n))
     figures, present = silo_slots(silo.silos, len(FIGURES) + len(silo.over_time)), silo.variables
     inside = part if request.counted[silo.place] else 0.0
+    inflation = rank_inflation(request.within, request.parents & silo.numbers, silo.ranked)
     if silo.silos > 1 and inside < 1:
         own = silo.products / rows
         rest_means = (request.means - inside * means) / (1 - inside)
@@ -247,16 +265,16 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
         figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0)[:present])
         in_order = silo.table - means if isinstance(silo.table, np.ndarray) and len(silo.over_time) else None
-        parents, numbers = request.parents & silo.numbers, (rows, n - inside * n)
-        gains = _better_by_own(own, rest, parents, numbers, silo.silos, in_order)
-        figures[silo.place, 1] = _greatest(gains)
+        parents, compared = request.parents & silo.numbers, (rows, n - inside * n)
+        gains = _better_by_own(own, rest, parents, compared, silo.silos, inflation, in_order)
+        figures[silo.place, 1] = _greatest(_not_of_few_rows(gains, silo, rest, request.parents, compared, inflation))
     figures[silo.place, 2] = _outlying(silo.table[:, :present] if isinstance(silo.table, np.ndarray) else silo.table)
     figures[silo.place, len(FIGURES) :] = silo.over_time
-    chance = 2 * MIN_CHANCE_RATIO * np.log(2 * present)
+    level = CURVATURE_FALSE_ALARMS / silo.silos
     figures[silo.place, 3] = _greatest(
-        curvature(silo.table, means, request.within, request.parents & silo.numbers, silo.numbers, chance)
+        curvature(silo.table, means, request.within, request.parents & silo.numbers, silo.numbers, level, inflation)
     )
-    return Reply(figures.ravel())
+    return Reply(np.append(figures, part * transform_gain(silo.table, silo.skewed)))
 
 
 def _greatest(values: FloatArray) -> tuple[float, float]:
@@ -273,24 +291,26 @@ def _better_by_own(
     parents: NDArray[np.bool_],
     rows: tuple[float, float],
     silos: int,
+    rank_inflation: FloatArray | float = 1.0,
     in_order: FloatArray | None = None,
 ) -> FloatArray:
     """By variable, ln of the residual variance under the others' weights over that under the silo's own weights, `[d]`.
 
     `rows` are those of the silo and of the others. With equal weights, n times the gain of p own weights is about χ²_p,
     more if the others' weights rest on few rows. A gain that is not significant over all variables and silos counts as
-    zero (the bound of Laurent & Massart 2000, Lemma 1); from others the expectation of the gain is subtracted. Zero
-    also for a variable without parents or that is constant in this silo.
+    zero (the bound of Laurent & Massart 2000, Lemma 1, times `rank_inflation` `[d]`); from others the expectation of
+    the gain is subtracted. Zero also for a variable without parents or that is constant in this silo.
 
     In time series, `in_order` has the silo's windows about their means `[n_rows, d]`: where the learned edges leave
     residuals autocorrelated, own weights gain more by chance (`long_run_ratio`).
     """
+    by_ranks = np.broadcast_to(rank_inflation, len(own))
     gains = np.zeros(len(own))
     of_silo, of_others = rows
     log_odds = np.log(silos * len(own) / FALSE_ALARMS)
     for j in np.flatnonzero(parents.any(axis=0)):
         pa = np.flatnonzero(parents[:, j])
-        p, inflation = len(pa), 1 + of_silo / max(of_others, 1.0)
+        p, inflation = len(pa), by_ranks[j] * (1 + of_silo / max(of_others, 1.0))
         if p + 2 >= min(rows) or own[j, j] <= 1e-12 * rest[j, j]:
             continue
         fits = [np.linalg.lstsq(S[np.ix_(pa, pa)], S[pa, j], rcond=None)[0] for S in (own, rest)]
@@ -323,17 +343,88 @@ def long_run_ratio(rows: FloatArray) -> float:
     return float(max(1.0, ratios.max()))
 
 
+def _not_of_few_rows(
+    gains: FloatArray,
+    silo: Silo,
+    rest: FloatArray,
+    parents: NDArray[np.bool_],
+    rows: tuple[float, float],
+    rank_inflation: FloatArray,
+) -> FloatArray:
+    """The `gains` `[d]` that hold whatever the distribution of errors is; zero for the others.
+
+    Under heavy tails one row with far parents decides on a silo's own weights. So the products of parents and the
+    residuals under the others' weights are tested, with variances from the residuals under the silo's own, which are
+    enlarged in rows of high leverage (HC4; Cribari-Neto 2004).
+    """
+    tested, own = [], silo.products / rows[0]
+    for j in map(int, np.flatnonzero(gains > 0)):
+        pa = np.flatnonzero(parents[:, j] & silo.numbers)
+        square = np.ix_(pa, pa)
+        both = np.column_stack([np.linalg.lstsq(S[square], S[pa, j], rcond=None)[0] for S in (rest, own)])
+        tested.append((j, pa, both, np.linalg.pinv(rows[0] * own[square], rcond=1e-9, hermitian=True)))
+    if not tested:
+        return gains
+
+    def sums(chunk: FloatArray) -> FloatArray:
+        z, every = chunk - silo.means, []
+        for j, pa, weights, inverse in tested:
+            x = z[:, pa]
+            known = ~np.isnan(x).any(axis=1) & ~np.isnan(z[:, j])
+            x, residuals = x[known], z[known, j, None] - x[known] @ weights
+            leverage = np.minimum(np.einsum("ij,jk,ik->i", x, inverse, x) + 1 / rows[0], 1 - 1e-6)
+            enlarged = residuals[:, 1] / (1 - leverage) ** (np.minimum(4.0, leverage * rows[0] / (len(pa) + 1)) / 2)
+            scores = x * enlarged[:, None]
+            every += [x.T @ residuals[:, 0], (scores.T @ scores).ravel()]
+        return np.concatenate(every)
+
+    total, begin, kept = sum_over_chunks(silo.table, sums), 0, gains.copy()
+    level, inflation = FALSE_ALARMS / (silo.silos * len(gains)), 1 + rows[0] / max(rows[1], 1.0)
+    for j, pa, *_ in tested:
+        p = len(pa)
+        statistic = score_statistic(total[begin : begin + p], total[begin + p : begin + p + p * p])
+        begin += p + p * p
+        if statistic <= rank_inflation[j] * inflation * chi_square_bound(p, level):
+            kept[j] = 0.0
+    return kept
+
+
+def rank_inflation(S: FloatArray, parents: NDArray[np.bool_], ranked: NDArray[np.bool_]) -> FloatArray:
+    """By variable, the factor by which normal scores enlarge the variance of a silo's weights, at most, `[d]`.
+
+    Each silo ranks among its own n cells, so the curve that turns a column into scores differs between silos, by a
+    standard deviation of about 1/√n scores. This adds about (1 + Σ w²)/n to a residual variance v, and to n times the
+    gain of own weights or curves that over v, where only `ranked` columns count.
+    """
+    inflation = np.ones(len(S))
+    for j in np.flatnonzero(parents.any(axis=0) & ranked.any()):
+        pa = np.flatnonzero(parents[:, j])
+        w = np.linalg.lstsq(S[np.ix_(pa, pa)], S[pa, j], rcond=None)[0]
+        left = max(S[j, j] - w @ S[pa, j], 1e-9 * max(S[j, j], 1e-300))
+        inflation[j] += (ranked[j] * S[j, j] + (ranked[pa] * w**2) @ np.diag(S)[pa]) / left
+    return inflation
+
+
 def _outlying(table: Table) -> tuple[float, float]:
     """The share of outliers among all cells, and the column with most of them.
 
-    A cell is an outlier beyond `OUTLIER_SPREADS` times the distance from the median to the tenth of the cells on its
-    side. So the tail of a skewed column, such as an exponential one, has next to none.
+    A cell is far beyond `OUTLIER_SPREADS` times the distance from the median to the tenth of the cells on its side. So
+    the tail of a skewed column, such as an exponential one, has next to no far cells. A heavy tail, such as that of t
+    with 3 degrees of freedom, has some, but many more cells at half the distance, where wrong cells are rare:
+    `TAIL_SHARE` of those in between is subtracted.
     """
     below, centre, above = _quantiles(thin_rows(table, MEDIAN_ROWS))
-    low, high = centre - OUTLIER_SPREADS * (centre - below), centre + OUTLIER_SPREADS * (above - centre)
     spread = (below < centre) & (centre < above)
-    far = sum_over_chunks(table, lambda rows: (((rows < low) | (rows > high)) & spread).sum(axis=0))
-    return float(far.sum() / (table.shape[0] * len(far))), float(np.argmax(far))
+
+    def beyond(rows: FloatArray, spreads: float) -> FloatArray:
+        low, high = centre - spreads * (centre - below), centre + spreads * (above - centre)
+        return np.asarray((((rows < low) | (rows > high)) & spread).sum(axis=0), np.float64)
+
+    far, near = sum_over_chunks(
+        table, lambda rows: np.stack([beyond(rows, OUTLIER_SPREADS), beyond(rows, OUTLIER_SPREADS / 2)])
+    )
+    excess = max(float((far - TAIL_SHARE * (near - far)).sum()), 0.0)
+    return excess / (table.shape[0] * len(far)), float(np.argmax(far))
 
 
 def _quantiles(X: FloatArray) -> FloatArray:
@@ -354,4 +445,6 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         means = sums["means"] / part
         counted = np.array([silo in replies.silos for silo in schema.silos])
         return replace(server, rows=rows, means=means, within=sums["products"] / part, counted=counted)
-    return replace(server, figures=by_silo(replies, schema))
+    answered = sum(schema.rows[silo] for silo in replies.silos)
+    gain = float(replies.total[-1]) * server.rows / answered
+    return replace(server, figures=by_silo(replies.total[:-1], replies, schema), transform_gain=gain)

@@ -284,11 +284,6 @@ def chance_of_fit(rows: FloatArray, d: int) -> FloatArray:
     return np.asarray(np.log(2 * d) / rows)
 
 
-def _chance_of_curvature(rows: FloatArray, d: int) -> FloatArray:
-    """The approximate largest share of d residuals that curves explain by chance: of several curves each."""
-    return 2 * chance_of_fit(rows, d)
-
-
 def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     if alone:
         sentence = (
@@ -384,7 +379,7 @@ RULES = {
     "shift": Rule(0.1, _chance_of_shift, _shift),
     "weights": Rule(0.02, lambda rows, d: np.zeros(len(rows)), _weights),
     "outliers": Rule(0.003, lambda rows, d: 1 / (rows * d), _outliers, lambda rows, d: rows * d),
-    "bend": Rule(0.05, _chance_of_curvature, _bend),
+    "bend": Rule(0.1, lambda rows, d: np.zeros(len(rows)), _bend),
 }
 """the rules of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
 

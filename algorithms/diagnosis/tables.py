@@ -167,4 +167,4 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     schema = server.schema
     if not len(server.counts):
         return replace(server, counts=np.rint(replies.total).astype(np.float64))
-    return replace(server, figures=by_silo(replies, schema))
+    return replace(server, figures=by_silo(replies.total, replies, schema))

@@ -275,7 +275,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     events = session.schema.kind == "events"
     uncompared = events or (session.schema.kind in SERIES and bool(session.schema.levels))
     if job.settings.diagnose and not events:
-        capped += columns.skewed_findings(session.schema) + columns.derived_findings(session.schema)
+        capped += columns.derived_findings(session.schema)
         capped += columns.impossible_cause_findings(structure)
     if not job.settings.diagnose or uncompared or algorithm.private is not None or last.outcome == "silo lost":
         return Diagnosed(tuple(capped))
@@ -290,6 +290,8 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     found = extra_exchange(job, session, spec, "diagnosis", start)
     if found.lost:
         return Diagnosed(tuple(capped))
+    if isinstance(found.last.server, exchange.Server):
+        capped += columns.skewed_findings(session.schema, found.last.server.transform_gain)
     gaps, sent = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
     curved = is_nonlinear(job, last)
     schema = session.schema

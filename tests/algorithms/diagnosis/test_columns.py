@@ -26,9 +26,17 @@ NAMES = ("age", "dose", "total")
 def test_the_option_names_the_columns_unless_it_is_for_all(skewed, option):
     schema = Schema(NAMES, {"s": 9}, skewed=skewed)
     assert suggested_option(schema) == option
-    (finding,) = skewed_findings(schema)
+    (finding,) = skewed_findings(schema, 1.0)
     assert finding.advice == f"Learn again with --transform {option}."
-    assert skewed_findings(Schema(NAMES, {"s": 9})) == []
+    assert skewed_findings(Schema(NAMES, {"s": 9}), 1.0) == []
+
+
+def test_skewed_columns_are_reported_if_a_transform_gains_enough():
+    """At least .02 nats a row, and 6 nats of all rows."""
+    for rows, least in ((1000, 0.02), (100, 0.06)):
+        schema = Schema(NAMES, {"s": rows}, skewed={"dose": "log"})
+        assert skewed_findings(schema, 0.98 * least) == []
+        assert "dose is far from symmetric" in skewed_findings(schema, 1.02 * least)[0].said
 
 
 def test_many_columns_have_one_option_for_all():

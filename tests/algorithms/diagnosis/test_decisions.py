@@ -165,7 +165,7 @@ LEAST = [
     ("shift", findings.RULES, 0.1, "shifted silo", "site means"),
     ("weights", findings.RULES, 0.02, "silo with different weights", "weights differ"),
     ("outliers", findings.RULES, 0.003, "outliers", "outliers"),
-    ("bend", findings.RULES, 0.05, "not linear", "not linear"),
+    ("bend", findings.RULES, 0.1, "not linear", "not linear"),
     ("shift", findings.TABLE_RULES, 0.05, "shifted silo", "site shares"),
     ("weights", findings.TABLE_RULES, 0.01, "silo with different weights", "weights differ"),
 ]
@@ -189,15 +189,13 @@ def test_a_silo_disagrees_from_the_least_that_matters(figure, rules, least, alon
 CHANCE = {
     ("shift", 4): lambda rows: math.sqrt(2 * math.log(8) / rows) / 2,
     ("shift", 2): lambda rows: math.sqrt(2 * math.log(8) / rows) / 4,
-    ("weights", 4): lambda rows: math.log(8) / rows,
     ("weights", 2): lambda rows: math.log(8) / rows,
-    ("bend", 4): lambda rows: 2 * math.log(8) / rows,
 }
 
 
 @pytest.mark.parametrize(
     ("figure", "rules", "least", "alone", "several"),
-    [one for one in LEAST if one[0] != "outliers" and one[:2] != ("weights", findings.RULES)],
+    [one for one in LEAST if one[0] in ("shift", "weights") and one[:2] != ("weights", findings.RULES)],
 )
 def test_a_silo_of_few_rows_must_be_five_times_as_far_off_as_by_chance(figure, rules, least, alone, several):
     place, chance = list(rules).index(figure), CHANCE[figure, len(rules)](50)

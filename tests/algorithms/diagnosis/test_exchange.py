@@ -10,6 +10,7 @@ from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.exchange import Diagnosis, start
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.statistics.transforms import transform_gain
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 NAMES = ("x0", "x1", "x2")
@@ -115,3 +116,21 @@ def test_units_do_not_change_what_masked_silos_say():
     plain, _ = asked(federate(given))
     np.testing.assert_allclose(masked.figures, plain.figures, atol=1e-5)
     np.testing.assert_allclose(masked.means / scale, plain.means, atol=1e-6)
+
+
+@pytest.mark.parametrize("lost", [(), ("s1",)])
+def test_the_gain_of_transforms_is_the_mean_over_the_rows_that_answered(lost):
+    given = {silo: np.exp(table[:400]) for silo, table in tables().items()}
+    transforms = {1: "log", 2: "normal-scores"}
+
+    class Losing(InProcessFederation):
+        def exchange(self, algorithm, number, broadcast, sparse=None):
+            silos = [silo for silo in self.schema.silos if number == 1 or silo not in lost]
+            replies = {silo: self.reply(algorithm, number, silo, broadcast) for silo in silos}
+            return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies)
+
+    schema = replace(federate(given).schema, skewed={NAMES[v]: one for v, one in transforms.items()})
+    server, _ = asked(Losing(schema, given))
+    answered = {silo: table for silo, table in given.items() if silo not in lost}
+    gains, rows = [transform_gain(table, transforms) for table in answered.values()], [*map(len, answered.values())]
+    assert server.transform_gain == pytest.approx(np.average(gains, weights=rows))

@@ -1,8 +1,10 @@
 """False alarms of the diagnoses of silos on clean data, for all errors and sizes of silos."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from fedbnsl import learn
 from fedbnsl.algorithms.diagnosis.exchange import _better_by_own, _outlying, long_run_ratio
 
 ERRORS = {
@@ -37,6 +39,52 @@ def test_equal_weights_are_said_to_differ_in_at_most_one_of_a_hundred(errors, ro
     assert wrong <= 1
 
 
+def diagnosed(make, graph, silos=6, transform="none"):
+    """The findings on `silos` tables of `make(rng, silo)` from a run with this required graph."""
+    rng, names = np.random.default_rng(11), [f"x{v}" for v in range(len(graph))]
+    tables = {f"s{k}": pd.DataFrame(make(rng, k), columns=names) for k in range(silos)}
+    arcs = [f"{names[i]}->{names[j]}" for i, j in np.argwhere(graph)]
+    found = learn(
+        tables, "secure-linear", required_arcs=",".join(arcs), transform=transform, parameters=False, bootstrap=0
+    )
+    return {one.name for one in found.result.diagnosed.findings}
+
+
+def test_a_row_with_far_parents_does_not_give_a_silo_other_weights():
+    """One wrong row decides on a silo's own regression; the same effect of all its rows is other weights."""
+
+    def far(rng, k):
+        x = rng.normal(size=300)
+        y = x + rng.normal(size=300)
+        x[0], y[0] = (40.0, -40.0) if k == 0 else (x[0], y[0])
+        return np.column_stack([x, y])
+
+    def other(rng, k):
+        x = rng.normal(size=300)
+        return np.column_stack([x, (1.0 - 0.7 * (k == 0)) * x + rng.normal(size=300)])
+
+    graph = np.array([[0, 1], [0, 0]])
+    assert "silo with different weights" not in diagnosed(far, graph)
+    assert "silo with different weights" in diagnosed(other, graph)
+
+
+def test_ranks_of_each_silo_are_neither_other_weights_nor_curves():
+    """Normal scores differ between silos by about 1/√n, which is much beside a residual of a strong effect."""
+
+    def strong(rng, k):
+        x = rng.normal(size=(200, 3))
+        x[:, 1] = 0.8 * x[:, 0] + 0.6 * x[:, 1]
+        return np.column_stack([x, x.sum(axis=1) + 0.1 * rng.normal(size=200)])
+
+    graph = np.zeros((4, 4))
+    graph[:3, 3] = 1
+    assert not diagnosed(strong, graph, silos=8, transform="normal-scores") & {
+        "silo with different weights",
+        "weights differ",
+        "not linear",
+    }
+
+
 def test_weights_that_differ_are_noticed():
     rng = np.random.default_rng(8)
     noticed = sum(gains(rng, 200, 800, parents=3, slope=0.5)[-1] > 0 for _ in range(50))
@@ -49,7 +97,7 @@ def test_the_tail_of_a_column_is_no_outlier(errors):
     assert _outlying(X)[0] < 3e-4
     X[:200] += 15 * X.std(axis=0)
     share, _ = _outlying(X)
-    assert 0.008 < share < 0.011
+    assert 0.006 < share < 0.011
 
 
 def test_autocorrelated_series_that_are_related_by_chance_have_no_weights_of_their_own():
@@ -63,8 +111,19 @@ def test_autocorrelated_series_that_are_related_by_chance_have_no_weights_of_the
             X -= X.mean(axis=0)
         own, rest = (X.T @ X / len(X) for X in series)
         graph = np.array([[False, True], [False, False]])
-        wrong += _better_by_own(own, rest, graph, (300, 900), 4, series[0]).any()
+        wrong += _better_by_own(own, rest, graph, (300, 900), 4, in_order=series[0]).any()
         naive += _better_by_own(own, rest, graph, (300, 900), 4).any()
     assert wrong <= 5
     assert naive >= 15
     assert long_run_ratio(rng.normal(size=(500, 3))) < 2
+
+
+def test_the_far_cells_of_a_heavy_tail_are_no_outliers():
+    """Of t with 3 degrees of freedom, .23 % of the cells are as far as wrong ones."""
+    for seed in range(20):
+        X = np.random.default_rng(seed).standard_t(3, size=(600, 5))
+        assert _outlying(X)[0] < 3e-3
+    X = np.random.default_rng(1).standard_t(3, size=(20_000, 5))
+    assert _outlying(X)[0] == 0
+    X[:200] += 15 * X.std(axis=0)
+    assert _outlying(X)[0] > 4e-3

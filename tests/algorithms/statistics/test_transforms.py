@@ -11,6 +11,7 @@ from fedbnsl.algorithms.statistics.outliers import without_far_cells
 from fedbnsl.algorithms.statistics.transforms import (
     FORMULAS,
     apply,
+    transform_gain,
     transformed,
 )
 
@@ -78,3 +79,20 @@ def test_cells_are_far_after_their_transform():
     assert not np.isnan(without_far_cells(x, "log")).any()
     x[7] = 1e9
     assert np.flatnonzero(np.isnan(without_far_cells(x, "log"))).tolist() == [7]
+
+
+@pytest.mark.parametrize("errors", ["exponential", "lognormal", "normal"])
+def test_a_transform_gains_where_it_straightens_and_not_where_errors_are_skewed(errors):
+    rng = np.random.default_rng(5)
+    x = getattr(rng, errors)(size=2000)
+    y = x + getattr(rng, errors)(size=2000)
+    linear = np.column_stack([x, y, y + rng.normal(size=2000)])
+    if errors != "normal":
+        assert transform_gain(linear, {0: "normal-scores", 1: "normal-scores"}) < 0
+    else:
+        assert transform_gain(np.exp(linear), {0: "log", 1: "log", 2: "log"}) > 0.3
+        gaps = np.where(rng.random(linear.shape) < 0.1, np.nan, np.exp(linear))
+        assert transform_gain(gaps, {0: "log", 1: "normal-scores", 2: "log"}) > 0.2
+    constant = np.column_stack([linear, np.ones(2000), linear[:, 0]])
+    assert np.isfinite(transform_gain(constant, {0: "normal-scores", 3: "normal-scores"}))
+    assert transform_gain(linear, {}) == 0
