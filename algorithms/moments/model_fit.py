@@ -24,8 +24,7 @@ from scipy.special import digamma, polygamma
 
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
-from ..parameters.refit import refit
-from ..statistics.moments import residual_variances
+from ..statistics.moments import regression_weights, residual_variances
 
 EXCESS_UNIT, GAIN_UNIT = 6.0, 15.0
 """standard deviations of `residual_excess`, and nats of `hidden_cause_gain`, either of which alone is a misfit"""
@@ -51,7 +50,7 @@ def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:
     if rows <= d + 1:
         return 0.0
     order = np.array(topological_order(dag))
-    given_parents = residual_variances(S, refit(S, dag))[order]
+    given_parents = residual_variances(S, regression_weights(S, dag))[order]
     given_earlier = np.diag(np.linalg.cholesky(S[np.ix_(order, order)])) ** 2
     free, most = (rows - dag.sum(axis=0)[order]) / 2, (rows - np.arange(d)) / 2
     mean = float((digamma(free) - digamma(most)).sum())
@@ -66,7 +65,7 @@ def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: f
     `price` is the penalty on twice the log-likelihood for an edge or a correlation. Edges a → b without a common parent
     of their ends are left out, as nothing is gained there, and those with a path through another parent of b.
     """
-    variances, below, gains = residual_variances(S, refit(S, dag)), _descendants(dag), list[tuple[float, int, int]]()
+    variances, below, gains = residual_variances(S, regression_weights(S, dag)), _descendants(dag), list[tuple[float, int, int]]()
     for a, b in np.argwhere(dag).tolist():
         of_a, of_b = dag[:, a].copy(), dag[:, b].copy()
         of_b[a] = False

@@ -7,6 +7,7 @@ weights then fit no silo; and curves like weights that differ, in silos at diffe
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import findings
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments import label_edges, secure_additive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.parameters import mixed_families
@@ -45,6 +47,8 @@ class Continued:
     diagnosed: Diagnosed
     gain: float = -math.inf
     """by which BIC is better than with the linear model; −∞ without a supported model"""
+    revised: Callable[[Structure], Structure] = lambda structure: structure
+    """what was done to the learned structure after the search, which resamples undergo, too"""
     fitted: ExchangeResult | None = None
     """the parameters of a mixed network of the final graph, if they were fitted: of a DAG of its class, labels late"""
 
@@ -140,15 +144,15 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
     """The run without edges into labels that their logistic regressions do not support, if `auto` took `secure-boss`.
 
     The regressions are those of the model's parameters, under the run id `<run id>-labels`; they are also returned, if
-    no edge was dropped after them. Without labels to check there is no exchange. Runs with empty cells are not checked:
-    the regressions would omit rows that the search has used.
+    no edge was dropped after them. Without labels to check there is no exchange.
     """
     job, algorithm, last, schema = run.job, run.algorithm, run.last, session.schema
-    if job.spec.name != "secure-boss" or schema.gaps or job.imputation_model.rows or last.outcome == "silo lost":
+    if job.spec.name != "secure-boss" or last.outcome == "silo lost":
         return run
     structure = algorithm.structure(last.server)
     coding, pairs, lost, sent = coding_of(schema), list[tuple[int, int]](), list[str](), 0
     kept: ExchangeResult | None = None
+    prior = last.server.prior
     for _ in range(MAX_LABEL_CHECKS):
         dag = label_edges.labels_late_dag(structure, coding)
         if dag is None or not label_edges.edges_to_test(dag, coding).any():
@@ -158,12 +162,12 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
             return run
         lost += found.last.lost
         fitted: mixed_families.Server = found.last.server
-        weak = label_edges.unsupported_edges(fitted, label_edges.edges_to_test(dag, coding), last.server.prior)
+        weak = label_edges.unsupported_edges(fitted, label_edges.edges_to_test(dag, coding), prior)
         if not weak:
             kept = found
             break
         pairs, sent = [*pairs, *weak], sent + found.bytes_sent
-        last = replace(last, server=label_edges.without_edges(last.server, dag, weak))
+        last = replace(last, server=replace(last.server, found=label_edges.without_edges(dag, weak, prior)))
         structure = algorithm.structure(last.server)
     if pairs:
         edges = ", ".join(f"{schema.variables[u]} → {schema.variables[v]}" for u, v in pairs)
@@ -177,6 +181,7 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
         last=replace(last, lost=(*last.lost, *dict.fromkeys(lost))),
         diagnosed=diagnosed,
         fitted=kept,
+        revised=lambda one: label_edges.resample_without_edges(one, pairs, coding, prior),
     )
 
 

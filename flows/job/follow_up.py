@@ -434,9 +434,16 @@ def resampling_seconds(job: Job, last: Round[Any], schema: Schema, structure: St
 
 
 def confidence(
-    job: Job, session: Session, last: Round[Any], structure: Structure, on_exchange: OnExchange
+    job: Job,
+    session: Session,
+    last: Round[Any],
+    structure: Structure,
+    revised: Callable[[Structure], Structure],
+    on_exchange: OnExchange,
 ) -> Confidence | None:
     """The confidence in the edges, None without resamples or if a silo was lost.
+
+    The structure of each resample is `revised` as that of the run was after its search.
 
     The exchanges run over the same silos, under the run id `<run id>-bootstrap`, masked if the run was. A resumed run
     repeats them with the same seed, and so with the same result.
@@ -451,7 +458,7 @@ def confidence(
     if found.lost:
         return None
     agreeing = with_knowledge(registry.build(learner), job.run_schema(session.schema))
-    strengths = edge_strengths(structures(agreeing, found.last.server))
+    strengths = edge_strengths([revised(one) for one in structures(agreeing, found.last.server)])
     threshold = inclusion_threshold(edge_shares(strengths))
     return Confidence(strengths, threshold, averaged_network(strengths), found.last.number, found.bytes_sent)
 

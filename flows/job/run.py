@@ -18,7 +18,7 @@ from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tracking.result import Confidence, Parameters, RunResult
 
 from .check import check
-from .continuation import continued
+from .continuation import Continued, continued
 from .follow_up import (
     confidence,
     confidence_metrics,
@@ -30,7 +30,7 @@ from .follow_up import (
     refit,
     with_resamples,
 )
-from .job import ExchangeResult, Job, Session, unless_refused
+from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .score import Scored, privacy_metrics, privacy_spent, score
 
@@ -81,15 +81,15 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     linear = (job, session, algorithm, last, algorithm.structure(last.server))
     diagnosed = unless_refused(lambda: diagnose(*linear), not_diagnosed)
-    network: ExchangeResult | None = None
+    best = Continued(job, algorithm, last, diagnosed)
     if job.settings.algorithm == AUTO:
         best = continued(job, session, algorithm, last, diagnosed)
-        job, algorithm, last, diagnosed, network = best.job, best.algorithm, best.last, best.diagnosed, best.fitted
+    job, algorithm, last, diagnosed = best.job, best.algorithm, best.last, best.diagnosed
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
-    model = unless_refused(lambda: parameters(*after, network), lambda refusal: Parameters(None, refusal))
-    job, edge_confidence = _resampled(job, session, algorithm, last, scored.structure, listeners)
+    model = unless_refused(lambda: parameters(*after, best.fitted), lambda refusal: Parameters(None, refusal))
+    job, edge_confidence = _resampled(job, session, algorithm, last, scored.structure, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         **vars(job.description),
@@ -125,12 +125,13 @@ def _resampled(
     algorithm: Algorithm,
     last: Round[Any],
     structure: Structure,
+    revised: Callable[[Structure], Structure],
     listeners: Iterable[Listener],
 ) -> tuple[Job, Confidence | None]:
     """The job with its number of resamples, and the confidence in the edges; none if a policy refuses the default."""
     job = with_resamples(job, algorithm, last, session.schema, structure)
     callback = _resample_callback(job, listeners)
-    found = unless_refused(lambda: confidence(job, session, last, structure, callback), lambda refusal: None)
+    found = unless_refused(lambda: confidence(job, session, last, structure, revised, callback), lambda refusal: None)
     refused = found is None and job.settings.bootstrap is None
     return replace(job, resamples=0) if refused else job, found
 

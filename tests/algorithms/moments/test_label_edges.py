@@ -134,3 +134,25 @@ def test_an_edge_of_a_large_linear_gain_is_kept_whatever_wald_s_statistic_is():
         tested = np.zeros_like(dag)
         tested[1, 2] = True
         assert unsupported_edges(server, tested, no_prior(3)) == dropped
+
+
+def test_with_empty_cells_the_edge_is_dropped_too(tables):
+    rng = np.random.default_rng(3)
+    gaps = {silo: table.mask(rng.random(table.shape) < 0.05) for silo, table in tables.items()}
+    assert "sick region" in skeleton(learn(gaps, "secure-boss", **OPTIONS))
+    assert skeleton(learn(gaps, **OPTIONS)) == TRUE
+
+
+def test_the_strengths_of_resamples_agree_with_the_graph(tables):
+    """The search draws the edge in nearly every resample, which the verdict on all rows removes."""
+    before = learn(tables, "secure-boss", **(OPTIONS | {"bootstrap": 10})).result.confidence.strengths
+    found = learn(tables, **(OPTIONS | {"bootstrap": 10}))
+    after = found.result.confidence.strengths
+    names = found.result.schema.variables
+    pair = names.index("region"), names.index("sick")
+    assert max(before.strength[pair], before.strength[pair[::-1]]) > 0.5
+    assert after.strength[pair] == after.strength[pair[::-1]] == 0
+    joined = np.maximum(after.strength, after.strength.T) > 0.5
+    assert {f"{min(a, b)} {max(a, b)}" for a, b in (pair.split() for pair in TRUE)} == {
+        " ".join(sorted((names[i], names[j]))) for i, j in np.argwhere(np.triu(joined))
+    }
