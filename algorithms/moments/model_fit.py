@@ -65,7 +65,8 @@ def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: f
     `price` is the penalty on twice the log-likelihood for an edge or a correlation. Edges a → b without a common parent
     of their ends are left out, as nothing is gained there, and those with a path through another parent of b.
     """
-    variances, below, gains = residual_variances(S, regression_weights(S, dag)), _descendants(dag), list[tuple[float, int, int]]()
+    variances, below = residual_variances(S, regression_weights(S, dag)), _descendants(dag)
+    gains: list[tuple[float, int, int]] = []
     for a, b in np.argwhere(dag).tolist():
         of_a, of_b = dag[:, a].copy(), dag[:, b].copy()
         of_b[a] = False

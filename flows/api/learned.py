@@ -26,9 +26,9 @@ from fedbnsl.tracking.report.report import draw_result
 from fedbnsl.tracking.result import Confidence, Metric, RunResult
 from fedbnsl.tracking.staging import write_files
 
-from ..effects import effects
+from ..inference.effects import effects
+from ..inference.queries import QueryAnswer, predict, query, simulate
 from ..job.run import outcome_text
-from ..queries import QueryAnswer, predict, query, simulate
 from ..start import check_out
 
 if TYPE_CHECKING:

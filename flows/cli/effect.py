@@ -27,7 +27,7 @@ def show_effects(
 ) -> None:
     """Print the effects in the run in the folder `run`; raises `BadInput` as `effects` does."""
     from ..api.loading import load
-    from ..effects import effects
+    from ..inference.effects import effects
 
     result = load(run).result
     if every and treatments:

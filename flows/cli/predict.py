@@ -28,7 +28,7 @@ def predict(
     Example: fedbnsl predict runs/NAME patients.csv --target disease --out predicted.csv
     """
     from ..api.loading import load
-    from ..queries import predict as fill
-    from ..queries import write_table
+    from ..inference.queries import predict as fill
+    from ..inference.queries import write_table
 
     write_table(fill(load(run).result, table, target or [], seed=seed), out)

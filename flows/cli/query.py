@@ -31,7 +31,7 @@ def query(
     Example: fedbnsl query runs/NAME 'P(disease | smoke=yes, do(age=40))'
     """
     from ..api.loading import load
-    from ..queries import query as ask
+    from ..inference.queries import query as ask
     from ..terminal.summary import console
 
     found = ask(load(run).result, text, seed=seed, samples=samples)

@@ -28,7 +28,7 @@ def simulate(
     Example: fedbnsl simulate runs/NAME --rows 5000 --do smoke=no --out simulated.csv
     """
     from ..api.loading import load
-    from ..queries import interventions, write_table
-    from ..queries import simulate as draw
+    from ..inference.queries import interventions, write_table
+    from ..inference.queries import simulate as draw
 
     write_table(draw(load(run).result, rows, do=interventions(do or []), seed=seed), out)

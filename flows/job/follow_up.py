@@ -23,8 +23,7 @@ from fedbnsl.algorithms.mlp.admm import MlpSettings
 from fedbnsl.algorithms.moments import secure_additive, secure_linear
 from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
-from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Server, refit_start
-from fedbnsl.algorithms.parameters.refit import Refit as RefitSettings
+from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Refit, Server, refit_start
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.secure_search import SecureSearch
@@ -228,7 +227,7 @@ def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], st
     """
     if last.lost or not may_refit(algorithm, job, session.schema, structure):
         return None
-    spec, start = AlgorithmSpec("refit", RefitSettings(job.center)), refit_start(structure, true_weights(job))
+    spec, start = AlgorithmSpec("refit", Refit(job.center)), refit_start(structure, true_weights(job))
     only = extra_exchange(job, session, spec, "refit", start).last
     return None if only.lost else only.server
 
@@ -498,5 +497,4 @@ def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
 
 def _sum(figures: list[Metric]) -> Metric:
     """The sum of a metric of the edges within one time step and of the lagged edges, None if one is not known."""
-    known = [one for one in figures if isinstance(one, int | float)]
-    return sum(known) if len(known) == len(figures) else None
+    return None if None in figures else sum(one for one in figures if isinstance(one, int | float))

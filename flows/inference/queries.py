@@ -208,7 +208,8 @@ def _rests_on(result: RunResult, query: Query, found: Answer) -> tuple[str, ...]
             "do(...) takes the learned graph and its directions as true, without unmeasured confounding; "
             "fedbnsl effect gives intervals."
         )
-        if result.structure.kind != "dag":
+        edges = result.structure.adjacency
+        if result.structure.kind != "dag" and (edges & edges.T).any():
             lines.append(
                 "The data leave directions open: this is the answer of one graph of the class. fedbnsl effect gives "
                 "the range over all of them."
@@ -289,7 +290,7 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
     """
     network = _network(result)
     if isinstance(network, DynamicGaussianNetwork):
-        raise BadInput("the model of a time series forecasts: found.model.forecast(past) in Python")
+        raise BadInput("the model of a time series forecasts: found.result.parameters.network.forecast(past) in Python")
     mixed = as_mixed(network)
     for name in targets:
         mixed.index(name)

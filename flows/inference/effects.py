@@ -43,11 +43,11 @@ from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.tracking.result import RunResult
 
-from .engines.inline import inline_session
-from .job.check import reading_of
-from .job.job import Job, extra_exchange
-from .job.preparation import with_units
-from .options.learn import LearnOptions
+from ..engines.inline import inline_session
+from ..job.check import reading_of
+from ..job.job import Job, extra_exchange
+from ..job.preparation import with_units
+from ..options.learn import LearnOptions
 
 
 def effects(

@@ -1,0 +1,1 @@
+"""What the model of a finished run says: effects, queries, simulated rows and predictions."""

@@ -1,0 +1,217 @@
+"""`fedbnsl query`, `simulate` and `predict`: from a folder to answers in its own units and labels."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedbnsl
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.inference import Event, Query
+from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.inference.queries import interventions, parse
+
+
+def rows_of(seed, n):
+    """income (lognormal) → spent, and smoke → disease."""
+    rng = np.random.default_rng(seed)
+    logs = rng.normal(3, 1, n)
+    return pd.DataFrame(
+        {
+            "income": np.exp(logs).round(3),
+            "spent": (2 * logs + rng.normal(size=n)).round(4),
+        }
+    )
+
+
+def run(words):
+    """Run the command, which must succeed."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory):
+    """The folder of a run on labels."""
+    rng, folder = np.random.default_rng(1), tmp_path_factory.mktemp("labels") / "data"
+    folder.mkdir()
+    for silo, n in (("a", 900), ("b", 2100)):
+        smoke = rng.random(n) < 0.3
+        ill = rng.random(n) < np.where(smoke, 0.6, 0.1)
+        pd.DataFrame({"smoke": np.where(smoke, "yes", "no"), "disease": np.where(ill, "ill", "well")}).to_csv(
+            folder / f"{silo}.csv", index=False
+        )
+    fedbnsl.learn(folder, tiers="smoke<disease", out=folder.parent / "run")
+    return folder.parent / "run"
+
+
+@pytest.fixture(scope="module")
+def logs():
+    """A run on numbers of which one is learned as its logarithm."""
+    return fedbnsl.learn({"a": rows_of(1, 800), "b": rows_of(2, 1700)}, transform="income=log", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("P(a)", Query(("a",))),
+        (" P( a , b b | c = 1 )", Query(("a", "b b"), given={"c": "1"})),
+        (
+            "P(a=yes, b>3 | do(c=x, d=-1.5), e=2)",
+            Query((), (Event("a", "=", "yes"), Event("b", ">", "3")), {"e": "2"}, {"c": "x", "d": "-1.5"}),
+        ),
+        ("P(x[t-1] | y[t-2]=0)", Query(("x[t-1]",), given={"y[t-2]": "0"})),
+        ("P(size (cm) < 4)", Query((), (Event("size (cm)", "<", "4"),))),
+    ],
+)
+def test_a_query_is_read_as_it_is_written(text, query):
+    assert parse(text) == query
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        "P()",
+        "P(|a=1)",
+        "P(a |)",
+        "P(a | b)",
+        "P(a | b=)",
+        "P(a | =1)",
+        "P(a | b=1, b=2)",
+        "P(a | do(b))",
+        "P(a, b=1)",
+    ],
+)
+def test_other_texts_are_refused(text):
+    with pytest.raises(BadInput):
+        parse(text)
+
+
+def test_interventions_of_the_command_line():
+    assert interventions(["a=1", " b = x=y"]) == {"a": "1", "b": "x=y"}
+    for words in (["a"], ["=1"], ["a="], ["a=1", "a=2"]):
+        with pytest.raises(BadInput, match="--do"):
+            interventions(words)
+
+
+def test_evidence_on_an_effect_and_an_intervention_on_it_differ(labels, capsys):
+    def share(text):
+        run(["query", str(labels), text, "--json"])
+        found = json.loads(capsys.readouterr().out)
+        assert found["exact"]
+        return {tuple(one["labels"].values()): one["probability"] for one in found["probabilities"]}
+
+    seen, done = share("P(smoke | disease=ill)"), share("P(smoke | do(disease=ill))")
+    assert seen["yes",] == pytest.approx(0.18 / (0.18 + 0.07), abs=0.04)
+    assert done["yes",] == pytest.approx(0.3, abs=0.03)
+    assert share("P(disease=ill | do(smoke=yes))")[()] == pytest.approx(0.6, abs=0.04)
+
+
+def test_an_answer_says_what_it_rests_on(labels, capsys):
+    run(["query", str(labels), "P(disease | do(smoke=yes))"])
+    printed = capsys.readouterr().out
+    assert "disease=ill: 0." in printed
+    assert "Model: counts in 3,000 rows" in printed
+    assert "Exact for this model." in printed
+    assert "do(...) takes the learned graph and its directions as true" in printed
+    assert "The data leave directions open" not in printed
+
+
+def test_numbers_are_in_the_units_of_the_data(logs):
+    found = logs.query("P(income | spent=6)").answer
+    pooled = pd.concat([rows_of(1, 800), rows_of(2, 1700)])
+    near = pooled[(pooled["spent"] - 6).abs() < 0.25]["income"]
+    assert found.mean is None
+    assert found.quantiles[0.5] == pytest.approx(near.median(), rel=0.1)
+    assert found.quantiles[0.95] == pytest.approx(near.quantile(0.95), rel=0.2)
+    share = logs.query("P(income>40)").answer.probabilities[()]
+    assert share == pytest.approx((pooled["income"] > 40).mean(), abs=0.02)
+    assert logs.query("P(spent | income=50)").answer.mean == pytest.approx(2 * np.log(50), abs=0.1)
+
+
+def test_simulated_rows_have_the_distribution_of_the_data(logs, labels):
+    drawn = logs.simulate(20_000, seed=3)
+    pooled = pd.concat([rows_of(1, 800), rows_of(2, 1700)])
+    assert drawn["income"].median() == pytest.approx(pooled["income"].median(), rel=0.06)
+    assert np.log(drawn["income"]).corr(drawn["spent"]) == pytest.approx(
+        np.log(pooled["income"]).corr(pooled["spent"]), abs=0.02
+    )
+    pd.testing.assert_frame_equal(drawn, logs.simulate(20_000, seed=3))
+    set_to = fedbnsl.load(labels).simulate(5000, do={"smoke": "yes"})
+    assert set(set_to["smoke"]) == {"yes"}
+    assert (set_to["disease"] == "ill").mean() == pytest.approx(0.6, abs=0.05)
+
+
+def test_a_simulated_series_follows_its_model():
+    rng = np.random.default_rng(4)
+    tables = {}
+    for silo in "ab":
+        X = np.zeros((700, 2))
+        for t in range(1, 700):
+            X[t, 0] = 0.7 * X[t - 1, 0] + rng.normal()
+            X[t, 1] = 0.9 * X[t, 0] + 0.2 * X[t - 1, 1] + rng.normal()
+        tables[silo] = pd.DataFrame({"time": np.arange(700), "u": X[:, 0], "v": X[:, 1]})
+    found = fedbnsl.learn(tables, time="time", seed=1)
+    series = found.simulate(6000, seed=2)
+    assert series["u"].autocorr(1) == pytest.approx(0.7, abs=0.06)
+    held = found.simulate(3000, do={"u": 5.0}, seed=2)
+    assert set(held["u"]) == {5.0}
+    assert held["v"].mean() == pytest.approx(0.9 * 5 / (1 - 0.2), abs=0.4)
+
+
+def test_empty_cells_of_a_table_are_predicted(labels, tmp_path, capsys):
+    table, out = tmp_path / "new.csv", tmp_path / "predicted.csv"
+    table.write_text("disease,smoke,other\nill,yes,1\nill,,2\n,no,3\n")
+    run(["predict", str(labels), str(table), "--out", str(out)])
+    found = pd.read_csv(out)
+    assert list(found.columns) == ["smoke", "disease", "P(smoke)", "P(disease)"]
+    assert found["smoke"].tolist() == ["yes", "yes", "no"]
+    assert found["disease"].tolist() == ["ill", "ill", "well"]
+    assert found["P(smoke)"].isna().tolist() == [True, False, True]
+    assert found["P(disease)"][2] == pytest.approx(0.9, abs=0.03)
+    run(["predict", str(labels), str(table), "--target", "smoke"])
+    assert capsys.readouterr().out.splitlines()[1].startswith("yes,ill,0.7")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["predict", "new.csv", "--target", "age"], "there is no variable 'age'"),
+        (["predict", "full.csv"], "no cell is empty: give --target NAME"),
+        (["predict", "bad.csv"], "bad.csv: row 2, column 'smoke': 'maybe' is not one of its labels no, yes"),
+        (["predict", "other.csv"], "none of its columns is a variable of the model: smoke, disease"),
+        (["predict", "new.csv", "--out", "full.csv"], "full.csv: cannot be written: File exists"),
+        (["simulate", "--rows", "0"], "--rows is 0: it must be from 1 to"),
+        (["simulate", "--do", "age=3"], "there is no variable 'age'"),
+        (["query", "P(age)"], "there is no variable 'age'"),
+        (["query", "disease"], "'disease' is not a query: write it as P"),
+    ],
+)
+def test_errors_are_one_line(words, message, labels, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "new.csv": "smoke,disease\nyes,\n",
+        "full.csv": "smoke,disease\nyes,ill\n",
+        "bad.csv": "smoke,disease\nyes,\nmaybe,ill\n",
+        "other.csv": "x\n1\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    before = sorted(tmp_path.iterdir()), (tmp_path / "full.csv").read_text()
+    with pytest.raises(SystemExit) as ended:
+        main([words[0], str(labels), *words[1:]])
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+    assert (sorted(tmp_path.iterdir()), (tmp_path / "full.csv").read_text()) == before
+
+
+def test_a_run_without_a_model_has_no_answers(tmp_path):
+    found = fedbnsl.learn({"a": rows_of(1, 300), "b": rows_of(2, 300)}, algorithm="notears-voting", parameters=False)
+    for ask in (lambda: found.query("P(income)"), lambda: found.simulate(5)):
+        with pytest.raises(BadInput, match="queries need a model"):
+            ask()
