@@ -21,7 +21,7 @@ from fedbnsl.algorithms.secure.participant import SHARE_BYTES
 from fedbnsl.algorithms.statistics.count_tables import offsets
 from fedbnsl.algorithms.statistics.rows import Query
 from fedbnsl.data.folder.folder import silo_files
-from fedbnsl.data.folder.profile import Profile
+from fedbnsl.data.folder.profile import ColumnProfile, Profile
 from fedbnsl.flows.engines import dask
 from fedbnsl.flows.job.run import run
 from fedbnsl.flows.options.learn import LearnSettings
@@ -276,3 +276,11 @@ def test_every_key_of_a_policy_is_among_the_checks():
 def test_the_entry_links_every_page():
     text = (ROOT / "docs/privacy.md").read_text("utf-8")
     assert [page.name for page in PAGES if f"(privacy/{page.name}" not in text] == []
+
+
+def test_the_page_has_every_field_that_a_silo_describes():
+    """A field that is new in a description is new to the coordinator, and to the owner's page."""
+    section = (ROOT / "docs/privacy.md").read_text("utf-8").partition("## What silos describe before a run")[2]
+    rows = re.findall(r"^\| (`.*?) \|", section.partition("\n## ")[0], re.MULTILINE)
+    described = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(described) == sorted(one.name for kind in (Profile, ColumnProfile) for one in fields(kind))
