@@ -51,7 +51,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Query:
+class NetworkQuery:
     """The distribution of `targets`, or the probability that all `events` hold, `given` evidence and after `do`."""
 
     targets: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Answer:
+class NetworkAnswer:
     """What a network says about a query."""
 
     probabilities: dict[tuple[str, ...], float]
@@ -125,8 +125,8 @@ def intervened(network: MixedNetwork, do: Mapping[str, Value]) -> MixedNetwork:
 
 
 def answer(
-    network: BayesianNetwork, query: Query, rng: np.random.Generator | None = None, samples: int = SAMPLES
-) -> Answer:
+    network: BayesianNetwork, query: NetworkQuery, rng: np.random.Generator | None = None, samples: int = SAMPLES
+) -> NetworkAnswer:
     """The answer of `network` to `query`; `rng` draws the samples where there is no exact answer.
 
     Raises `BadInput` for unknown names and labels, for evidence that is impossible under the model or too unlikely for
@@ -146,7 +146,7 @@ def answer(
     return _sampled(mixed, query, rng or np.random.default_rng(0), samples)
 
 
-def _check(network: MixedNetwork, query: Query) -> None:
+def _check(network: MixedNetwork, query: NetworkQuery) -> None:
     """Raise `BadInput` for a query without an answer in `network`."""
     names = [*query.targets, *(event.name for event in query.events)]
     if not names:
@@ -204,7 +204,7 @@ def joint_normal(network: MixedNetwork) -> tuple[FloatArray, FloatArray]:
     return intercepts @ mixing, mixing.T @ (variances[:, None] * mixing)
 
 
-def _normal_answer(network: MixedNetwork, query: Query) -> Answer:
+def _normal_answer(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer:
     """The answer of a linear Gaussian network."""
     from scipy.stats import multivariate_normal, norm  # imported late: only queries of numbers need it
 
@@ -219,16 +219,16 @@ def _normal_answer(network: MixedNetwork, query: Query) -> Answer:
         v = network.index(query.targets[0])
         sd = math.sqrt(max(float(S[v, v]), 0.0))
         quantiles = {q: float(mean[v] + sd * norm.ppf(q)) for q in QUANTILES}
-        return Answer({}, float(mean[v]), sd, quantiles)
+        return NetworkAnswer({}, float(mean[v]), sd, quantiles)
     where = [network.index(event.name) for event in query.events]
     signs = np.array([1.0 if event.comparison == "<" else -1.0 for event in query.events])
     bounds = signs * np.array([float(event.value) for event in query.events])
     covariance = signs[:, None] * S[np.ix_(where, where)] * signs
     share = multivariate_normal.cdf(bounds, signs * mean[where], covariance, allow_singular=True)
-    return Answer({(): float(share)})
+    return NetworkAnswer({(): float(share)})
 
 
-def _eliminated(network: MixedNetwork, query: Query) -> Answer | None:
+def _eliminated(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer | None:
     """The answer of a network of tables by variable elimination; None if it needs more than `MAX_CELLS` cells."""
     import opt_einsum
 
@@ -255,12 +255,12 @@ def _eliminated(network: MixedNetwork, query: Query) -> Answer | None:
     if not total > 0:
         raise BadInput(f"the evidence {_as_text(query.given)} has probability 0 under the model")
     if query.events:
-        return Answer({(): float(found) / total})
+        return NetworkAnswer({(): float(found) / total})
     labels = product(*(network.levels[name] for name in query.targets))
-    return Answer(dict(zip(labels, (found / total).ravel().tolist(), strict=True)))
+    return NetworkAnswer(dict(zip(labels, (found / total).ravel().tolist(), strict=True)))
 
 
-def _sampled(network: MixedNetwork, query: Query, rng: np.random.Generator, samples: int) -> Answer:
+def _sampled(network: MixedNetwork, query: NetworkQuery, rng: np.random.Generator, samples: int) -> NetworkAnswer:
     """The answer from weighted samples."""
     table, weights = network.sample(samples, rng, query.given)
     if not weights.sum() > 0 or not np.isfinite(weights).all():
@@ -275,24 +275,26 @@ def _sampled(network: MixedNetwork, query: Query, rng: np.random.Generator, samp
     columns = [table[:, network.index(name)] for name in query.targets]
     if query.events:
         holds = np.logical_and.reduce([_holds(network, event, table) for event in query.events])
-        return Answer({(): float(share[holds].sum())}, exact=False, samples=effective)
+        return NetworkAnswer({(): float(share[holds].sum())}, exact=False, samples=effective)
     if query.targets[0] not in network.levels:
         return _summary(columns[0], share, effective)
     sizes = [len(network.levels[name]) for name in query.targets]
     codes = np.ravel_multi_index(tuple(column.astype(np.int64) for column in columns), sizes)
     shares = np.bincount(codes, share, math.prod(sizes))
     labels = product(*(network.levels[name] for name in query.targets))
-    return Answer(dict(zip(labels, shares.tolist(), strict=True)), exact=False, samples=effective)
+    return NetworkAnswer(dict(zip(labels, shares.tolist(), strict=True)), exact=False, samples=effective)
 
 
-def _summary(values: FloatArray, share: FloatArray, effective: float) -> Answer:
+def _summary(values: FloatArray, share: FloatArray, effective: float) -> NetworkAnswer:
     """The mean, standard deviation and quantiles of `values` `[n]` that have the probabilities `share` `[n]`."""
     mean = float(share @ values)
     order = np.argsort(values)
     cumulative = np.cumsum(share[order])
     places = np.minimum(np.searchsorted(cumulative, QUANTILES), len(values) - 1)
     quantiles = dict(zip(QUANTILES, values[order][places].tolist(), strict=True))
-    return Answer({}, mean, float(np.sqrt(share @ (values - mean) ** 2)), quantiles, exact=False, samples=effective)
+    return NetworkAnswer(
+        {}, mean, float(np.sqrt(share @ (values - mean) ** 2)), quantiles, exact=False, samples=effective
+    )
 
 
 def _holds(network: MixedNetwork, event: Event, table: FloatArray) -> NDArray[np.bool_]:

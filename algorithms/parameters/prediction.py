@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
 from ..errors import BadInput
-from .inference import Query, answer, as_mixed, joint_normal
+from .inference import NetworkQuery, answer, as_mixed, joint_normal
 from .mixed_network import Linear, MixedNetwork
 from .networks import BayesianNetwork, normal_log_density
 
@@ -137,7 +137,7 @@ def _by_query(network: MixedNetwork, v: int, row: FloatArray, rng: np.random.Gen
         for u in filled
     }
     try:
-        found = answer(network, Query(targets=(name,), given=given), rng, SAMPLES)
+        found = answer(network, NetworkQuery(targets=(name,), given=given), rng, SAMPLES)
     except BadInput:
         return np.nan, np.nan
     if found.mean is not None and found.sd is not None:

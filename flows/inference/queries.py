@@ -18,10 +18,10 @@ from fedbnsl.algorithms.errors import BadInput, choices_text, shown
 from fedbnsl.algorithms.parameters.inference import (
     QUANTILES,
     SAMPLES,
-    Answer,
     Comparison,
     Event,
-    Query,
+    NetworkAnswer,
+    NetworkQuery,
     Value,
     answer,
     as_mixed,
@@ -46,8 +46,8 @@ FORM = "write it as P(X | Y=value, do(Z=value)), with labels or numbers as value
 class QueryAnswer:
     """The answer to a query; `str` of it is what the command line prints."""
 
-    query: Query
-    answer: Answer
+    query: NetworkQuery
+    answer: NetworkAnswer
     rests_on: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ def query(result: RunResult, text: str, *, seed: int = 0, samples: int = SAMPLES
     return QueryAnswer(parsed, _in_units(found, parsed, transforms), _rests_on(result, parsed, found))
 
 
-def parse(text: str) -> Query:
+def parse(text: str) -> NetworkQuery:
     """The query in `text`; raises `BadInput` for anything else."""
     whole = re.fullmatch(r"\s*P\s*\((.*)\)\s*", text, re.DOTALL)
     if whole is None:
@@ -126,7 +126,7 @@ def parse(text: str) -> Query:
             if name.strip() in into:
                 raise BadInput(f"{shown(name.strip())} has two values in {shown(text)}")
             into[_name(name, text)] = value.strip()
-    return Query(tuple(names), tuple(events), given, do)
+    return NetworkQuery(tuple(names), tuple(events), given, do)
 
 
 def _split(text: str) -> list[str]:
@@ -164,7 +164,7 @@ def _formulas(result: RunResult) -> dict[str, Transform]:
     return {name: one for name, one in result.schema.transforms.items() if one != NORMAL_SCORES}
 
 
-def _on_model_scale(query: Query, transforms: Mapping[str, Transform], result: RunResult) -> Query:
+def _on_model_scale(query: NetworkQuery, transforms: Mapping[str, Transform], result: RunResult) -> NetworkQuery:
     """The query with its numbers on the scale of the model."""
 
     def convert(name: str, value: Value) -> Value:
@@ -180,7 +180,7 @@ def _on_model_scale(query: Query, transforms: Mapping[str, Transform], result: R
     return replace(query, events=events, given=given, do=do)
 
 
-def _in_units(found: Answer, query: Query, transforms: Mapping[str, Transform]) -> Answer:
+def _in_units(found: NetworkAnswer, query: NetworkQuery, transforms: Mapping[str, Transform]) -> NetworkAnswer:
     """The answer in the units of the data: quantiles of a transformed number; its mean has no such formula."""
     if found.mean is None or query.targets[0] not in transforms:
         return found
@@ -189,7 +189,7 @@ def _in_units(found: Answer, query: Query, transforms: Mapping[str, Transform]) 
     return replace(found, mean=None, sd=None, quantiles=quantiles)
 
 
-def _rests_on(result: RunResult, query: Query, found: Answer) -> tuple[str, ...]:
+def _rests_on(result: RunResult, query: NetworkQuery, found: NetworkAnswer) -> tuple[str, ...]:
     """What an answer rests on, a sentence each."""
     lines = [
         f"Model: {result.parameters.how}.",
@@ -228,7 +228,7 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
     if not 1 <= rows <= MAX_ROWS:
         raise BadInput(f"--rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
     network, rng = _network(result), np.random.default_rng(seed)
-    chosen = _on_model_scale(Query(do=do or {}), _formulas(result), result).do
+    chosen = _on_model_scale(NetworkQuery(do=do or {}), _formulas(result), result).do
     if isinstance(network, DynamicGaussianNetwork):
         table = _series(network, rows, chosen, rng)
         return _as_frame(result, network.variables, {}, table)

@@ -6,7 +6,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import inference
-from fedbnsl.algorithms.parameters.inference import Event, Query, answer, as_mixed, intervened
+from fedbnsl.algorithms.parameters.inference import Event, NetworkQuery, answer, as_mixed, intervened
 from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 from fedbnsl.algorithms.statistics.coding import Coding
@@ -26,7 +26,7 @@ from tests.algorithms.parameters.networks import LEVELS, discrete, exact, mixed,
 )
 def test_tables_are_eliminated_exactly_and_sampled_alike(targets, given, do, monkeypatch):
     network = discrete()
-    query = Query(targets, given=given, do=do)
+    query = NetworkQuery(targets, given=given, do=do)
     found = answer(network, query)
     expected = exact(network, targets, given, do)
     assert found.exact
@@ -43,7 +43,7 @@ def test_tables_are_eliminated_exactly_and_sampled_alike(targets, given, do, mon
 
 def test_events_on_labels_are_joint_probabilities():
     network = discrete()
-    found = answer(network, Query(events=(Event("a", "=", "z"), Event("e", "=", "0")), given={"c": "high"}))
+    found = answer(network, NetworkQuery(events=(Event("a", "=", "z"), Event("e", "=", "0")), given={"c": "high"}))
     both = exact(network, ("a", "e"), {"c": "high"}).reshape(3, 2)
     assert found.probabilities[()] == pytest.approx(both[2, 0], abs=1e-12)
 
@@ -55,7 +55,7 @@ def test_tables_agree_with_pgmpy():
 
     network = discrete(5)
     theirs = VariableElimination(as_pgmpy(network.as_json())).query(["a"], {"e": "1"}, show_progress=False)
-    ours = answer(network, Query(("a",), given={"e": "1"})).probabilities
+    ours = answer(network, NetworkQuery(("a",), given={"e": "1"})).probabilities
     for label in LEVELS["a"]:
         assert ours[label,] == pytest.approx(theirs.get_value(a=label), abs=1e-9)
 
@@ -65,27 +65,27 @@ def test_numbers_have_the_conditional_normal_distribution():
     rows, _ = as_mixed(network).sample(400_000, np.random.default_rng(0))
     design = np.column_stack([np.ones(len(rows)), rows[:, [0, 2]]])
     weights = np.linalg.lstsq(design, rows[:, 1])[0]
-    found = answer(network, Query(("y",), given={"x": "2", "z": "-3"}))
+    found = answer(network, NetworkQuery(("y",), given={"x": "2", "z": "-3"}))
     assert found.mean == pytest.approx(weights @ [1, 2, -3], abs=0.02)
     assert found.sd == pytest.approx((rows[:, 1] - design @ weights).std(), abs=0.01)
     assert found.quantiles[0.95] == pytest.approx(found.mean + 1.6449 * found.sd, abs=1e-3)
-    share = answer(network, Query(events=(Event("y", ">", 0), Event("z", "<", 1)))).probabilities[()]
+    share = answer(network, NetworkQuery(events=(Event("y", ">", 0), Event("z", "<", 1)))).probabilities[()]
     assert share == pytest.approx(((rows[:, 1] > 0) & (rows[:, 2] < 1)).mean(), abs=0.005)
 
 
 def test_an_intervention_on_a_number_leaves_its_causes_as_they_were():
     network = normal()
-    after = answer(network, Query(("z",), do={"y": 4.0}))
+    after = answer(network, NetworkQuery(("z",), do={"y": 4.0}))
     assert after.mean == pytest.approx(0.5 + 2 * 4 - 0.7 * 1)
     assert after.sd == pytest.approx(np.sqrt(4 + 0.49))
-    assert answer(network, Query(("x",), do={"y": 4.0})).mean == pytest.approx(1.0)
-    assert answer(network, Query(("x",), given={"y": 4.0})).mean > 2
+    assert answer(network, NetworkQuery(("x",), do={"y": 4.0})).mean == pytest.approx(1.0)
+    assert answer(network, NetworkQuery(("x",), given={"y": 4.0})).mean > 2
 
 
 def test_a_network_over_time_is_asked_about_its_times():
     structure = Structure(("u", "v"), np.array([[0, 0.5], [0, 0]]), lagged=np.array([[[0.8, 0], [0, 0.3]]]))
     network = DynamicGaussianNetwork(structure, np.zeros(2), np.ones(2), np.array([1.0, 2.0]), np.ones(2))
-    found = answer(network, Query(("v",), given={"u[t-1]": 2, "v[t-1]": -1}))
+    found = answer(network, NetworkQuery(("v",), given={"u[t-1]": 2, "v[t-1]": -1}))
     assert found.mean == pytest.approx(0.5 * 0.8 * 2 - 0.3)
     assert found.sd == pytest.approx(np.sqrt(1.25))
 
@@ -96,16 +96,18 @@ def test_labels_and_numbers_are_sampled_with_an_error():
     density = np.exp(-((x[:, None] - [1, 3]) ** 2) / (2 * 0.5)) * [0.7, 0.3]
     yes = 1 / (1 + np.exp(1 - 0.8 * x[:, None] - np.array([0, 0.5])))
     weights = density * yes
-    found = answer(network, Query(("g",), given={"h": "yes"}), np.random.default_rng(1))
+    found = answer(network, NetworkQuery(("g",), given={"h": "yes"}), np.random.default_rng(1))
     truth = weights.sum(axis=0) / weights.sum()
     assert not found.exact
     assert 1000 < found.samples < 100_000
     assert abs(found.probabilities["b",] - truth[1]) < 4 * found.error(truth[1])
-    number = answer(network, Query(("x",), given={"h": "yes"}), np.random.default_rng(1))
+    number = answer(network, NetworkQuery(("x",), given={"h": "yes"}), np.random.default_rng(1))
     assert number.mean == pytest.approx((weights.sum(axis=1) @ x) / weights.sum(), abs=0.03)
-    above = answer(network, Query(events=(Event("x", ">", 2),), given={"h": "yes"}), np.random.default_rng(1))
+    above = answer(network, NetworkQuery(events=(Event("x", ">", 2),), given={"h": "yes"}), np.random.default_rng(1))
     assert above.probabilities[()] == pytest.approx(weights[x > 2].sum() / weights.sum(), abs=0.02)
-    assert answer(network, Query(("h",), do={"x": 50.0, "g": "b"})).probabilities["yes",] == pytest.approx(1, abs=1e-3)
+    assert answer(network, NetworkQuery(("h",), do={"x": 50.0, "g": "b"})).probabilities["yes",] == pytest.approx(
+        1, abs=1e-3
+    )
 
 
 def test_an_intervention_removes_the_arrows_into_what_is_set():
@@ -117,19 +119,19 @@ def test_an_intervention_removes_the_arrows_into_what_is_set():
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        (Query(), "has no target"),
-        (Query(("q",)), "there is no variable 'q'"),
-        (Query(("g",), given={"g": "a"}), "'g' is both a target and evidence"),
-        (Query(("g",), given={"x": "1"}, do={"x": "2"}), "'x' is both evidence and set by do"),
-        (Query(("g", "x")), "'x' is a number: ask for the distribution of one number at a time"),
-        (Query(("g", "g")), "'g' is a target twice"),
-        (Query(events=(Event("g", "=", "a"), Event("g", "=", "b"))), "'g' is a target twice"),
-        (Query(events=(Event("x", "=", "2"),)), "'x' is a number: a single value has no probability"),
-        (Query(events=(Event("g", "<", "a"),)), "'g' has labels: ask for g=LABEL"),
-        (Query(("g",), given={"x": "tall"}), "x: 'tall' is not a number"),
-        (Query(("g",), given={"x": "nan"}), "x: 'nan' is not a number"),
-        (Query(("g",), given={"h": "maybe"}), "h: there is no label 'maybe': available: no, yes"),
-        (Query(("g",), do={"h": "maybe"}), "h: there is no label 'maybe'"),
+        (NetworkQuery(), "has no target"),
+        (NetworkQuery(("q",)), "there is no variable 'q'"),
+        (NetworkQuery(("g",), given={"g": "a"}), "'g' is both a target and evidence"),
+        (NetworkQuery(("g",), given={"x": "1"}, do={"x": "2"}), "'x' is both evidence and set by do"),
+        (NetworkQuery(("g", "x")), "'x' is a number: ask for the distribution of one number at a time"),
+        (NetworkQuery(("g", "g")), "'g' is a target twice"),
+        (NetworkQuery(events=(Event("g", "=", "a"), Event("g", "=", "b"))), "'g' is a target twice"),
+        (NetworkQuery(events=(Event("x", "=", "2"),)), "'x' is a number: a single value has no probability"),
+        (NetworkQuery(events=(Event("g", "<", "a"),)), "'g' has labels: ask for g=LABEL"),
+        (NetworkQuery(("g",), given={"x": "tall"}), "x: 'tall' is not a number"),
+        (NetworkQuery(("g",), given={"x": "nan"}), "x: 'nan' is not a number"),
+        (NetworkQuery(("g",), given={"h": "maybe"}), "h: there is no label 'maybe': available: no, yes"),
+        (NetworkQuery(("g",), do={"h": "maybe"}), "h: there is no label 'maybe'"),
     ],
 )
 def test_a_question_without_an_answer_is_refused(query, message):
@@ -141,7 +143,7 @@ def test_impossible_and_unlikely_evidence_is_refused():
     network = discrete()
     network.tables["b"][..., :] = [1.0, 0.0]
     with pytest.raises(BadInput, match="the evidence b=yes has probability 0 under the model"):
-        answer(network, Query(("a",), given={"b": "yes"}))
+        answer(network, NetworkQuery(("a",), given={"b": "yes"}))
     wide = MixedNetwork(
         Coding(("u", "x", "h"), (1, 1, 1), (False, False, True)),
         {"h": ("no", "yes")},
@@ -153,4 +155,4 @@ def test_impossible_and_unlikely_evidence_is_refused():
         ),
     )
     with pytest.raises(BadInput, match="x=9, h=yes is too unlikely under the model: 2,000 samples count as"):
-        answer(wide, Query(("u",), given={"x": "9", "h": "yes"}), samples=2000)
+        answer(wide, NetworkQuery(("u",), given={"x": "9", "h": "yes"}), samples=2000)

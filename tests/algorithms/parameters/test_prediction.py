@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.parameters.inference import Query, answer, as_mixed
+from fedbnsl.algorithms.parameters.inference import NetworkQuery, answer, as_mixed
 from fedbnsl.algorithms.parameters.prediction import predictions
 from tests.algorithms.parameters.networks import LEVELS, discrete, exact, mixed, normal
 
@@ -18,7 +18,7 @@ def test_numbers_are_predicted_by_the_cells_that_are_there():
     assert found["y"].rows.tolist() == [0, 1, 3]
     for row, best, sd in zip(found["y"].rows, found["y"].best, found["y"].certainty, strict=True):
         given = {name: table[row, v] for v, name in enumerate("xyz") if not np.isnan(table[row, v])}
-        expected = answer(network, Query(("y",), given=given))
+        expected = answer(network, NetworkQuery(("y",), given=given))
         assert (best, sd) == (pytest.approx(expected.mean), pytest.approx(expected.sd))
     assert found["x"].rows.tolist() == [1]
 
@@ -48,7 +48,7 @@ def test_a_number_with_a_label_below_it_is_integrated():
 
 def test_rows_with_several_unknown_labels_and_numbers_are_sampled():
     found = predictions(mixed(), np.array([[np.nan, np.nan, 1.0]] * 2), ("g", "x"), RNG(0))
-    expected = answer(mixed(), Query(("x",), given={"h": "yes"}), RNG(5))
+    expected = answer(mixed(), NetworkQuery(("x",), given={"h": "yes"}), RNG(5))
     assert found["x"].best[0] == pytest.approx(expected.mean, abs=0.05)
     assert found["x"].best[0] == found["x"].best[1]
     assert found["g"].best.tolist() == [0, 0]

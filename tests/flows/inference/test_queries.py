@@ -8,7 +8,7 @@ import pytest
 
 import fedbnsl
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.parameters.inference import Event, Query
+from fedbnsl.algorithms.parameters.inference import Event, NetworkQuery
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.inference.queries import interventions, parse
 
@@ -56,14 +56,14 @@ def logs():
 @pytest.mark.parametrize(
     ("text", "query"),
     [
-        ("P(a)", Query(("a",))),
-        (" P( a , b b | c = 1 )", Query(("a", "b b"), given={"c": "1"})),
+        ("P(a)", NetworkQuery(("a",))),
+        (" P( a , b b | c = 1 )", NetworkQuery(("a", "b b"), given={"c": "1"})),
         (
             "P(a=yes, b>3 | do(c=x, d=-1.5), e=2)",
-            Query((), (Event("a", "=", "yes"), Event("b", ">", "3")), {"e": "2"}, {"c": "x", "d": "-1.5"}),
+            NetworkQuery((), (Event("a", "=", "yes"), Event("b", ">", "3")), {"e": "2"}, {"c": "x", "d": "-1.5"}),
         ),
-        ("P(x[t-1] | y[t-2]=0)", Query(("x[t-1]",), given={"y[t-2]": "0"})),
-        ("P(size (cm) < 4)", Query((), (Event("size (cm)", "<", "4"),))),
+        ("P(x[t-1] | y[t-2]=0)", NetworkQuery(("x[t-1]",), given={"y[t-2]": "0"})),
+        ("P(size (cm) < 4)", NetworkQuery((), (Event("size (cm)", "<", "4"),))),
     ],
 )
 def test_a_query_is_read_as_it_is_written(text, query):
