@@ -52,7 +52,15 @@ from .joint_columns import check_series_domains, with_declared_transforms
 from .profile import Profile
 from .scan import SEPARATORS
 from .schema_inference import InferredSchema, negotiate_schema
-from .series import SeriesTable, check_same_step, check_stretches, has_time, read_series, series_and_time
+from .series import (
+    SeriesTable,
+    check_same_step,
+    check_stretches,
+    has_time,
+    left_out_notes,
+    read_series,
+    series_and_time,
+)
 from .truth import read_structure, read_structures, read_truth, write_structure
 
 
@@ -297,7 +305,8 @@ def _read_series(
 ) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
     tables = dict(_each_series(files, declared))
     schema = with_declared_transforms(_series_schema(tables, declared), declared)
-    return InferredSchema(schema), {silo: table.rows(schema) for silo, table in tables.items()}
+    notes = left_out_notes(schema.rows, {silo: table.left_out for silo, table in tables.items()})
+    return InferredSchema(schema, notes), {silo: table.rows(schema) for silo, table in tables.items()}
 
 
 def _series_schema(tables: Mapping[str, SeriesTable], declared: Declared) -> Schema:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import MIN_SILO_ROWS
@@ -226,6 +226,8 @@ class SeriesTable:
     values: FloatArray
     stretches: tuple[int, ...]
     step: float = 1.0
+    left_out: int = 0
+    """number of rows with an empty cell, which are not in the table"""
 
     def rows(self, schema: Schema) -> FloatArray:
         """The table [n_rows, n_variables] with its columns in the order of `schema`."""
@@ -261,7 +263,18 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
         for name, column in zip(recording.variables, values.T, strict=True):
             if beyond(np.abs(column)):
                 raise BadInput(f"{path}: column {shown(name)}: {BEYOND_RANGE}")
-    return SeriesTable(recording.variables, values, stretches.lengths, stretches.step)
+    left_out = int((~recording.complete).sum())
+    return SeriesTable(recording.variables, values, stretches.lengths, stretches.step, left_out)
+
+
+def left_out_notes(rows: Mapping[str, int], left_out: Mapping[str, int]) -> tuple[str, ...]:
+    """A note for each silo that left rows out: how many, of the `rows` that remain and those `left_out`."""
+    return tuple(
+        f"{silo}: {count} of {pluralize(rows[silo] + count, 'row')} left out because of empty cells: each ends a "
+        "stretch, and no window of rows crosses it"
+        for silo, count in left_out.items()
+        if count
+    )
 
 
 def _recording(path: Path, declared: Declared) -> Recording:

@@ -99,7 +99,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
         out.print("rows with an empty cell are left out: these are the rows that remain")
     if schema.kind == "time-series":
         breaks = sum(len(stretches) - 1 for stretches in schema.stretches.values())
-        out.print(f"{breaks} gaps in the series, where cells are empty or times are missing")
+        out.print(f"{pluralize(breaks, 'gap')} in the series, where cells are empty or times are missing")
     table = Table(*data_header(schema), box=None, padding=(0, 2, 0, 0))
     for row in data_rows(schema, holds):
         table.add_row(*row)

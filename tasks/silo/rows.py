@@ -70,6 +70,8 @@ class DescribedSeries:
     variables: tuple[str, ...]
     stretches: tuple[int, ...]
     step: float
+    left_out: int = 0
+    """number of rows with an empty cell, which are in no stretch"""
 
     @property
     def rows(self) -> int:
@@ -113,7 +115,7 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) 
     if series and not declared.reading.private:
         found = read_series(source, declared)
         check_series_domains(source, found.variables, found.values, declared)
-        return DescribedSeries(silo, found.variables, found.stretches, found.step)
+        return DescribedSeries(silo, found.variables, found.stretches, found.step, found.left_out)
     return Described(silo, open_table(source, declared).profile(), is_streamed(source, declared))
 
 

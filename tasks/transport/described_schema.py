@@ -10,7 +10,7 @@ from fedbnsl.data.folder.events import events_schema
 from fedbnsl.data.folder.joint_columns import with_declared_transforms
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
-from fedbnsl.data.folder.series import check_same_step
+from fedbnsl.data.folder.series import check_same_step, left_out_notes
 
 from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
 from ..silo.service import MethodCall
@@ -31,7 +31,8 @@ def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], d
         return InferredSchema(_renamed_schema(pooled[0]), pooled[0].notes)
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
-        return InferredSchema(with_declared_transforms(_series_schema(series, first, declared), declared))
+        schema = with_declared_transforms(_series_schema(series, first, declared), declared)
+        return InferredSchema(schema, left_out_notes(schema.rows, {part.silo: part.left_out for part in series}))
     events = [part for part in first if isinstance(part, DescribedEvents)]
     if events:
         types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}

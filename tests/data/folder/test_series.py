@@ -16,6 +16,9 @@ from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 from fedbnsl.data.folder.series import read_series
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
+from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 
 def read(tmp_path, text, step=None):
@@ -49,6 +52,17 @@ def test_a_row_with_an_empty_cell_is_left_out_and_makes_a_gap(tmp_path):
     table = read(tmp_path, "time,x,y\n0,1,1\n1,2,2\n2,,3\n3,4,NA\n4,5,5\n5,6,nan\n6,7,7\n7,8,8\n")
     assert table.values[:, 0].tolist() == [1, 2, 5, 7, 8]
     assert table.stretches == (2, 1, 2)
+
+
+def test_the_notes_of_a_run_count_the_rows_left_out_of_each_silo(tmp_path):
+    (tmp_path / "a.csv").write_text("time,x,y\n0,1,1\n1,2,2\n2,,3\n3,4,NA\n4,5,5\n5,7,6\n")
+    (tmp_path / "b.csv").write_text("time,x,y\n0,1,1\n1,2,2\n2,4,3\n9,3,5\n")
+    notes = (
+        "a: 2 of 6 rows left out because of empty cells: each ends a stretch, and no window of rows crosses it",
+    )  # the gap in the times of b loses no row
+    assert read_folder(tmp_path).notes == notes
+    services = {silo: SiloService(silo, tmp_path / f"{silo}.csv") for silo in "ab"}
+    assert schema_from_descriptions(InProcessTransport(services), ("a", "b"), Declared()).notes == notes
 
 
 def test_without_times_consecutive_rows_of_a_series_have_consecutive_times(tmp_path):
