@@ -15,7 +15,7 @@ from typing import Any
 from fedbnsl.algorithms.admm.fed_sparse import FedFrankWolfe, FedSparse, Notears
 from fedbnsl.algorithms.admm.notears_admm import NotearsAdmm
 from fedbnsl.algorithms.baselines.pooled import GesUnion
-from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings
+from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, FedPc
 from fedbnsl.algorithms.constraint.search import ConstraintSettings
 from fedbnsl.algorithms.dp_fed_sparse.settings import DpFedSparse
 from fedbnsl.algorithms.dynamic.fdbnl import Dynotears, Fdbnl
@@ -60,10 +60,6 @@ class DynotearsAverage(Dynotears):
 
 class DynotearsBest(Dynotears):
     """Settings of `dynotears-best`."""
-
-
-class FedPc(FederatedSettings):
-    """Settings of `fed-pc`."""
 
 
 class FedFci(FederatedSettings):

@@ -1,17 +1,18 @@
 """Constraint-based learning: federated independence tests, and PC and FCI with these tests."""
 
-from ..core.spec import ANY_ROWS, Entry, lazy_factory
+from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory
 
 TABLES = "sums only: count tables over sets of variables, an exchange for each size of set; of other data moments, once"
 SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 
 ALGORITHMS: dict[str, Entry] = {
     "fed-pc": Entry(
-        summary="PC-stable with federated independence tests (FedPC), a CPDAG",
-        source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4",
-        disclosure=SUMMED,
-        maker=lazy_factory("constraint.fed_pc:FederatedSettings", "fed_pc"),
-        kinds=ANY_ROWS,
+        summary="PC-stable with federated independence tests (FedPC), a CPDAG; of time series as PCMCI+",
+        source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4; Runge 2020: PCMCI+",
+        disclosure=f"{SUMMED}; of time series moments of windows of 2 lags + 1 rows, once",
+        maker=lazy_factory("constraint.fed_pc:FedPc", "fed_pc"),
+        kinds=(*ANY_ROWS, *SERIES),
+        lags_before=True,
         gaps=True,
         streams=True,
         directs_by_knowledge=True,

@@ -26,6 +26,7 @@ from .orientation import FCI, PC, ConstraintMethod
 from .private_counts import PrivateRows, TablePlan, table_plan
 from .projection import projection_evidence
 from .search import ConstraintSettings
+from .time_series import LaggedTestSettings, with_series
 
 PRIVATE_DEPTH = 2
 """the largest conditioning set of a private run, unless the depth is set"""
@@ -60,9 +61,22 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
             raise BadInput(f"parameter statistic is {self.statistic}: with an epsilon it must be chi2")
 
 
+@dataclass(frozen=True)
+class FedPc(FederatedSettings, LaggedTestSettings):
+    """Settings of `fed-pc`."""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        FederatedSettings.__post_init__(self)
+        LaggedTestSettings.__post_init__(self)
+
+
 def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
-    """FedPC, for variables without latent common causes."""
-    return _federated(settings, PC)
+    """FedPC, for variables without latent common causes, and its form for time series."""
+    search = _federated(settings, PC)
+    if not isinstance(settings, FedPc) or settings.epsilon or settings.mode != "exact":
+        return search
+    return with_series(search, settings)
 
 
 def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:

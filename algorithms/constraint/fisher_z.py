@@ -1,14 +1,15 @@
 """Tests of conditional independence from one sum of second moments, for continuous and mixed data.
 
-Continuous data: Fisher's z test of the partial correlation. Mixed data: the likelihood ratio of degenerate Gaussian
-models. With a block of coded columns for every variable (`statistics/coding.py`), X and Y are independent given Z if
-λ = |R_XYZ||R_Z| / (|R_XZ||R_YZ|) is 1: the score of Andrews, Ramsey & Cooper 2019 as a test (Wilks 1938).
+Continuous data: Fisher's z test of the partial correlation; time series: Student's t, which z approximates. Mixed data:
+the likelihood ratio of degenerate Gaussian models. With a block of coded columns for every variable
+(`statistics/coding.py`), X and Y are independent given Z if λ = |R_XYZ||R_Z| / (|R_XZ||R_YZ|) is 1: the score of
+Andrews, Ramsey & Cooper 2019 as a test (Wilks 1938).
 """
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import chdtrc, erfc
+from scipy.special import chdtrc, erfc, stdtr
 
 from ..core.schema import FloatArray
 from ..statistics.coding import Blocks, log_residual_det
@@ -25,6 +26,28 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0)
     standard deviation of noise in the correlations. Its variance is amplified by the conditioning variables
     (`_noise_amplification`) and added to that of r.
     """
+    r, variance, given = _partial_correlations(correlations, tests, noise)
+    rows = np.maximum(n - given - 3, 0)
+    z = np.sqrt(rows / (1 + rows * variance)) * np.arctanh(np.clip(np.abs(r), 0, 1 - 1e-15))
+    return Results(p=erfc(z / np.sqrt(2)), strength=np.abs(r))
+
+
+def student_t(freedom: int, correlations: FloatArray, tests: Tests) -> Results:
+    """The p-values of `tests` from correlations with `freedom` degrees of freedom, rows minus means; strength |r|.
+
+    With f = freedom − 1 − |z|, r√(f/(1 − r²)) has Student's t distribution with f degrees of freedom if the partial
+    correlation is 0 and the rows are Gaussian: what Fisher's z approximates. p is 1 if f is below 1.
+    """
+    r, _, given = _partial_correlations(correlations, tests)
+    f = freedom - 1 - given
+    t = np.abs(r) * np.sqrt(np.maximum(f, 0) / np.maximum(1 - r**2, ROUNDING**2))
+    return Results(p=np.where(f < 1, 1.0, 2 * stdtr(np.maximum(f, 1), -t)), strength=np.abs(r))
+
+
+def _partial_correlations(
+    correlations: FloatArray, tests: Tests, noise: float = 0.0
+) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    """The partial correlation of each test, the variance that noise adds to it, and the number of conditions."""
     r, variance = np.zeros(len(tests)), np.zeros(len(tests))
     sizes = (tests != PAD).sum(axis=1)
     for size in np.unique(sizes):
@@ -36,9 +59,7 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0)
         r[chosen] = _partial(precision)
         if noise:
             variance[chosen] = noise**2 * _noise_amplification(precision)
-    rows = np.maximum(n - (sizes - 2) - 3, 0)
-    z = np.sqrt(rows / (1 + rows * variance)) * np.arctanh(np.clip(np.abs(r), 0, 1 - 1e-15))
-    return Results(p=erfc(z / np.sqrt(2)), strength=np.abs(r))
+    return r, variance, sizes - 2
 
 
 def _precision(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray:

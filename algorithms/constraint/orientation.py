@@ -56,13 +56,23 @@ def classify(search: SeparatorSearch, orientation: Orientation) -> Triples:
     return Triples(frozenset(colliders), frozenset(ambiguous))
 
 
+Rules = tuple[tuple[int, ...], ...]
+"""numbers of Meek's rules: the rules of a sweep apply at once, the sweeps one after another"""
+
+
 def orient(
-    joined: NDArray[np.bool_], triples: Triples, known_directions: NDArray[np.bool_] | None = None
+    joined: NDArray[np.bool_],
+    triples: Triples,
+    known_directions: NDArray[np.bool_] | None = None,
+    rules: Rules | None = None,
 ) -> NDArray[np.bool_]:
     """The CPDAG `[d, d]` of the skeleton `joined`: colliders directed, then closed under Meek's rules.
 
     Edges first take the `known_directions` `[d, d]` of background knowledge; a triple with such a direction out of its
     middle is no collider, for any separating sets. Meek's fourth rule (1995) applies only with such knowledge.
+
+    With `rules` these sweeps take turns, and an edge of which colliders or rules disagree takes part in no rule, as in
+    Runge (2020); by default one sweep applies all rules.
     """
     imposed = np.zeros_like(joined) if known_directions is None else joined & known_directions
     heads = np.zeros_like(joined)
@@ -75,19 +85,27 @@ def orient(
     heads |= imposed
     oriented = heads | heads.T
     directed = heads & ~heads.T
+    sweeps = rules or ((1, 2, 3, 4) if imposed.any() else (1, 2, 3),)
     while True:
-        heads = _meek_sweep(joined, directed, unclear, fourth=bool(imposed.any())) & joined & ~oriented
-        if not heads.any():
+        changed = False
+        for sweep in sweeps:
+            lines = joined & ~directed & ~directed.T if rules is None else joined & ~oriented
+            heads = _meek_sweep(joined, directed, lines, unclear, sweep) & joined & ~oriented
+            changed |= bool(heads.any())
+            oriented |= heads | heads.T
+            directed |= heads & ~heads.T
+        if not changed:
             return directed | (joined & ~directed.T & ~directed)
-        oriented |= heads | heads.T
-        directed |= heads & ~heads.T
 
 
 def _meek_sweep(
-    joined: NDArray[np.bool_], directed: NDArray[np.bool_], unclear: NDArray[np.bool_], *, fourth: bool
+    joined: NDArray[np.bool_],
+    directed: NDArray[np.bool_],
+    lines: NDArray[np.bool_],
+    unclear: NDArray[np.bool_],
+    rules: tuple[int, ...],
 ) -> NDArray[np.bool_]:
-    """The undirected edges i — j that a rule directs i → j."""
-    lines = joined & ~directed & ~directed.T
+    """The undirected edges i — j of `lines` that one of the `rules` directs i → j."""
     heads = np.zeros_like(joined)
     for i, j in np.argwhere(lines):
         into_i, out_of_i = directed[:, i], directed[i]
@@ -96,10 +114,10 @@ def _meek_sweep(
         if len(unclear):
             ends = ends & ~unclear[:, i, j]
         heads[i, j] = (
-            ends.any()
-            or (out_of_i & directed[:, j]).any()
-            or _rule_3(joined, directed, lines, unclear, i, j)
-            or (fourth and _rule_4(joined, directed, lines, unclear, i, j))
+            (1 in rules and ends.any())
+            or (2 in rules and (out_of_i & directed[:, j]).any())
+            or (3 in rules and _rule_3(joined, directed, lines, unclear, i, j))
+            or (4 in rules and _rule_4(joined, directed, lines, unclear, i, j))
         )
     return heads
 

@@ -35,6 +35,7 @@ ALSO = {
     "secure-sum, series": ("secure-sum", {"lags": 1}),
     "secure-linear, series": ("secure-linear", {"lags": 1}),
     "secure-boss, series": ("secure-boss", {"lags": 1}),
+    "fed-pc, series": ("fed-pc", {"lags": 1}),
     "secure-ges, series": ("secure-ges", {"lags": 1}),
     "secure-sum, series, private": ("secure-sum", {"lags": 1, "epsilon": 50.0, "protect": "row"}),
     "dp-covariance, series": ("dp-covariance", {"lags": 1, "epsilon": 200.0}),

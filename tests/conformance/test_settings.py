@@ -116,10 +116,16 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "steps": {"dp-fed-sparse": Change(3), "": Change(2)},
     "start": Change(3),
     # Of time series.
-    "lags": {"": Change(2, kind="time-series"), "secure-boss": Change(2, {"lags": 1}, "time-series")},
+    "lags": {
+        "": Change(2, kind="time-series"),
+        **dict.fromkeys(("secure-boss", "fed-pc"), Change(2, {"lags": 1}, "time-series")),
+    },
     "most_lags": Change(1, {"lags": "auto"}, "time-series"),
     "series_threshold": Change(9.0, kind="time-series"),
-    "center_series": Change(False, kind="time-series"),
+    "center_series": {
+        "fed-pc": Change(False, {"lags": 1}, "time-series"),
+        "": Change(False, kind="time-series"),
+    },
     "ridge": Change(500.0),
     "hubs": Change(True),
     "mu": Change(2.0),
