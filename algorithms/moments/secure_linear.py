@@ -250,7 +250,7 @@ def broadcast(server: Server) -> Broadcast:
     """The request for second moments, then for the sums of the undirected edges."""
     if not len(server.S):
         return Broadcast(np.empty((0, 2), np.int32), np.empty((0, 0)), np.empty(0))
-    edges, standard = undirected_edges(server.graph), standardising(server.S, server.graph)
+    edges, standard = edges_to_direct(server), standardising(server.S, server.graph)
     return Broadcast(edges, standard, correlations(server.S, standard, edges))
 
 
@@ -273,7 +273,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
     answered_rows = sum(schema.rows[silo] for silo in replies.silos)
     rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
     if len(server.S):
-        edges = undirected_edges(server.graph)
+        edges = edges_to_direct(server)
         R, dependent = credible_contrasts(rescaled.reshape(len(edges), -1), server.rows, settings.evidence)
         graph, count = direct_edges(server.graph, edges, R, server.rows, settings.evidence)
         return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
@@ -319,7 +319,8 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     knowledge = server.schema.knowledge.prior(server.schema.variables)
     fit = best_lagged_fit(S, rows, knowledge) if m > d else best_equal_variance_fit(S, rows, knowledge)
     evidence = variances_near_equal(S, fit)
-    if settings.error_variances == "equal" or (settings.error_variances == "auto" and evidence.equal):
+    may_be_equal = settings.error_variances == "auto" and not mixes_counts(server.schema)
+    if settings.error_variances == "equal" or (may_be_equal and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
     price = math.log(rows) + 2 * math.log(d)
     if m > d:
@@ -327,14 +328,33 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     else:
         free_fit = gaussian_boss(S, rows, price, settings, knowledge)
     evidence = variance_evidence(evidence, fit, free_fit, rows)
-    if settings.error_variances == "auto" and evidence.equal:
+    if may_be_equal and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)
     against = 0.0 if m > d or server.schema.gaps else misfit(S, free_fit.dag, rows, price)
     if against > 1:
         free_fit = gaussian_boss(S, rows, max(price, rows * math.log1p(APPROXIMATE_SHARE)), settings, knowledge)
     graph = pdag_with_knowledge(class_of(free_fit.dag), knowledge.required, knowledge.possible)
-    done = not settings.non_gaussian or against > 1 or not len(undirected_edges(graph))
-    return replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, misfit=against, done=done)
+    found = replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, misfit=against)
+    return replace(found, done=not settings.non_gaussian or against > 1 or not len(edges_to_direct(found)))
+
+
+def edges_to_direct(server: Server) -> NDArray[np.int32]:
+    """The undirected edges `[n_edges, 2]` that errors may direct.
+
+    Those of counts may not: the effect of a number on a count is curved, and its errors depend on the mean.
+    """
+    edges = undirected_edges(server.graph)
+    counts = np.isin(server.schema.variables, server.schema.counts)
+    return edges[~counts[edges % len(counts)].any(axis=1)]
+
+
+def mixes_counts(schema: Schema) -> bool:
+    """Whether some columns, but not all, are counts, whose error variances are then not comparable.
+
+    On the scale that stabilises it, the variance of a count's errors follows from the coding (1/4 for √(x + 3/8)). It
+    differs from that of other numbers, but an order with the count first can level the residual variances.
+    """
+    return 0 < len(schema.counts) < len(schema.variables)
 
 
 def structure(server: Server, settings: SecureLinear) -> Structure:
@@ -408,9 +428,13 @@ def basis(server: Server) -> tuple[str, ...]:
         )
     loss = f"; a variance for each fits better by {-e.gain:.3g}, penalties included" if e.gain <= 0 else ""
     open_edges, class_edges = len(undirected_edges(server.graph)), int(np.triu(server.graph | server.graph.T).sum())
+    reason = (
+        f"Errors of counts ({', '.join(server.schema.counts)}) and of other numbers are not of equal variance"
+        if mixes_counts(server.schema)
+        else f"The data do not support errors of equal variance ({spread}{loss})"
+    )
     lines: tuple[str, ...] = (
-        f"The data do not support errors of equal variance ({spread}{loss}): no direction rests on units of "
-        "measurement.",
+        f"{reason}: no direction rests on units of measurement.",
         f"{class_edges - open_edges} of {class_edges} edges have a direction. Those in v-structures, and those that "
         "follow from them, rest on conditional independences.",
     )

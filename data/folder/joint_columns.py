@@ -9,7 +9,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -184,8 +184,17 @@ def joined_columns(
 OR_JOIN = "--columns common does so for all such columns, --columns union keeps them"
 
 
-def check_columns(place: str, profiles: Mapping[str, Profile], declared: Declared, names: Mapping[str, str]) -> None:
-    """Raise `BadInput` unless all silos have the same columns, and these include the declared and selected ones."""
+def check_columns(
+    place: str,
+    profiles: Mapping[str, Profile],
+    declared: Declared,
+    names: Mapping[str, str],
+    uncommon: Collection[str] = (),
+) -> None:
+    """Raise `BadInput` unless all silos have the same columns, and these include the declared and selected ones.
+
+    A declaration may be about a column that was left out because only some silos have it (`uncommon`).
+    """
     first, *others = profiles
     for silo in others:
         expected, found = profiles[first].variables, profiles[silo].variables
@@ -207,7 +216,7 @@ def check_columns(place: str, profiles: Mapping[str, Profile], declared: Declare
     declarations = {"levels": declared.levels, "columns": declared.columns, "missing": declared.marks}
     for key, columns in declarations.items():
         for name in columns:
-            if name not in variables and declared.keeps(name):
+            if name not in variables and name not in uncommon and declared.keeps(name):
                 raise BadInput(f"{place}: about.json: {key}: {shown(name)} is not a column of the data")
     for name in declared.reading.only:
         if name not in variables:

@@ -247,7 +247,7 @@ def infer_schema(
     """
     names = names or {silo: f"silo {silo}" for silo in profiles}
     profiles, uncommon = joined_columns(place, dict(sorted(profiles.items())), declared)
-    check_columns(place, profiles, declared, names)
+    check_columns(place, profiles, declared, names, uncommon)
     for silo, profile in profiles.items():
         _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
     if declared.reading.private:

@@ -154,8 +154,10 @@ def create_job(
 def _check_outliers(job: Job, schema: Schema) -> None:
     """Raise `BadInput` for data and learners that outliers cannot be set aside for."""
     reason = outlier_refusal(job, schema)
-    if job.settings.outliers != "keep" and reason:
-        raise BadInput(f"--outliers set-aside cannot be used with {job.dataset}: {reason}")
+    if job.settings.outliers == "keep" or not reason:
+        return
+    where = "an ε" if registry.build(job.spec).private is not None else job.dataset
+    raise BadInput(f"--outliers set-aside cannot be used with {where}: {reason}")
 
 
 def _check_adjustment(job: Job, schema: Schema) -> None:

@@ -314,7 +314,7 @@ def outlier_refusal(job: Job, schema: Schema) -> str:
         "its columns are labels": schema.kind == "discrete",
         "its rows are events": schema.kind == "events",
         "empty cells would break its time series": schema.kind == "time-series",
-        "with an ε, values are clipped instead": registry.build(job.spec).private is not None,
+        "values are clipped instead": registry.build(job.spec).private is not None,
         f"silo {', '.join(schema.streamed)} reads its rows in passes": bool(schema.streamed),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
