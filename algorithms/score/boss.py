@@ -96,17 +96,20 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
     return boss
 
 
-def graph_of(order: NDArray[np.int64], trees: Trees, families: Families) -> NDArray[np.bool_]:
-    """The CPDAG of the graph of `order`, the end of a search over `trees`."""
-    return class_of(order_graph(order, trees.arrays, families.tables)[0])
+def graph_of(order: NDArray[np.int64], trees: Trees, families: Families, first: int = 0) -> NDArray[np.bool_]:
+    """The CPDAG of the graph of `order`, the end of a search over `trees` whose `first` variables have no parents."""
+    return class_of(order_graph(order, trees.arrays, families.tables, first)[0])
 
 
 def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
     """The search at the start of its backward phase, or done if the score has not increased since the last one.
 
-    The result is the order of the greatest score: sweeps after a backward phase can end in a lower score.
+    The result is the order of the greatest score: sweeps after a backward phase can end in a lower score. The search
+    stays as it is while the scores of variables without parents, which no sweep needs, are unknown.
     """
-    dag, total = order_graph(boss.order, boss.trees.arrays, families.tables)
+    dag, total = order_graph(boss.order, boss.trees.arrays, families.tables, boss.first)
+    if np.isnan(total):
+        return boss
     if total <= boss.total + rounding_error(total):
         return replace(boss, order=boss.best, done=True)
     return replace(
@@ -184,15 +187,26 @@ def _score(v, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  #
 
 
 @njit(cache=True)
-def order_graph(order, tree, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The DAG of the grow-shrink parents in `order` and its score; all of its scores must be known."""
+def order_graph(order, tree, tables, first=0):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The DAG of the grow-shrink parents in `order`, the `first` variables without any, and its score.
+
+    The score is NaN if scores are missing, which are then pending.
+    """
     d = len(order)
     dag = np.zeros((d, d), np.bool_)
     family = np.empty(d + 1, np.int64)
     allowed = np.zeros(d, np.bool_)
     total = 0.0
-    for v in order:
-        node = walk(v, allowed, tree, tables, family)
+    for i in range(d):
+        v = order[i]
+        if i < first:
+            family[0] = v
+            node = np.int64(find(family, np.int64(1), tables))
+        else:
+            node = walk(v, allowed, tree, tables, family)
+        if node < 0:
+            total = np.nan
+            continue
         for at in range(tables[1][node] + 1, tables[1][node + 1]):
             dag[tables[2][at], v] = True
         total += tables[3][node]
@@ -340,7 +354,11 @@ def starts_from(prior: Prior, starts: int, rng: np.random.Generator, most_parent
 
     With `most_parents`, it ends with an exact search over all families of up to this number of parents.
     """
-    orders = np.array([rng.permutation(len(prior.required)) for _ in range(starts)])
+    return starts_of(np.array([rng.permutation(len(prior.required)) for _ in range(starts)]), prior, most_parents)
+
+
+def starts_of(orders: NDArray[np.int64], prior: Prior, most_parents: int = 0) -> Starts:
+    """The initial state of a search from `orders` `[n_starts, d]`, as `starts_from`."""
     return _begin_starts(Starts(orders, 0, (), no_trees(), orders[0], -np.inf, 0, most_parents, prior))
 
 
@@ -368,7 +386,7 @@ def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
         dag, total = best_dag(starts.orders.shape[1], starts.most_parents, families.tables)
         if total > starts.total + _SCORE_TOLERANCE * abs(starts.total):
             return class_of(dag)
-    return graph_of(starts.best, starts.trees, families)
+    return graph_of(starts.best, starts.trees, families, int(starts.prior.parentless.sum()))
 
 
 def _begin_starts(starts: Starts) -> Starts:
