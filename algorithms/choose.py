@@ -48,6 +48,12 @@ GREEDY = Choice(
     "masked sums of counts, and a greedy search over equivalence classes: with so many variables it sends a small "
     "fraction of the bytes of secure-boss",
 )
+REFINED = Choice(
+    "secure-ges",
+    "masked sums of counts, and a greedy search over equivalence classes, refined by a search over orders near its "
+    "graph: the better of both, with so many variables for a small fraction of the bytes of secure-boss",
+    {"refine": True},
+)
 PRIVATE_DISCRETE = (
     Choice("fed-pc", "independence tests on noisy, masked counts: the private learner of discrete data"),
     Choice("fed-fci", "the same, if unobserved variables may act on several others"),
@@ -109,6 +115,8 @@ CHOICES = {
 
 MAX_BOSS_VARIABLES = 40
 """number of discrete variables above which BOSS needs gigabytes of masked counts"""
+MAX_REFINED_VARIABLES = 100
+"""number of discrete variables above which refining GES takes too long"""
 
 
 def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
@@ -119,7 +127,7 @@ def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
     if (schema.kind, private) not in CHOICES:
         raise BadInput(f"auto: no algorithm learns from {schema.kind} data{' with an ε' if private else ''}")
     if schema.kind == "discrete" and not private and len(schema.variables) > MAX_BOSS_VARIABLES:
-        return (GREEDY, *DISCRETE)
+        return (REFINED if len(schema.variables) <= MAX_REFINED_VARIABLES else GREEDY, *DISCRETE)
     if schema.kind == "time-series" and schema.levels:
         if private:
             raise BadInput("auto: no algorithm learns from time series with labels with an ε")

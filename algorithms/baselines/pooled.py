@@ -27,9 +27,9 @@ from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
 from ..score.procedures import (
     BOSS,
-    GES,
     ScoreSearch,
     configuration_scores,
+    ges_of,
     open_search_rows,
     refuse_wide,
     scores_of,
@@ -58,7 +58,7 @@ class Server:
 
 def pooled_ges(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:
     """GES on all rows in one place."""
-    return _pooled(settings, GES)
+    return _pooled(settings, ges_of(settings))
 
 
 def pooled_boss(settings: SearchSettings) -> FederatedAlgorithm[Server, Arcs, OnceBroadcast, Arcs]:

@@ -206,6 +206,9 @@ class SearchSettings(ScoreSettings):
     exchanges as counts, and sends the moments of each configuration"""
     turning: bool = True
     """GES: also turn edges, and repeat all phases until nothing changes"""
+    refine: bool = False
+    """GES: followed by BOSS from one order, whose parents are at most two edges away in GES's graph; the class with the
+    better score is the result"""
     most_cells: int = 1 << 15
     """families with larger count tables are excluded: their cells would have too few rows"""
     starts: int | Literal["auto"] = "auto"

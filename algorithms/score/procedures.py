@@ -27,9 +27,10 @@ from .equivalence import class_of
 from .families import Batch, Families, OrderSettings, ScoreSettings, SearchSettings, no_families
 from .gaussian import price_of, score_blocks, score_configurations, score_covariance, score_moments
 from .gaussian_order import gaussian_boss
-from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, Scores, advance, score_pending, search_from
+from .ges import EquivalenceSearch, Scores, advance, score_pending
+from .refinement import RefinedSearch, advance_refined, copy_refined, greedy_from, refined_from, refined_graph
 
-State = TypeVar("State", EquivalenceSearch, Starts)
+State = TypeVar("State", EquivalenceSearch, RefinedSearch, Starts)
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,16 @@ def order_settings(settings: SearchSettings) -> OrderSettings:
 
 
 GES: ScoreSearch[EquivalenceSearch] = ScoreSearch(
-    begin=lambda prior, settings: search_from(
-        prior.required, WITH_TURNS if settings.turning else CHICKERING, prior=prior
-    ),
+    begin=greedy_from,
     advance=advance,
     graph=lambda search, families: search.graph,
     copy=lambda search: search,
+)
+REFINED_GES: ScoreSearch[RefinedSearch] = ScoreSearch(
+    begin=refined_from,
+    advance=advance_refined,
+    graph=lambda search, families: refined_graph(search),
+    copy=copy_refined,
 )
 BOSS: ScoreSearch[Starts] = ScoreSearch(
     begin=lambda prior, settings: starts_from(
@@ -97,6 +102,11 @@ BOSS: ScoreSearch[Starts] = ScoreSearch(
     from_blocks=boss_from_blocks,
     orders=True,
 )
+
+
+def ges_of(settings: SearchSettings) -> ScoreSearch[Any]:
+    """GES, refined by BOSS if `settings` request it."""
+    return REFINED_GES if settings.refine else GES
 
 
 @dataclass(frozen=True)

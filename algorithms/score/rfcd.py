@@ -26,7 +26,7 @@ from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .equivalence import class_of, member_of
 from .families import Batch, SearchSettings
-from .procedures import GES, scores_of, search
+from .procedures import ges_of, scores_of, search
 
 MIN_REDUCTION = 1e-9
 """smaller reductions of the regret are rounding errors"""
@@ -89,7 +89,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
     def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         rows, d = open_rows(table, schema, silo, rng), len(schema.variables)
         prior = schema.knowledge.prior(schema.variables)
-        own = member_of(search(GES, d, settings, scores_of(rows, settings, settings.most_cells), prior))
+        own = member_of(search(ges_of(settings), d, settings, scores_of(rows, settings, settings.most_cells), prior))
         return Silo(rows, float(_toggle_scores(rows, own, settings)[1].sum()))
 
     def open_server(schema: Schema) -> Server:

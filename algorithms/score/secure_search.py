@@ -74,9 +74,9 @@ from .gaussian import score_configurations, score_covariance, score_own_rows
 from .ges import EquivalenceSearch
 from .procedures import (
     BOSS,
-    GES,
     ScoreSearch,
     State,
+    ges_of,
     open_search_rows,
     refuse_gaps,
     refuse_wide,
@@ -84,6 +84,7 @@ from .procedures import (
     search_moments,
     shuffled,
 )
+from .refinement import RefinedSearch
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,13 @@ class GesServer(Server[EquivalenceSearch]):
 
 
 @dataclass(frozen=True)
+class RefinedServer(Server[RefinedSearch]):
+    """The server's state in a GES that BOSS refines."""
+
+    state: RefinedSearch
+
+
+@dataclass(frozen=True)
 class BossServer(Server[Starts]):
     """The server's state in a BOSS."""
 
@@ -183,8 +191,8 @@ class BossServer(Server[Starts]):
 
 
 def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
-    """GES over summed counts."""
-    return _secure(settings, GES, GesServer)
+    """GES over summed counts, refined by BOSS if `settings` request it."""
+    return _secure(settings, ges_of(settings), RefinedServer if settings.refine else GesServer)
 
 
 def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
@@ -208,9 +216,7 @@ def _secure(
         broadcast_type=Query,
         reply_type=Numbers,
         max_rounds=settings.rounds,
-        basis=lambda server: (
-            _basis(server, settings) if settings.own_scores or len(server.variables) > server.present else ()
-        ),
+        basis=lambda server: _basis(server, settings),
         summand=summand,
         entry_units=lambda schema, query: units_of(settings.columns(schema), query),
         needs_secure_sum=True,
@@ -381,7 +387,7 @@ def _repeats(family: NDArray[np.int64], members: NDArray[np.uint16], d: int) -> 
 
 def measures(server: Server[Any]) -> dict[str, float]:
     """The numbers of scored families and of edges of the graph."""
-    edges = server.state.graph if isinstance(server.state, EquivalenceSearch) else server.found
+    edges = server.found if server.done or isinstance(server.state, Starts) else server.state.graph
     return {"families": float(server.families.used[1]), "edges": float(np.triu(edges | edges.T).sum())}
 
 
@@ -440,8 +446,11 @@ def _common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArra
 
 
 def _basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
-    """The assumptions behind the directions, of searches with weights of the silos' own and of time series."""
-    where, lines = " within the silos" if settings.own_scores else "", list[str]()
+    """What a refined search gained; with weights of the silos' own and for time series also what directs the edges."""
+    lines = [_refined(server.state)] if isinstance(server.state, RefinedSearch) and server.state.done else []
+    if not settings.own_scores and len(server.variables) == server.present:
+        return tuple(lines)
+    where = " within the silos" if settings.own_scores else ""
     if settings.own_scores:
         lines.append("Each silo fits weights of its own, and the sum of the silos' scores determines the structure.")
     if len(server.variables) > server.present:
@@ -453,6 +462,14 @@ def _basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
             lines.append(f"In the windows of {server.present} variables, labels are {coded}.")
     directions = "those of v-structures, and those that follow"
     return (*lines, f"Directions rest on conditional independences{where}: {directions}.")
+
+
+def _refined(search: RefinedSearch) -> str:
+    """What the search over orders near GES's graph came to."""
+    tried = "A search over orders with parents near those of the greedy search"
+    if search.gain:
+        return f"{tried} found a class whose log score is greater by {search.gain:.1f}: it is the result."
+    return f"{tried} found no class that scores better, so the greedy search's is the result."
 
 
 def own_weights_gain(server: BossServer) -> float:

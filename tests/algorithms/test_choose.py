@@ -45,9 +45,11 @@ def test_every_choice_learns_from_its_kind_with_the_parameters_set_for_it(kind, 
 
 
 def test_many_discrete_variables_get_the_search_that_sends_little():
-    names = tuple(f"v{place}" for place in range(41))
-    few, many = (choices(Schema(names[:d], {"one": 50}, "discrete"), private=False) for d in (40, 41))
-    assert [one.name for one in many[:2]] == ["secure-ges", "secure-boss"]
+    names = tuple(f"v{place}" for place in range(101))
+    few, many, most = (choices(Schema(names[:d], {"one": 50}, "discrete"), private=False) for d in (40, 41, 101))
+    assert [one.name for one in many[:2]] == [one.name for one in most[:2]] == ["secure-ges", "secure-boss"]
+    assert many[0].params == {"refine": True}
+    assert not most[0].params
     assert few[0].name == "secure-boss"
 
 

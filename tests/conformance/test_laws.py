@@ -41,6 +41,7 @@ ALSO = {
     "dp-covariance, series": ("dp-covariance", {"lags": 1, "epsilon": 200.0}),
     "secure-boss, mixed": ("secure-boss", {}),
     "secure-ges, mixed": ("secure-ges", {}),
+    "secure-ges, refined": ("secure-ges", {"refine": True}),
     "secure-boss, by configuration, mixed": ("secure-boss", {"mixed_score": "conditional-gaussian"}),
     "fed-pc, mixed": ("fed-pc", {}),
     "fed-fci, mixed": ("fed-fci", {}),

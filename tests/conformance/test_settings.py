@@ -207,7 +207,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "convergence": Change("unchanged", {"rounds": 40}, "continuous", hard=True),
 }
 """another value of each setting: of all learners ("") or of some by name"""
-HARD_TO_FIND = {"starts", "exact", "exact_parents", "seed", "turning", "mixed_score"}
+HARD_TO_FIND = {"starts", "exact", "exact_parents", "seed", "turning", "refine", "mixed_score"}
 NOT_SEEN: dict[str, set[str]] = {
     "fed-sparse": {"relax"},
     "notears-admm": {"relax"},
@@ -223,7 +223,7 @@ NOT_SEEN: dict[str, set[str]] = {
     "notears-mlp-admm": {"center"},
     "rfcd": HARD_TO_FIND,
     "boss": HARD_TO_FIND - {"mixed_score"},
-    "secure-boss": {"turning"},
+    "secure-boss": {"turning", "refine"},
     "fed-ges": {"client_quota", "insertion", "drift", "last_drift"},
     "ges-union": {"insertion"},
 }
