@@ -12,6 +12,7 @@ no rule was chosen on them.
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +199,9 @@ def curved_rows(runs: int) -> list[dict[str, Any]]:
     for effect, standardised in (("tanh", 0), ("tanh", 1), ("quadratic", 0), ("linear + quadratic", 0), ("linear", 0)):
         setting = additive.Setting(effect, "", standardised=bool(standardised))
         label = effect + ", standardised" * standardised
-        sets[label] = (lambda seed, setting=setting: additive.draw(setting, seed)), findings.NOT_LINEAR  # type: ignore[misc]
+        sets[label] = partial(additive.draw, setting), findings.NOT_LINEAR
     for distortion in ("exp", "cubes", "none"):
-        sets[f"distortion: {distortion}"] = (lambda seed, of=distortion: distorted(seed, of)), columns.SKEWED  # type: ignore[misc]
+        sets[f"distortion: {distortion}"] = partial(distorted, distortion=distortion), columns.SKEWED
     rows = []
     for label, (make, name) in sets.items():
         found = 0
@@ -215,7 +216,7 @@ def curved_rows(runs: int) -> list[dict[str, Any]]:
 def roc(false: np.ndarray, hits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The shares of clean and of faulty runs above each threshold, from the largest figure to the least."""
     thresholds = np.unique(np.concatenate([false, hits, [np.inf]]))[::-1]
-    return tuple((own[:, None] >= thresholds).mean(axis=0) for own in (false, hits))  # type: ignore[return-value]
+    return (false[:, None] >= thresholds).mean(axis=0), (hits[:, None] >= thresholds).mean(axis=0)
 
 
 def area(false: np.ndarray, hits: np.ndarray) -> float:

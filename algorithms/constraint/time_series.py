@@ -186,12 +186,15 @@ def lagged_parents(
         results = test([(x, y, *[z for z in parents[y][: size + 1] if z != x][:size]) for x, y in links])
         for (x, y), p, strength in zip(links, results.p, results.strength, strict=True):
             weakest[x, y] = min(weakest[x, y], strength) if p <= settings.alpha else -1.0
-        parents = [
-            sorted((x for x in own if weakest[x, y] >= 0), key=lambda x, y=y: -weakest[x, y])  # type: ignore[misc]
-            for y, own in enumerate(parents)
-        ]
+        parents = [_strongest_first(own, weakest[:, y]) for y, own in enumerate(parents)]
         size += 1
     return parents
+
+
+def _strongest_first(candidates: list[int], strength: FloatArray) -> list[int]:
+    """The candidates that were not dropped (strength < 0), in the order of falling strength."""
+    kept = [x for x in candidates if strength[x] >= 0]
+    return sorted(kept, key=lambda x: -strength[x])
 
 
 def mci_search(

@@ -1,12 +1,15 @@
 """Learners for event sequences: which types of events excite which others."""
 
+from typing import Any
+
 from ..core.spec import EVENTS, Entry, lazy_factory
 
 
-def _message_size(settings: object, d: int) -> int:
+def _message_size(settings: Any, d: int) -> int:
     """The numbers of all families of one exchange: every type with every other one added or removed."""
     families, columns = d * (2 * d + 1), d + 1
-    return families * settings.trials * (1 + columns + columns * (columns + 1) // 2)  # type: ignore[attr-defined,no-any-return]
+    numbers: int = families * settings.trials * (1 + columns + columns * (columns + 1) // 2)
+    return numbers
 
 
 ALGORITHMS: dict[str, Entry] = {

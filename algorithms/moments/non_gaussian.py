@@ -56,8 +56,8 @@ def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int
     """The sums over centred rows of `table` `[n_rows, d]` for the means of each edge, `[n_edges, 14]`.
 
     For i, j given i, j, i given j: Σ ln cosh u and Σ u e^(−u²/2) of each, then Σ (ln cosh u)² of each; then, for i → j
-    and for j → i, Σ ln cosh u · ln cosh r of cause u and residual r. Rows with an empty cell (NaN) in the variables of
-    an edge count as the mean of the others, or, if there are no others, as Gaussian rows.
+    and for j → i, Σ ln cosh u · ln cosh r of cause u and residual r. Rows with an empty cell (NaN) in a variable
+    of an edge contribute the mean of the complete rows, or, if none is complete, the expectation for Gaussian rows.
     """
     gaussian = np.array([GAMMA, 0.0] * 4 + [GAMMA_SQUARED] * 4 + [GAMMA**2] * 2)
     sums = np.tile(len(table) * gaussian, (len(edges), 1))

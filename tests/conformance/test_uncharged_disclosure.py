@@ -120,7 +120,11 @@ def recorded(monkeypatch):
 def in_this_thread(seeded, own):
     """`seeded` in this thread, and `own` elsewhere: Prefect's threads draw the masks of their web socket's frames."""
     this = get_ident()
-    return lambda size: (seeded if get_ident() == this else own)(size)
+
+    def drawn(size):
+        return seeded(size) if get_ident() == this else own(size)
+
+    return drawn
 
 
 SOLVE = SiloService._solve

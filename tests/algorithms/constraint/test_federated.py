@@ -181,16 +181,17 @@ def arrays_in(value):
     return []
 
 
+def discrete_federation(name, drawing, dealing, rows=300):
+    parts = [np.arange(rows)] if registry.entry(name).pooled else [np.arange(k, rows, 3) for k in range(3)]
+    return dealing(drawing(7, rows, 5), parts)
+
+
 @everyone
 class TestTheLawsOnDiscreteData:
     """Those of tests/conformance, whose data are continuous."""
 
-    def federation(self, name, drawing, dealing, rows=300):
-        parts = [np.arange(rows)] if registry.entry(name).pooled else [np.arange(k, rows, 3) for k in range(3)]
-        return dealing(drawing(7, rows, 5), parts)
-
     def test_the_order_of_silos_and_rows_does_not_matter(self, name, drawing, dealing):
-        one = self.federation(name, drawing, dealing)
+        one = discrete_federation(name, drawing, dealing)
         rng = np.random.default_rng(0)
         turned = {silo: rng.permutation(table) for silo, table in reversed(one.tables.items())}
         other = InProcessFederation(one.schema, turned)
@@ -198,17 +199,17 @@ class TestTheLawsOnDiscreteData:
 
     def test_a_checkpoint_goes_on_where_the_run_was(self, name, drawing, dealing):
         learner = algorithm(name)
-        whole = list(rounds(learner, self.federation(name, drawing, dealing)))
+        whole = list(rounds(learner, discrete_federation(name, drawing, dealing)))
         for one in whole:
             packed = wire.encode(one.server)
             server = wire.decode(learner.server_type, packed)
             assert wire.encode(server) == packed
             if one.outcome is None:
-                resumed = rounds(learner, self.federation(name, drawing, dealing), (one.number, server))
+                resumed = rounds(learner, discrete_federation(name, drawing, dealing), (one.number, server))
                 assert wire.encode(list(resumed)[-1].server) == wire.encode(whole[-1].server)
 
     def test_messages_survive_the_wire(self, name, drawing, dealing):
-        learner, federation = algorithm(name), self.federation(name, drawing, dealing)
+        learner, federation = algorithm(name), discrete_federation(name, drawing, dealing)
 
         def by_wire(silo, broadcast):
             broadcast = wire.decode(learner.broadcast_type, wire.encode(broadcast))
@@ -216,29 +217,20 @@ class TestTheLawsOnDiscreteData:
             return silo, wire.decode(learner.reply_type, wire.encode(reply))
 
         end = list(rounds(replace(learner, local_solve=by_wire), federation))[-1]
-        assert wire.encode(end.server) == wire.encode(last(name, self.federation(name, drawing, dealing)).server)
+        assert wire.encode(end.server) == wire.encode(last(name, discrete_federation(name, drawing, dealing)).server)
 
     def test_only_a_sum_reaches_the_server_and_counts_add_up_as_integers(self, name, drawing, dealing):
-        learner, federation = algorithm(name), self.federation(name, drawing, dealing)
+        learner, federation = algorithm(name), discrete_federation(name, drawing, dealing)
         replies, _ = federation.exchange(learner, 1, learner.broadcast(learner.open_server(federation.schema)))
         assert replies.each == ()
         assert replies.total is not None
         if "voting" not in name:
             np.testing.assert_array_equal(replies.total, np.round(replies.total))
 
-    def test_masks_change_nothing_even_where_a_silo_has_one_level_of_a_variable(self, name, drawing, dealing):
-        if registry.entry(name).pooled:
-            pytest.skip("runs on one silo")
-        plain, masked = (self.federation(name, drawing, dealing) for _ in range(2))
-        for one in (plain, masked):
-            one.tables["s01"][:, 2] = 0
-        masked.secure = True
-        assert wire.encode(last(name, plain).server) == wire.encode(last(name, masked).server)
-
     def test_nothing_that_travels_grows_with_the_rows(self, name, drawing, dealing):
         """At one cap on tests, four times the rows give at most four times the numbers, and no row."""
         for rows in (307, 1229):
-            federation = self.federation(name, drawing, dealing, rows)
+            federation = discrete_federation(name, drawing, dealing, rows)
             learner, seen = algorithm(name, rows_per_cell=0, depth=1), []
 
             def watched(silo, broadcast, learner=learner, seen=seen):
@@ -267,12 +259,21 @@ class TestTheLawsOnDiscreteData:
         with pytest.raises(BadInput, match=rf"^s00: row 8, column v3: 9 is not a level's code, 0 to {last_code}$"):
             last(name, federation)
 
-    def test_time_series_are_refused(self, name):
-        if "time-series" in registry.entry(name).kinds:
-            pytest.skip("it learns from time series")
-        schema = Schema(("a", "b"), {"s": 10}, "time-series")
-        with pytest.raises(BadInput, match="not a time series"):
-            last(name, InProcessFederation(schema, {"s": np.zeros((10, 2))}))
+
+@pytest.mark.parametrize("name", [name for name in ALL if not registry.entry(name).pooled])
+def test_masks_change_nothing_even_where_a_silo_has_one_level_of_a_variable(name, drawing, dealing):
+    plain, masked = (discrete_federation(name, drawing, dealing) for _ in range(2))
+    for one in (plain, masked):
+        one.tables["s01"][:, 2] = 0
+    masked.secure = True
+    assert wire.encode(last(name, plain).server) == wire.encode(last(name, masked).server)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "time-series" not in registry.entry(name).kinds])
+def test_time_series_are_refused(name):
+    schema = Schema(("a", "b"), {"s": 10}, "time-series")
+    with pytest.raises(BadInput, match="not a time series"):
+        last(name, InProcessFederation(schema, {"s": np.zeros((10, 2))}))
 
 
 @pytest.mark.parametrize(
