@@ -5,18 +5,25 @@ and a pair of treatment and outcome that a directed path joins. "rows" takes the
 means, as `fedbnsl effect --data` sums them; "model" takes those that the regressions along the graph imply. Labels are
 tables estimated from the pooled counts. Writes `results/effects.json`.
 
+With `--learned`, the graph is learned by `auto` from the same rows, and the treatment may be any other variable: the
+interval of the learned graph beside that of `--bootstrap 100`. Writes `results/effects-learned.json`.
+
     .venv/bin/python benchmarks/effects.py [--draws 1000]
+    .venv/bin/python benchmarks/effects.py --learned [--draws 200]
 """
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Callable
 
 import numpy as np
-from measure import RESULTS
+import pandas as pd
+from measure import RESULTS, show
 from numpy.typing import NDArray
 
+import fedbnsl
 from fedbnsl.algorithms.effects.identification import optimal_adjustment_set
 from fedbnsl.algorithms.effects.interventions import discrete_effect
 from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, implied_moments, joint_effects
@@ -70,6 +77,52 @@ def numbers(seed: int) -> Draw | None:
         "linear, path products": joint_effects(own, dag, [x], y)[0],
     }
     return {name: covers(one, mixing[x, y]) for name, one in found.items()}
+
+
+def learned(seed: int, *, standardised: bool = False) -> dict[str, tuple[float, float, float]]:
+    """The interval of the effect in a learned graph and that over resamples, with the true effect; 2,400 rows."""
+    rng = np.random.default_rng(seed)
+    dag = random_dag(rng)
+    x, y = rng.choice(D, 2, replace=False).tolist()
+    weights = dag * rng.uniform(0.3, 1.5, (D, D)) * rng.choice([-1, 1], (D, D))
+    mixing = np.linalg.inv(np.eye(D) - weights)
+    spread = np.ones(D) if not standardised else rng.uniform(0.5, 2.0, D)
+    scale = np.sqrt((spread[:, None] ** 2 * mixing**2).sum(axis=0)) if standardised else np.ones(D)
+    names = [f"v{i}" for i in range(D)]
+    with tempfile.TemporaryDirectory() as folder:
+        for number, n in enumerate(SILOS):
+            rows = (rng.normal(size=(4 * n, D)) * spread) @ mixing + 5 * rng.normal(size=D)
+            pd.DataFrame(rows / scale, columns=names).to_csv(f"{folder}/s{number}.csv", index=False)
+        found = fedbnsl.learn(folder, engine="inline", bootstrap=0, diagnose=False, seed=seed)
+        one = found.effect(names[x], names[y], data=folder, bootstrap=100).effects[0]
+    assert one.resampled is not None
+    assert one.resampled.interval is not None
+    truth = float(mixing[x, y] * scale[x] / scale[y])
+    own = one.interval or (0.0, 0.0)
+    return {"learned graph": (*own, truth), "learned anew in 100 resamples": (*one.resampled.interval, truth)}
+
+
+def learned_rows(draws: int) -> list[dict[str, str]]:
+    """The coverage of both intervals over `draws`, of equal error variances and of standardised columns."""
+    rows = []
+    for standardised in (False, True):
+        found = [learned(seed, standardised=standardised) for seed in range(FIRST_SEED, FIRST_SEED + draws)]
+        for name in found[0]:
+            ends = np.array([one[name] for one in found])
+            covered = (ends[:, 0] <= ends[:, 2] + 1e-9) & (ends[:, 2] <= ends[:, 1] + 1e-9)
+            causes = np.abs(ends[:, 2]) > 1e-9
+            rows.append(
+                {
+                    "columns": "standardised" if standardised else "equal error variances",
+                    "interval of": name,
+                    "draws": f"{draws:,}",
+                    "coverage": f"{100 * covered.mean():.1f} %",
+                    "of causes": f"{100 * covered[causes].mean():.1f} % of {causes.sum()}",
+                    "asked": "≥ 90 %" if "anew" in name else "",
+                    "median width of causes": f"{np.median((ends[:, 1] - ends[:, 0])[causes]):.3f}",
+                }
+            )
+    return rows
 
 
 def labels(seed: int) -> Draw | None:
@@ -129,7 +182,12 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=1000)
-    draws, start = parser.parse_args().draws, time.perf_counter()
+    parser.add_argument("--learned", action="store_true")
+    options, start = parser.parse_args(), time.perf_counter()
+    if options.learned:
+        show("effects-learned", learned_rows(options.draws), {})
+        return
+    draws = options.draws
     results = {**coverage(numbers, draws), **coverage(labels, draws)}
     for one in results.values():
         print("  ".join(one.values()))

@@ -4,8 +4,8 @@ An `Estimator` holds what is known about the data: second moments, fitted tables
 identifies the adjustment sets in the graph and lets the estimator compute the effect for each of them.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
 from ..errors import BadInput, choices_text, shown
@@ -15,6 +15,7 @@ from ..parameters.networks import DiscreteNetwork
 from .identification import AdjustmentSet, EffectKind, identify
 from .interventions import discrete_effect, mixed_effect
 from .linear import ZERO, Estimate, Sensitivity, WithinMoments, adjusted_effect, joint_effects, sensitivity
+from .variability import BetweenSilos, Resampled
 
 Values = tuple[float | str, float | str]
 """the values of a treatment that are compared"""
@@ -47,6 +48,15 @@ class Effect:
     reason: str
     """why the adjustment is valid, why the effect is a range or zero, or why it is not identified"""
     candidates: tuple[Candidate, ...] = ()
+    resampled: Resampled | None = None
+    """over resamples, in each of which the graph was learned anew"""
+    silos: BetweenSilos | None = None
+    """by silo"""
+
+    @property
+    def change(self) -> float:
+        """The difference of the two values of a treatment that is a number."""
+        return float(self.values[1]) - float(self.values[0])
 
     @property
     def status(self) -> Status:
@@ -101,6 +111,8 @@ class Effect:
             "bounds": self.bounds,
             "interval": self.interval,
             "adjustment_sets": sets,
+            "resamples": asdict(self.resampled) if self.resampled else None,
+            "silos": asdict(self.silos) if self.silos else None,
         }
 
 
@@ -326,7 +338,7 @@ class EffectReport:
 
 def effect_row(one: Effect) -> tuple[str, str, str, str]:
     """What is changed, the measure, the estimate with its interval, and the adjustment or the reason."""
-    change = f"{one.treatment}: {' → '.join(_text(value) for value in one.values)}"
+    change = f"{one.treatment}: {' → '.join(value_text(value) for value in one.values)}"
     if one.bounds is None:
         return change, one.measure, "not identified", one.reason
     ends = f"95 % interval {one.interval[0]:+.4g} to {one.interval[1]:+.4g}" if one.interval else "no interval"
@@ -339,5 +351,39 @@ def effect_row(one: Effect) -> tuple[str, str, str, str]:
     return change, one.measure, f"{one.value:+.4g}, {ends}", f"{adjusted}: {one.reason}"
 
 
-def _text(value: float | str) -> str:
+def variability_lines(one: Effect) -> Iterator[str]:
+    """How the effect varies over resamples and between silos, a line each."""
+    if one.resampled is not None:
+        yield _resampled_line(one.resampled)
+    if one.silos is not None:
+        yield from _silo_lines(one.silos)
+
+
+def _resampled_line(found: Resampled) -> str:
+    graphs = f"the graph learned anew in each of {found.resamples} resamples"
+    if found.interval is None:
+        return f"{graphs}: in none is the effect identified"
+    unknown = f", not identified in {100 * found.not_identified:.3g} %" if found.not_identified else ""
+    return (
+        f"{graphs}: 95 % interval {found.interval[0]:+.4g} to {found.interval[1]:+.4g}, median {found.median:+.4g}; "
+        f"no cause in {100 * found.no_cause:.3g} % of the graphs{unknown}"
+    )
+
+
+def _silo_lines(found: BetweenSilos) -> Iterator[str]:
+    for silo, one in found.estimates.items():
+        assert one.interval is not None
+        yield f"{silo}: {one.value:+.4g}, 95 % interval {one.interval[0]:+.4g} to {one.interval[1]:+.4g}"
+    if found.left_out:
+        yield f"too few rows, or too little variation, for an estimate of their own: {', '.join(found.left_out)}"
+    values = [one.value for one in found.without_one.values()]
+    without = f"; without one silo between {min(values):+.4g} and {max(values):+.4g}" if values else ""
+    yield (
+        f"heterogeneity: I² {100 * found.i_squared:.0f} %, p = {found.p_value:.2g} if all silos have the same effect"
+        f"{without}"
+    )
+
+
+def value_text(value: float | str) -> str:
+    """A value of a treatment: a label, or a number in short."""
     return value if isinstance(value, str) else f"{value:g}"

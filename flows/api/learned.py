@@ -162,6 +162,8 @@ class Learned:
         compare: Values | None = None,
         direct: bool = False,
         data: str | Path | None = None,
+        bootstrap: int = 0,
+        by_silo: bool = False,
     ) -> EffectReport:
         """The effect of changing `treatment` on `outcome` in the learned graph, with what it rests on.
 
@@ -177,6 +179,8 @@ class Learned:
             Hold the other parents of the outcome fixed.
         data
             The folder of the run's silos, for one more masked sum over their rows; by default the model is used.
+        bootstrap, by_silo
+            The number of resamples of `data` in which the graph is learned anew; whether to estimate by silo, too.
 
         Returns
         -------
@@ -188,15 +192,17 @@ class Learned:
         BadInput
             As `fedbnsl effect` prints it: unknown variables or values, no model, an ε, time series, other rows.
         """
-        treatments = [treatment] if isinstance(treatment, str) else list(treatment)
+        several = not isinstance(treatment, str) and len(treatment) > 1
         return effects(
             self.result,
-            treatments,
+            [treatment] if isinstance(treatment, str) else list(treatment),
             outcome,
             kind="direct" if direct else "total",
             values=compare,
-            joint=len(treatments) > 1,
+            joint=several,
             data=None if data is None else Path(data),
+            bootstrap=bootstrap,
+            by_silo=by_silo,
         )
 
     def query(self, text: str, *, seed: int = 0) -> QueryAnswer:

@@ -11,7 +11,7 @@ import typer
 from fedbnsl.algorithms.errors import BadInput, shown
 
 if TYPE_CHECKING:
-    from fedbnsl.algorithms.effects.answer import EffectReport, Values
+    from fedbnsl.algorithms.effects.answer import Effect, EffectReport, Values
 
 
 def show_effects(
@@ -23,6 +23,9 @@ def show_effects(
     direct: bool,
     every: bool,
     data: Path | None,
+    bootstrap: int,
+    by_silo: bool,
+    picture: Path | None,
     as_json: bool,
 ) -> None:
     """Print the effects in the run in the folder `run`; raises `BadInput` as `effects` does."""
@@ -43,7 +46,11 @@ def show_effects(
         values=compared_values(compare),
         joint=not every and len(treatments) > 1,
         data=data,
+        bootstrap=bootstrap,
+        by_silo=by_silo,
     )
+    if picture is not None:
+        write_forest(report, picture)
     if as_json:
         print(json.dumps({"run": str(run), **report.as_json()}, indent=1, ensure_ascii=False))
     else:
@@ -62,19 +69,37 @@ def compared_values(given: str | None) -> Values | None:
 
 def show(report: EffectReport) -> None:
     """Print the effects, strongest first, and what they rest on."""
-    from fedbnsl.algorithms.effects.answer import effect_row
+    from fedbnsl.algorithms.effects.answer import effect_row, variability_lines
 
     from ..terminal.summary import console
 
     out = console()
-    strongest = sorted(report.effects, key=lambda one: -max(map(abs, one.bounds or (0.0,))))
-    for one in strongest:
+    for one in strongest_first(report):
         change, measure, estimate, reason = effect_row(one)
         out.print(f"{one.kind} effect of {change} on {measure}: {estimate}", soft_wrap=True)
-        out.print(f"  {reason}", soft_wrap=True)
+        for line in (reason, *variability_lines(one)):
+            out.print(f"  {line}", soft_wrap=True)
     out.print()
     for line in report.rests_on:
         out.print(line, soft_wrap=True)
+
+
+def strongest_first(report: EffectReport) -> list[Effect]:
+    """The effects in the order of falling size; those that are not identified come last."""
+    return sorted(report.effects, key=lambda one: -max(map(abs, one.bounds or (0.0,))))
+
+
+PICTURES = (".svg", ".png", ".pdf")
+
+
+def write_forest(report: EffectReport, file: Path) -> None:
+    """Write a forest plot of the effects to `file`; raises `BadInput` for an ending of another format."""
+    from fedbnsl.tracking.pictures.forest import draw_forest
+
+    if file.suffix.lower() not in PICTURES:
+        raise BadInput(f"--picture {file}: a picture ends in {', '.join(PICTURES)}")
+    first = report.effects[0]
+    draw_forest(strongest_first(report), f"{first.kind} effects on {first.outcome}").savefig(file)
 
 
 app = typer.Typer(add_completion=False)
@@ -102,6 +127,20 @@ def effect(
             metavar="FOLDER", help="The run's data, for one more masked sum over the rows; default: the run's model."
         ),
     ] = None,
+    bootstrap: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Learn the graph anew in N resamples of the rows: an interval that includes its uncertainty, and how "
+            "often X is no cause. Needs --data.",
+        ),
+    ] = 0,
+    by_silo: Annotated[
+        bool, typer.Option("--by-silo", help="Each silo's own effect, and their heterogeneity. Needs --data.")
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the effects as a forest plot: .svg, .png or .pdf.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the effects as JSON.")] = False,
 ) -> None:
     """Estimate the effect of changing X on Y in the graph of a finished run, with what the estimate rests on.
@@ -116,5 +155,8 @@ def effect(
         direct=direct,
         every=every,
         data=data,
+        bootstrap=bootstrap,
+        by_silo=by_silo,
+        picture=picture,
         as_json=as_json,
     )

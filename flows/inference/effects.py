@@ -3,18 +3,16 @@
 Without `data` nothing leaves a silo: the model of the run suffices. With `data`, the folder of the run's silos, linear
 effects come from the rows: the units of the columns, then the means and variances of all columns and the second moments
 of the pairs among treatment, covariates and outcome (all pairs for joint interventions), about each silo's own means,
-as masked sums. Owners' policies hold for these exchanges as for the parameters of a run.
+as masked sums.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.effects.answer import (
     Effect,
     EffectReport,
@@ -31,23 +29,10 @@ from fedbnsl.algorithms.effects.linear import LEVEL, WithinMoments, implied_mome
 from fedbnsl.algorithms.errors import BadInput, choices_text, shown
 from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
-from fedbnsl.algorithms.parameters.regressions import (
-    Regressions,
-    contributing_rows,
-    pairs,
-    pooled_moments,
-    start,
-)
-from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.about import declarations
-from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.tracking.result import RunResult
 
-from ..engines.inline import inline_session
-from ..job.check import reading_of
-from ..job.job import Job, extra_exchange
-from ..job.preparation import with_units
-from ..options.learn import LearnOptions
+from .effect_variability import with_resamples, with_silos
+from .run_data import RunData, read_run_data, within_moments
 
 
 def effects(
@@ -59,6 +44,8 @@ def effects(
     values: Values | None = None,
     joint: bool = False,
     data: Path | None = None,
+    bootstrap: int = 0,
+    by_silo: bool = False,
 ) -> EffectReport:
     """The effects of `treatments` on `outcome` in the learned graph, with what they rest on.
 
@@ -78,6 +65,10 @@ def effects(
         Whether all treatments are changed together; this takes the second moments of all pairs from `data`.
     data
         The folder of the run's silos for one more exchange; None for effects from the run's model.
+    bootstrap
+        The number of resamples of these rows in which the graph is learned anew; 0 for none.
+    by_silo
+        Whether each silo's own effect is estimated from its rows, by a sum over this silo alone.
 
     Raises
     ------
@@ -89,7 +80,9 @@ def effects(
     _check_run(result, from_rows=data is not None)
     if joint and kind == "direct":
         raise BadInput("the effects of a joint intervention are direct with respect to each other: omit --direct")
-    estimator = _from_rows(result, data, treatments, outcome, kind, joint=joint) if data else _from_model(result)
+    _check_variability(result, data, bootstrap, by_silo=by_silo, joint=joint)
+    rows = read_run_data(result, data) if data else None
+    estimator = _moments(rows, treatments, outcome, kind, joint=joint) if rows else _from_model(result)
     found: list[Effect] = []
     if joint:
         if not isinstance(estimator, FromMoments):
@@ -98,6 +91,10 @@ def effects(
     else:
         for x in treatments:
             found += effect_of(result.structure, estimator, x, outcome, kind, values)
+    if rows and bootstrap:
+        found = with_resamples(rows, found, bootstrap)
+    if rows and by_silo:
+        found = with_silos(rows, found)
     return EffectReport(tuple(found), _rests_on(result, estimator, found, data))
 
 
@@ -111,6 +108,21 @@ def _check_question(result: RunResult, treatments: Sequence[str], outcome: str) 
     repeated = next((name for name in treatments if list(treatments).count(name) > 1), None)
     if repeated:
         raise BadInput(f"the treatment {repeated} is named twice")
+
+
+def _check_variability(result: RunResult, data: Path | None, bootstrap: int, *, by_silo: bool, joint: bool) -> None:
+    """Raise `BadInput` for resamples or effects by silo that cannot be computed."""
+    if not bootstrap and not by_silo:
+        return
+    option = "--bootstrap" if bootstrap else "--by-silo"
+    if data is None:
+        raise BadInput(f"{option} needs the run's rows: give --data FOLDER")
+    if joint:
+        raise BadInput(f"{option} takes one treatment at a time")
+    if bootstrap < 0 or bootstrap == 1:
+        raise BadInput(f"--bootstrap is {bootstrap}: it must be 2 or more, or 0 for none")
+    if bootstrap and registry.entry(result.algorithm).pooled:
+        raise BadInput(f"--bootstrap learns from the silos, and {result.algorithm} pools their rows")
 
 
 def _check_run(result: RunResult, *, from_rows: bool) -> None:
@@ -143,11 +155,9 @@ def _from_model(result: RunResult) -> Estimator:
     return FromMoments(network.variables, moments)
 
 
-def _from_rows(
-    result: RunResult, folder: Path, treatments: Sequence[str], outcome: str, kind: EffectKind, *, joint: bool
-) -> FromMoments:
-    """The moments of one exchange over the rows in `folder`; raises `BadInput` if they are not those of the run."""
-    structure = result.structure
+def _moments(data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, *, joint: bool) -> FromMoments:
+    """The moments of one exchange over the rows: of the pairs among treatments, covariates and outcome."""
+    structure = data.result.structure
     place = {name: number for number, name in enumerate(structure.variables)}
     needed = {place[name] for name in (*treatments, outcome)}
     if joint:
@@ -155,38 +165,8 @@ def _from_rows(
     for x in treatments:
         for one in identify(structure, place[x], place[outcome], kind).sets:
             needed |= set(one.covariates)
-    options = LearnOptions(
-        only=structure.variables, missing="complete-rows" if result.schema.complete_rows else "model"
-    )
-    reading = reading_of(options)
-    data = read_folder(folder, replace(reading, silos=result.schema.silos))
-    if data.schema.kind != "continuous" or data.schema.gaps:
-        raise BadInput(f"{folder}: not the data of the run, which were numbers without empty cells")
-    for silo, rows in result.schema.rows.items():
-        if data.schema.rows[silo] != rows:
-            raise BadInput(f"{folder}: silo {silo} has {data.schema.rows[silo]:,} rows, and the run had {rows:,}")
-    recorded = result.about.get("checksums")
-    if recorded and recorded != data.about.get("checksums", recorded):
-        raise BadInput(f"{folder}: not the data of the run: its files have other checksums")
-    moments = _exchange(options, folder, data, [place[name] in needed for name in data.schema.variables])
-    return FromMoments(data.schema.variables, moments)
-
-
-def _exchange(options: LearnOptions, folder: Path, data: FederatedData, needed: Sequence[bool]) -> WithinMoments:
-    """The moments about the silos' own means, of the pairs of the `needed` columns `[d]`; zero for other pairs."""
-    spec = AlgorithmSpec("regressions", Regressions(center=True, masked=True))
-    job = Job(options.on(str(folder)), str(uuid4()), "inline", spec, data.about)
-    clique = np.triu(np.outer(needed, needed), 1).astype(np.bool_)
-    files, declared = silo_files(folder, data.schema.silos), declarations(data.about, reading_of(options))
-    with inline_session(job, data, files, declared) as session:
-        job = with_units(job, session)
-        found = extra_exchange(job, session, spec, "effects", start(session.schema, clique))
-    if found.lost:
-        raise BadInput(f"{', '.join(found.last.lost)} did not respond when the moments were summed")
-    server, d = found.last.server, len(needed)
-    _, covariance = pooled_moments(server.moments, pairs(clique), d, center=True)
-    silos = len(data.schema.silos) - len(found.last.lost)
-    return WithinMoments(covariance, contributing_rows(server), silos)
+    variables = data.rows.schema.variables
+    return FromMoments(variables, within_moments(data, [place[name] in needed for name in variables]))
 
 
 def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], data: Path | None) -> tuple[str, ...]:
@@ -194,7 +174,8 @@ def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], 
     kinds = {"dag": "DAG", "cpdag": "class of DAGs (CPDAG)", "pag": "PAG"}
     lines = [
         f"Graph: the {kinds[result.structure.kind]} that {result.algorithm} learned is taken as true; intervals do not "
-        "include the uncertainty of learning it from the same rows.",
+        "include the uncertainty of learning it from the same rows"
+        f"{', except those over resamples' if any(one.resampled for one in found) else ''}.",
         *result.basis,
     ]
     estimated = [one for one in found if one.status in ("identified", "range")]

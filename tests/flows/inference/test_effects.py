@@ -7,8 +7,12 @@ import pandas as pd
 import pytest
 
 import fedbnsl
+from fedbnsl.algorithms.effects.linear import adjusted_effect
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.inference.effect_variability import _learned_anew
+from fedbnsl.flows.inference.run_data import read_run_data
+from fedbnsl.tracking.pictures.forest import draw_forest
 
 ROWS = {"a": 150, "b": 400, "c": 950}
 
@@ -146,7 +150,74 @@ def test_both_engines_give_the_same_effect(capsys, server, study, finished, tmp_
     assert one["effects"] == other["effects"]
 
 
+def test_from_the_rows_columns_are_transformed_as_in_the_run(tmp_path):
+    """With logarithms, log1p of columns with zeros, and normal scores; each from its own option."""
+    tables = {silo: np.exp(table.clip(-20, 20) / 4) for silo, table in linear_tables().items()}
+    tables["a"].loc[3, "z"] = 0.0
+    folder = write(tmp_path / "positive", tables)
+    for option in ("log", "sqrt", "x=log,y=normal-scores"):
+        known = {"required_arcs": "z->x,x->m,m->y,z->y"}
+        found = fedbnsl.learn(folder, "secure-linear", engine="inline", transform=option, **known)
+        own, again = found.effect("z", "y", direct=True), found.effect("z", "y", direct=True, data=folder)
+        assert again.value == pytest.approx(own.value, rel=1e-6), option
+
+
+class TestVariability:
+    """--bootstrap and --by-silo."""
+
+    def test_both_exchanges_draw_the_same_resamples(self, study, finished):
+        """An equal-variance DAG has the regressions of its own resample as weights."""
+        graphs, moments = _learned_anew(read_run_data(finished.result, study), 5)
+        place = {name: number for number, name in enumerate(finished.result.structure.variables)}
+        y, z, m = (place[name] for name in "yzm")
+        assert len({one.weights[z, y] for one in graphs}) == 5
+        for one, own in zip(graphs, moments, strict=True):
+            assert one.weights[z, y] == pytest.approx(adjusted_effect(own, z, y, [m]).value, rel=1e-6)
+
+    def test_a_cause_in_every_resample(self, capsys, study, finished):
+        words = ("--treatment", "x", "--outcome", "y", "--data", study, "--bootstrap", 40, "--compare", "0,2")
+        code, said, err = run(capsys, "effect", finished.folder, *words)
+        assert code == 0, err
+        assert "the graph learned anew in each of 40 resamples" in said
+        assert "no cause in 0 % of the graphs" in said
+        assert "same rows, except those over resamples." in said
+        found = finished.effect("x", "y", compare=(0, 2), data=study, bootstrap=40).effects[0]
+        assert found.resampled.interval[0] < 2 * 0.9 * 1.2 < found.resampled.interval[1]
+        width = np.diff(found.interval) / np.diff(found.resampled.interval)
+        assert 0.5 < float(width[0]) < 2
+
+    def test_no_cause_in_any(self, study, finished):
+        found = finished.effect("y", "z", data=study, bootstrap=10).effects[0]
+        assert found.status == "zero"
+        assert (found.resampled.no_cause, found.resampled.interval) == (1, (0, 0))
+
+    def test_silos_have_effects_of_their_own(self, study, finished):
+        found = finished.effect("x", "y", data=study, by_silo=True).effects[0].silos
+        for silo, table in linear_tables().items():
+            assert found.estimates[silo].value == pytest.approx(pooled_slope({silo: table}, "y", ["x", "z"]), abs=1e-8)
+            others = {name: one for name, one in linear_tables().items() if name != silo}
+            assert found.without_one[silo].value == pytest.approx(pooled_slope(others, "y", ["x", "z"]), abs=1e-8)
+        assert found.p_value > 0.01
+
+    def test_a_forest_plot(self, capsys, study, finished, tmp_path):
+        words = ("--all", "--outcome", "y", "--data", study, "--by-silo", "--picture", tmp_path / "forest.svg")
+        code, _, err = run(capsys, "effect", finished.folder, *words)
+        assert code == 0, err
+        drawn = (tmp_path / "forest.svg").read_text()
+        assert drawn.startswith("<?xml")
+        report = finished.effect("x", "y", data=study, by_silo=True)
+        axes = draw_forest(report.effects).axes[0]
+        labels = [one.get_text() for one in axes.get_yticklabels()]
+        assert labels == ["silo c", "silo b", "silo a", "x: 0 → 1"]
+        ends = {tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2}
+        assert report.interval in ends
+        assert report.effects[0].silos.estimates["c"].interval in ends
+
+
 WRONG = {
+    "resamples without rows": (["--outcome", "y", "--treatment", "x", "--bootstrap", "9"], "--bootstrap needs the run"),
+    "silos without rows": (["--outcome", "y", "--treatment", "x", "--by-silo"], "--by-silo needs the run's rows"),
+    "a picture of another kind": (["--outcome", "y", "--treatment", "x", "--picture", "a.txt"], "a picture ends in"),
     "unknown treatment": (["--treatment", "xx", "--outcome", "y"], "treatment 'xx' is no variable of the run: did you"),
     "unknown outcome": (["--treatment", "x", "--outcome", "why"], "outcome 'why' is no variable"),
     "the same": (["--treatment", "y", "--outcome", "y"], "treatment and outcome are the same variable: y"),

@@ -1,0 +1,148 @@
+"""How an effect varies: over graphs that are learned anew from resamples, and between silos.
+
+**Resamples.** The interval of an effect in a learned graph is too narrow if the same rows gave the graph. Here the
+graph is learned anew in each resample, and the effect is estimated in it from the moments of the same resample. Where X
+is no cause of Y in that graph, the effect is zero; where the graph leaves a range, its estimates share the weight of
+the resample. A resample is a random half of the rows, drawn without replacement: a statistic of it varies about that of
+all rows as one of n rows drawn with replacement does (Bühlmann & Yu 2002, "Analyzing bagging"). So the quantiles of the
+estimates are a percentile interval (Efron & Tibshirani 1993, "An introduction to the bootstrap", §13).
+
+**Silos.** The effects b_p of silos p with standard errors s_p are compared by Cochran's
+Q = Σ (b_p − b̄)² / s_p², b̄ their mean with weights 1 / s_p². Under one common effect Q is χ² with P − 1 degrees of
+freedom, and I² = max(0, 1 − (P − 1) / Q) is the share of the variation that is not sampling error (Higgins & Thompson
+2002).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..graphs.structure import Structure
+from .identification import EffectKind, identify
+from .linear import LEVEL, Estimate, WithinMoments, adjusted_effect
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """An effect over resamples, in each of which the graph was learned anew."""
+
+    resamples: int
+    interval: tuple[float, float] | None
+    """the 2.5 % and 97.5 % quantiles of the estimates; None if no graph identifies the effect"""
+    median: float | None
+    no_cause: float
+    """share of the graphs in which X is no cause of Y, of those that say"""
+    not_identified: float
+    """share of the graphs that do not identify the effect"""
+
+    def scaled(self, factor: float) -> "Resampled":
+        """The effect of a change of the treatment by `factor` units."""
+        ends = None if self.interval is None else sorted(factor * end for end in self.interval)
+        middle = None if self.median is None else factor * self.median
+        interval = None if ends is None else (ends[0], ends[1])
+        return Resampled(self.resamples, interval, middle, self.no_cause, self.not_identified)
+
+
+def over_resamples(
+    graphs: Sequence[Structure], moments: Sequence[WithinMoments], x: int, y: int, kind: EffectKind
+) -> Resampled:
+    """The effect of one unit of `x` on `y` over resamples, from the graph and the moments of each.
+
+    A resample in which the effect cannot be estimated, for instance because a regressor is constant in it, counts as
+    one that does not identify it.
+    """
+    values: list[float] = []
+    weights: list[float] = []
+    causal: list[bool] = []
+    for graph, own in zip(graphs, moments, strict=True):
+        try:
+            found = [
+                (one.causal, adjusted_effect(own, x, y, one.covariates).value if one.causal else 0.0)
+                for one in identify(graph, x, y, kind).sets
+            ]
+        except ValueError:
+            found = []
+        for is_causal, value in found:
+            values.append(value)
+            weights.append(1 / len(found))
+            causal.append(is_causal)
+    identified = sum(weights)
+    share = np.asarray(weights) / identified if identified else np.empty(0)
+    missing = 1 - identified / len(graphs)
+    if not values:
+        return Resampled(len(graphs), None, None, 0.0, missing)
+    tails = (1 - LEVEL) / 2
+    low, middle, high = _quantiles(np.array(values), share, (tails, 0.5, 1 - tails))
+    no_cause = float(share[~np.array(causal)].sum())
+    return Resampled(len(graphs), (low, high), middle, no_cause, missing)
+
+
+def _quantiles(values: np.ndarray, weights: np.ndarray, levels: Sequence[float]) -> list[float]:
+    """The quantiles of the distribution with these `weights`, which add up to 1."""
+    order = np.argsort(values, kind="stable")
+    position = np.cumsum(weights[order]) - weights[order] / 2
+    return [float(np.interp(level, position, values[order])) for level in levels]
+
+
+@dataclass(frozen=True)
+class BetweenSilos:
+    """An effect by silo, with its heterogeneity, and its range over all sets of silos that lack one."""
+
+    estimates: Mapping[str, Estimate]
+    q: float
+    p_value: float
+    """of Cochran's test that all silos have the same effect"""
+    i_squared: float
+    without_one: Mapping[str, Estimate]
+    """by silo, the estimate from all others"""
+    left_out: tuple[str, ...] = ()
+    """silos whose rows are too few, or do not vary enough, for an estimate of their own"""
+
+    def scaled(self, factor: float) -> "BetweenSilos":
+        """The effects of a change of the treatment by `factor` units."""
+        own, others = (
+            {silo: one.scaled(factor) for silo, one in each.items()} for each in (self.estimates, self.without_one)
+        )
+        return BetweenSilos(own, self.q, self.p_value, self.i_squared, others, self.left_out)
+
+
+def between_silos(
+    moments: Mapping[str, WithinMoments], x: int, y: int, covariates: Sequence[int]
+) -> BetweenSilos | None:
+    """The effect of one unit of `x` on `y` in each silo; None if fewer than two silos allow an estimate.
+
+    `moments` are the silos' own, about their means, with the pairs among `x`, `y` and the `covariates`.
+    """
+    from scipy.special import chdtrc  # listing the commands must not import SciPy
+
+    estimates: dict[str, Estimate] = {}
+    for silo, own in moments.items():
+        try:
+            estimates[silo] = adjusted_effect(own, x, y, covariates)
+        except ValueError:
+            continue
+    usable = {silo: one for silo, one in estimates.items() if one.standard_error}
+    if len(usable) < 2:
+        return None
+    b = np.array([one.value for one in usable.values()])
+    precision = np.array([1 / (one.standard_error or 1.0) ** 2 for one in usable.values()])
+    q = float(precision @ (b - precision @ b / precision.sum()) ** 2)
+    degrees = len(usable) - 1
+    without = {}
+    for silo in moments:
+        try:
+            others = [own for name, own in moments.items() if name != silo]
+            without[silo] = adjusted_effect(pooled(others), x, y, covariates)
+        except ValueError:
+            continue
+    i_squared = max(0.0, 1 - degrees / q) if q > 0 else 0.0
+    left_out = tuple(silo for silo in moments if silo not in usable)
+    return BetweenSilos(usable, q, float(chdtrc(degrees, q)), i_squared, without, left_out)
+
+
+def pooled(moments: Sequence[WithinMoments]) -> WithinMoments:
+    """The moments of the rows of several silos, about each silo's own means."""
+    rows = sum(one.rows for one in moments)
+    covariance = sum((one.rows / rows * one.covariance for one in moments), np.zeros_like(moments[0].covariance))
+    return WithinMoments(np.asarray(covariance), rows, sum(one.silos for one in moments))

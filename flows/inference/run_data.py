@@ -1,0 +1,127 @@
+"""The rows of a finished run, read again as the run read them, for further exchanges in its graph.
+
+The folder must be that of the run: the same silos with as many rows each and, if they were recorded, the same
+checksums. Columns are transformed, selected and dated as in the run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.effects.linear import WithinMoments
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.regressions import (
+    Regressions,
+    Server,
+    contributing_rows,
+    pairs,
+    pooled_moments,
+    start,
+)
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.about import Reading, RequestedTransform, declarations
+from fedbnsl.data.folder.folder import read_folder, silo_files
+from fedbnsl.tracking.result import RunResult
+
+from ..engines.inline import inline_session
+from ..job.check import reading_of
+from ..job.job import ExchangeResult, Job, Session, extra_exchange
+from ..job.preparation import with_units
+from ..options.learn import LearnOptions
+
+REQUESTED: dict[str, RequestedTransform] = {
+    "log": "log",
+    "log1p": "log",
+    "sqrt": "sqrt",
+    "normal-scores": "normal-scores",
+}
+"""the option that gives a transform; `anscombe` is that of columns of counts, without an option"""
+MOMENTS = AlgorithmSpec("regressions", Regressions(center=True, masked=True))
+"""second moments about the silos' own means, masked"""
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A run's folder with its rows, read as in the run."""
+
+    result: RunResult
+    folder: Path
+    options: LearnOptions
+    reading: Reading
+    rows: FederatedData
+
+    def restricted(self, silo: str) -> "RunData":
+        """The same with one silo only."""
+        schema = replace(self.rows.schema, rows={silo: self.rows.schema.rows[silo]})
+        return replace(self, rows=replace(self.rows, schema=schema, tables={silo: self.rows.tables[silo]}))
+
+    def exchanges(self, specs: Sequence[tuple[str, AlgorithmSpec, Any]]) -> list[ExchangeResult]:
+        """Run one exchange after the other over the silos: its name, algorithm, and the server's initial state or None.
+
+        Raises `BadInput` if a silo does not respond.
+        """
+        job = Job(
+            self.options.on(str(self.folder)),
+            str(uuid4()),
+            "inline",
+            specs[0][1],
+            self.rows.about,
+            knowledge=self.result.schema.knowledge,
+        )
+        declared = declarations(self.rows.about, self.reading)
+        files = silo_files(self.folder, self.rows.schema.silos)
+        with inline_session(job, self.rows, files, declared) as session:
+            job = with_units(job, session)
+            return [_exchange(job, session, *one) for one in specs]
+
+
+def read_run_data(result: RunResult, folder: Path) -> RunData:
+    """The rows of the run `result` of numbers without empty cells, in `folder`; raises `BadInput` for other rows."""
+    schema = result.schema
+    options = LearnOptions(
+        only=schema.variables,
+        missing="complete-rows" if schema.complete_rows else "model",
+        dates="days" if schema.dates else "set-aside",
+        seed=result.seed,
+    )
+    own: dict[str, RequestedTransform] = {name: REQUESTED.get(one, "none") for name, one in schema.transforms.items()}
+    requested = {name: own.get(name, "none") for name in schema.variables if schema.transforms.get(name) != "anscombe"}
+    reading = replace(reading_of(options), silos=schema.silos, transforms=tuple(requested.items()))
+    data = read_folder(folder, reading)
+    if data.schema.kind != "continuous" or data.schema.gaps:
+        raise BadInput(f"{folder}: not the data of the run, which were numbers without empty cells")
+    for silo, rows in schema.rows.items():
+        if data.schema.rows[silo] != rows:
+            raise BadInput(f"{folder}: silo {silo} has {data.schema.rows[silo]:,} rows, and the run had {rows:,}")
+    recorded = result.about.get("checksums")
+    if recorded and recorded != data.about.get("checksums", recorded):
+        raise BadInput(f"{folder}: not the data of the run: its files have other checksums")
+    odd = sorted(n for n in schema.variables if schema.transforms.get(n) != data.schema.transforms.get(n))
+    if odd:
+        raise BadInput(f"{folder}: not the data of the run: column {odd[0]} is on another scale than in the run")
+    return RunData(result, folder, options, reading, data)
+
+
+def within_moments(data: RunData, needed: Sequence[bool]) -> WithinMoments:
+    """The moments about the silos' own means, of the pairs of the `needed` columns `[d]`; zero for other pairs."""
+    clique = np.triu(np.outer(needed, needed), 1).astype(np.bool_)
+    (found,) = data.exchanges([("effects", MOMENTS, start(data.rows.schema, clique))])
+    return moments_of(found.last.server, len(data.rows.schema.silos) - len(found.last.lost))
+
+
+def moments_of(server: Server, silos: int) -> WithinMoments:
+    """The moments in the final state of the exchange `MOMENTS` over this number of `silos`."""
+    _, covariance = pooled_moments(server.moments, pairs(server.dag), len(server.variables), center=True)
+    return WithinMoments(covariance, contributing_rows(server), silos)
+
+
+def _exchange(job: Job, session: Session, name: str, spec: AlgorithmSpec, initial: Any) -> ExchangeResult:
+    found = extra_exchange(job, session, spec, name, initial)
+    if found.lost:
+        raise BadInput(f"{', '.join(found.last.lost)} did not respond in the exchange {name}")
+    return found
