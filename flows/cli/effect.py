@@ -102,6 +102,15 @@ def write_forest(report: EffectReport, file: Path) -> None:
     draw_forest(strongest_first(report), f"{first.kind} effects on {first.outcome}").savefig(file)
 
 
+Resamples = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Learn the graph anew in N resamples of the rows: an interval that includes its uncertainty, and how "
+        "often X is no cause. Needs --data.",
+    ),
+]
+
 app = typer.Typer(add_completion=False)
 
 
@@ -127,14 +136,7 @@ def effect(
             metavar="FOLDER", help="The run's data, for one more masked sum over the rows; default: the run's model."
         ),
     ] = None,
-    bootstrap: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            help="Learn the graph anew in N resamples of the rows: an interval that includes its uncertainty, and how "
-            "often X is no cause. Needs --data.",
-        ),
-    ] = 0,
+    bootstrap: Resamples = 0,
     by_silo: Annotated[
         bool, typer.Option("--by-silo", help="Each silo's own effect, and their heterogeneity. Needs --data.")
     ] = False,

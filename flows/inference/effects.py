@@ -53,10 +53,8 @@ def effects(
     ----------
     result
         A finished run.
-    treatments
-        The variables to change: one at a time, or all of them at once if `joint`.
-    outcome
-        The variable of interest.
+    treatments, outcome
+        The variables to change, one at a time or all of them at once if `joint`; the variable of interest.
     kind
         "total", or "direct" for the effect with all other parents of the outcome held fixed.
     values
@@ -65,10 +63,9 @@ def effects(
         Whether all treatments are changed together; this takes the second moments of all pairs from `data`.
     data
         The folder of the run's silos for one more exchange; None for effects from the run's model.
-    bootstrap
-        The number of resamples of these rows in which the graph is learned anew; 0 for none.
-    by_silo
-        Whether each silo's own effect is estimated from its rows, by a sum over this silo alone.
+    bootstrap, by_silo
+        The number of resamples of these rows in which the graph is learned anew, 0 for none; whether each silo's own
+        effect is estimated, by a sum over this silo alone.
 
     Raises
     ------
@@ -78,24 +75,36 @@ def effects(
     """
     _check_question(result, treatments, outcome)
     _check_run(result, from_rows=data is not None)
-    if joint and kind == "direct":
-        raise BadInput("the effects of a joint intervention are direct with respect to each other: omit --direct")
     _check_variability(result, data, bootstrap, by_silo=by_silo, joint=joint)
     rows = read_run_data(result, data) if data else None
     estimator = _moments(rows, treatments, outcome, kind, joint=joint) if rows else _from_model(result)
-    found: list[Effect] = []
-    if joint:
-        if not isinstance(estimator, FromMoments):
-            raise BadInput("joint interventions are for numbers: give one treatment at a time")
-        found = joint_effect_of(result.structure, estimator, treatments, outcome, values)
-    else:
-        for x in treatments:
-            found += effect_of(result.structure, estimator, x, outcome, kind, values)
+    found = _estimated(result, estimator, treatments, outcome, kind, values, joint=joint)
     if rows and bootstrap:
         found = with_resamples(rows, found, bootstrap)
     if rows and by_silo:
         found = with_silos(rows, found)
     return EffectReport(tuple(found), _rests_on(result, estimator, found, data))
+
+
+def _estimated(
+    result: RunResult,
+    estimator: Estimator,
+    treatments: Sequence[str],
+    outcome: str,
+    kind: EffectKind,
+    values: Values | None,
+    *,
+    joint: bool,
+) -> list[Effect]:
+    """The effects of the treatments, one at a time or jointly."""
+    if joint and kind == "direct":
+        raise BadInput("the effects of a joint intervention are direct with respect to each other: omit --direct")
+    if not joint:
+        each = (effect_of(result.structure, estimator, x, outcome, kind, values) for x in treatments)
+        return [one for found in each for one in found]
+    if not isinstance(estimator, FromMoments):
+        raise BadInput("joint interventions are for numbers: give one treatment at a time")
+    return joint_effect_of(result.structure, estimator, treatments, outcome, values)
 
 
 def _check_question(result: RunResult, treatments: Sequence[str], outcome: str) -> None:
