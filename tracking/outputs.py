@@ -212,6 +212,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "lost": result.lost,
         "basis": result.basis,
         "findings": [asdict(one) for one in result.diagnosed.findings],
+        "fit": asdict(result.fit),
         "secure": result.secure,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
         "bootstrap": result.bootstrap,

@@ -17,6 +17,7 @@ from fedbnsl.algorithms.core.knowledge import Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
+from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
 from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
@@ -93,6 +94,8 @@ class Diagnosed:
 
     findings: tuple[Finding, ...] = ()
     bytes_sent: int = 0
+    sums: Any = None
+    """the sums of numbers that the exchange made, from which the fit follows; None for labels"""
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -171,6 +174,8 @@ class RunResult(RunDescription):
     refit: dict[str, dict[str, float]] = field(default_factory=dict)
     parameters: Parameters = NO_PARAMETERS
     diagnosed: Diagnosed = Diagnosed()
+    fit: Fit = NO_FIT
+    """the fit of the graph without a truth"""
     basis: tuple[str, ...] = ()
     """choices made from the data, and the assumptions behind the directions of the edges"""
     privacy: PrivacySpent | None = None

@@ -33,5 +33,14 @@ STEPS: dict[str, Entry] = {
         gaps=True,
         streams=True,
     ),
+    "fit-tables": Entry(
+        summary="after a run on discrete data: whether the independences that the graph implies hold",
+        source="ours; Shipley 2000 for Fisher's C",
+        disclosure="count tables of each variable with its parents, of each pair, and of each missing edge with the "
+        "parents of one end, once; masked if the run is",
+        maker=lazy_factory("diagnosis.implied_tables:FitTables"),
+        kinds=("discrete",),
+        streams=True,
+    ),
 }
 """exchanges of a run besides those of its algorithm"""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema, unescape_formula
 from fedbnsl.algorithms.diagnosis.findings import Finding
+from fedbnsl.algorithms.diagnosis.implied import BicScores, FisherC, Fit, Independence
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
@@ -58,6 +59,7 @@ def _result(folder: Path) -> RunResult:
         silo_scores={row.pop("silo"): row for row in _table(folder / "silos.csv")},
         parameters=Parameters(network_in(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
         diagnosed=_diagnosed(config, metrics),
+        fit=_fit(config["fit"]),
         basis=tuple(config["basis"]),
         privacy=_privacy(config["privacy"]),
         secure=config["secure"],
@@ -104,6 +106,13 @@ def _local(folder: Path, schema: Schema, lags: int) -> dict[str, Structure]:
 def _diagnosed(config: dict[str, Any], metrics: dict[str, Metric]) -> Diagnosed:
     found = (Finding(**{**one, "silos": tuple(one["silos"])}) for one in config["findings"])
     return Diagnosed(tuple(found), int(metrics.get("diagnosis_bytes") or 0))
+
+
+def _fit(config: dict[str, Any]) -> Fit:
+    fisher, bic = config["fisher"], config["bic"]
+    worst = tuple(Independence(**{**one, "given": tuple(one["given"])}) for one in config["worst"])
+    parts = {"fisher": fisher and FisherC(**fisher), "bic": bic and BicScores(**bic), "notes": tuple(config["notes"])}
+    return Fit(**{**config, **parts, "worst": worst})
 
 
 def _privacy(config: dict[str, Any] | None) -> PrivacySpent | None:

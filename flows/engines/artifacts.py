@@ -60,7 +60,7 @@ class ProgressArtifact:
 
 
 def publish(finished: CompletedRun) -> None:
-    """Create the picture, the table of scores, the table of edges and the link to the MLflow run."""
+    """Create the picture, the tables of scores, edges and fit, and the link to the MLflow run."""
     result = finished.result
     picture = finished.files.get("structure.png")
     if picture is not None and picture.stat().st_size <= MAX_PICTURE_BYTES:
@@ -74,6 +74,8 @@ def publish(finished: CompletedRun) -> None:
         for edge in (*classify(result.structure, None), *classify_lagged(result.structure, None))
     ]
     create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
+    fit = [{"figure": name, "value": value} for name, value in result.fit.metrics.items()]
+    create_table_artifact(table=fit, key="fit", description="Fit of the graph, without a truth")
     if finished.tracking_url:
         create_link_artifact(
             link=finished.tracking_url, link_text="MLflow run", key="mlflow", description="This run in MLflow"

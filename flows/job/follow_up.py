@@ -289,11 +289,11 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     found = extra_exchange(job, session, spec, "diagnosis", start)
     if found.lost:
         return Diagnosed(tuple(capped))
-    if isinstance(found.last.server, exchange.Server):
-        capped += columns.skewed_findings(session.schema, found.last.server.transform_gain)
+    sums = found.last.server if isinstance(found.last.server, exchange.Server) else None
+    if sums is not None:
+        capped += columns.skewed_findings(session.schema, sums.transform_gain)
     gaps, sent = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
-    curved = is_nonlinear(job, last)
-    schema = session.schema
+    curved, schema = is_nonlinear(job, last), session.schema
     of_data = findings.revised_advice(
         _data_findings(job, schema, found.last.server, structure, curved=curved),
         may_set_aside=job.settings.outliers == "keep" and not outlier_refusal(job, schema),
@@ -305,7 +305,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     others = (*capped, *gaps, *of_data)
     if any(one.name in findings.CAUSES_OF_MISFIT for one in others):
         misfit = []
-    return Diagnosed((*others, *misfit), found.bytes_sent + sent)
+    return Diagnosed((*others, *misfit), found.bytes_sent + sent, sums)
 
 
 def outlier_refusal(job: Job, schema: Schema) -> str:

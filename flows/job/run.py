@@ -19,6 +19,7 @@ from fedbnsl.tracking.result import Confidence, Parameters, RunResult
 
 from .check import check
 from .continuation import Continued, continued
+from .fit import fit
 from .follow_up import (
     confidence,
     confidence_metrics,
@@ -81,7 +82,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     linear = (job, session, algorithm, last, algorithm.structure(last.server))
     diagnosed = unless_refused(lambda: diagnose(*linear), not_diagnosed)
-    best = Continued(job, algorithm, last, diagnosed)
+    best, sums = Continued(job, algorithm, last, diagnosed), diagnosed.sums
     if job.settings.algorithm == AUTO:
         best = continued(job, session, algorithm, last, diagnosed)
     job, algorithm, last, diagnosed = best.job, best.algorithm, best.last, best.diagnosed
@@ -89,6 +90,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     model = unless_refused(lambda: parameters(*after, best.fitted), lambda refusal: Parameters(None, refusal))
+    checked = fit(*after, sums)
     job, edge_confidence = _resampled(job, session, algorithm, last, scored.structure, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
@@ -102,14 +104,15 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent})
-        | (diagnosed.metrics | job.imputation_cost.metrics)
+        | (diagnosed.metrics | checked.metrics | job.imputation_cost.metrics)
         | (confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
         averaged=scored.averaged,
         refit=fitted.refit if fitted else {},
         parameters=model,
-        diagnosed=diagnosed,
+        diagnosed=replace(diagnosed, sums=None),
+        fit=checked,
         basis=_basis(job, session.schema, algorithm, last.server, scored.structure),
         privacy=privacy,
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),

@@ -91,6 +91,19 @@ COUNTS = {
     "lagged_extra": "Extra lagged edges",
     "lagged_missing": "Missing lagged edges",
 }
+FIT = {
+    "fit_implied": "Missing edges: independences that the graph implies",
+    "fit_tested": "Independences tested",
+    "fit_failing": "Independences that fail, at a false discovery rate of 5 %",
+    "fit_failing_share": "Share of the tested independences that fail",
+    "fit_fisher_c": "Fisher's C",
+    "fit_fisher_degrees": "Degrees of freedom of Fisher's C",
+    "fit_fisher_p": "p-value of Fisher's C, tests of one variable taken as correlated",
+    "fit_bic": "BIC of the graph, in nats: greater is better",
+    "fit_bic_over_empty": "BIC above that of the empty graph",
+    "fit_bic_over_saturated": "BIC above that of the saturated graph",
+    "fit_bic_one_more_parent": "BIC to gain by one more parent for each variable, at most",
+}
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
 ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared", "findings"}
 ELSEWHERE |= {"diagnoses", "diagnosis_bytes", "filling_exchanges", "filling_bytes"}
@@ -98,6 +111,7 @@ ELSEWHERE |= {"bootstrap", "threshold", "averaged_edges", "averaged_shd", "boots
 ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 ELSEWHERE |= {"compared_with", "edges_changed", "parameter_drift", *COUNTED}
+ELSEWHERE |= {"fit", "fit_bytes", "fit_worst", *FIT}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
 UNDECLARED_LEVELS = (
@@ -146,6 +160,7 @@ def contents(result: RunResult) -> dict[str, Any]:
         "warnings": warnings(result),
         "summary": _summary(result),
         "findings": _findings(result),
+        "fit": _fit(result),
         "changes": _changes(result),
         "data": _data(result),
         "knowledge": _knowledge(result),
@@ -226,6 +241,18 @@ def _findings(result: RunResult) -> ReportTable | None:
     """The findings of the diagnoses, each with its advice."""
     rows = [(one.name, one.said, one.advice) for one in result.diagnosed.findings]
     return ReportTable(("finding", "observation", "what to do"), rows) if rows else None
+
+
+def _fit(result: RunResult) -> dict[str, Any]:
+    """The figures of the fit without a truth, and the independences that fail, the least likely first."""
+    found = result.fit
+    figures = [(label, found.metrics[name]) for name, label in FIT.items() if name in found.metrics]
+    worst = [(one.text, one.strength, one.p, one.adjusted) for one in found.worst]
+    return {
+        "lines": found.lines,
+        "figures": ReportTable(("fit", "value"), figures) if figures else None,
+        "worst": ReportTable(("independence that fails", "strength", "p", "p, adjusted"), worst) if worst else None,
+    }
 
 
 def _changes(result: RunResult) -> dict[str, Any] | None:

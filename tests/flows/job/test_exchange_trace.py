@@ -171,10 +171,25 @@ RUNS = {
             "parameters regressions: 1 masked",
         ),
     ),
+    "labels": (
+        "labels",
+        {},
+        (
+            "rounds secure-boss: 8 masked",
+            "diagnosis diagnosis-tables: 2 masked",
+            "parameters family-tables: 1 masked",
+            "fit fit-tables: 1 masked",
+        ),
+    ),
     "labels, masked tests": (
         "labels",
         {"algorithm": "fed-pc", "secure": True},
-        ("rounds fed-pc: 4 masked", "diagnosis diagnosis-tables: 2 masked", "parameters family-tables: 1 masked"),
+        (
+            "rounds fed-pc: 4 masked",
+            "diagnosis diagnosis-tables: 2 masked",
+            "parameters family-tables: 1 masked",
+            "fit fit-tables: 1 masked",
+        ),
     ),
 }
 """run -> data set, options, and its steps: "step algorithm: number of exchanges masked|clear[, charged]" """

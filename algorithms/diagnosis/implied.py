@@ -1,0 +1,406 @@
+"""Fit of a graph without a truth: its implied independences, Fisher's C, and its BIC (a Markov check).
+
+A DAG implies that two variables without an edge are independent given the parents of the later one, in any order of the
+DAG (Pearl 1988): one test per missing edge. Numbers are tested by the F statistic of one more regressor, a partial
+correlation; labels by χ² (`implied_tables.py`). The share of tests that fail after Benjamini & Hochberg 1995 measures
+what the graph leaves unexplained.
+
+Fisher's C = −2 Σ ln p combines the tests (Shipley 2000, "A new inferential test for path models"). Tests of different
+later variables are uncorrelated if the graph is true, as an error is independent of everything earlier. Those of one
+later variable are not: with conditioning variables in common, the statistics of two earlier variables are correlated by
+their squared partial correlation given the parents. So C is compared with the scaled χ² that has its mean 2k and its
+variance 4k + 8 Σ ρ² (Brown 1975; Kost & McDermott 2002, for two-sided p-values).
+
+All of it follows from one sum: second moments about the silos' own means, or count tables. Cost: O(d²p²) for the tests
+of d variables with p parents, O(d³) for the correlations of the tests.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from ..statistics.moments import unit_diagonal
+
+FALSE_DISCOVERIES = 0.05
+"""expected share of false ones among the independences that are said to fail"""
+WORST_IN_LINE = 3
+"""number of failing independences in a line of text"""
+WORST_SHOWN = 10
+"""number of failing independences that are named"""
+MIN_SHARE = 1e-9
+"""share of a variance that the parents must leave unexplained for a test"""
+MIN_DEGREES = 10
+"""residual degrees of freedom that a regression must leave for a test"""
+MAX_COMBINED = 500
+"""number of columns up to which Fisher's C is computed: it takes the correlations of all tests of a variable"""
+MIN_P = 1e-300
+
+
+@dataclass(frozen=True)
+class Independence:
+    """A missing edge between `earlier` and `later`, tested given the parents of `later`."""
+
+    earlier: str
+    later: str
+    given: tuple[str, ...]
+    strength: float
+    """the partial correlation without its sign, of labels Tschuprow's T"""
+    p: float
+    adjusted: float
+    """p adjusted for the number of tests (Benjamini & Hochberg 1995)"""
+
+    @property
+    def text(self) -> str:
+        """The pair, and the variables that are held fixed."""
+        given = f" given {', '.join(self.given)}" if self.given else ""
+        return f"{self.earlier} – {self.later}{given}"
+
+
+@dataclass(frozen=True)
+class FisherC:
+    """Fisher's C with its nominal degrees of freedom 2k, and its p-value for correlated tests."""
+
+    statistic: float
+    degrees: int
+    p: float
+
+
+@dataclass(frozen=True)
+class BicScores:
+    """BIC in nats, greater is better: log-likelihood − ½ ln n per parameter; None where it is not defined.
+
+    Means and offsets, which every graph has, are not counted.
+    """
+
+    graph: float
+    empty: float
+    saturated: float | None = None
+    """of the graph in which every variable has all earlier ones as parents"""
+    one_more: float | None = None
+    """of the graph if every variable had the one more parent that gains most, or none: a bound by variable"""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a graph fits its data, or in `why` the reason why this is not known."""
+
+    why: str = ""
+    implied: int = 0
+    """number of missing edges"""
+    tested: int = 0
+    failing: int = 0
+    worst: tuple[Independence, ...] = ()
+    """failing independences, the least likely first"""
+    fisher: FisherC | None = None
+    bic: BicScores | None = None
+    notes: tuple[str, ...] = ()
+    """what the figures leave out"""
+    bytes_sent: int = 0
+    """of the exchange for count tables, in addition to the rounds"""
+
+    @property
+    def metrics(self) -> dict[str, float | int | str]:
+        """The known figures for `metrics.json`, and the fit in words."""
+        found: dict[str, float | int | str] = {"fit": " ".join(self.lines), "fit_bytes": self.bytes_sent}
+        if self.why:
+            return found
+        found |= {"fit_implied": self.implied, "fit_tested": self.tested, "fit_failing": self.failing}
+        if self.tested:
+            found["fit_failing_share"] = self.failing / self.tested
+        if self.fisher:
+            found |= {"fit_fisher_c": self.fisher.statistic, "fit_fisher_degrees": self.fisher.degrees}
+            found["fit_fisher_p"] = self.fisher.p
+        if self.bic:
+            over = {"empty": self.bic.empty, "saturated": self.bic.saturated}
+            known = {
+                f"fit_bic_over_{name}": self.bic.graph - other for name, other in over.items() if other is not None
+            }
+            found |= {"fit_bic": self.bic.graph, **known}
+            if self.bic.one_more is not None:
+                found["fit_bic_one_more_parent"] = self.bic.one_more - self.bic.graph
+        return found | {"fit_worst": "; ".join(one.text for one in self.worst)}
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The fit in one or two sentences, or the reason for having none."""
+        if self.why:
+            return (f"Fit of the graph: {self.why}.",)
+        share = f", {100 * self.failing / self.tested:.3g} %" if self.tested else ""
+        said = f"Fit of the graph: {self.failing:,} of {self.tested:,} tested independences fail{share}"
+        if self.fisher:
+            c = self.fisher
+            said += f"; Fisher's C {c.statistic:.4g} on {c.degrees:,} degrees of freedom, p = {c.p:.3g}"
+        if self.bic:
+            said += f"; BIC {self.bic.graph - self.bic.empty:+,.4g} against the empty graph"
+            if self.bic.saturated is not None:
+                said += f", {self.bic.graph - self.bic.saturated:+,.4g} against the saturated one"
+            if self.bic.one_more is not None:
+                said += f", at most {self.bic.one_more - self.bic.graph:+,.4g} by one more parent for each variable"
+        missing = f"Most doubtful missing edges: {'; '.join(one.text for one in self.worst[:WORST_IN_LINE])}."
+        return (f"{'; '.join((said, *self.notes))}.", *([missing] if self.worst else []))
+
+
+NO_FIT = Fit("not requested")
+
+
+@dataclass(frozen=True)
+class MissingEdgeTests:
+    """Tests of the missing edges of one variable or of several, `[k]` each."""
+
+    earlier: NDArray[np.int64]
+    later: NDArray[np.int64]
+    strength: FloatArray
+    p: FloatArray
+    shared: float
+    """sum of the correlations of the statistics over all pairs of these tests"""
+
+
+def causal_order(dag: NDArray[np.bool_], late: NDArray[np.bool_]) -> list[int]:
+    """The variables of `dag` `[d, d]`, parents before children, those that are `late` `[d]` as late as possible."""
+    waiting, order = dag.sum(axis=0), []
+    free = waiting == 0
+    while free.any():
+        early = free & ~late
+        v = int(np.argmax(early if early.any() else free))
+        order.append(v)
+        free[v] = False
+        waiting = waiting - dag[v]
+        free |= dag[v] & (waiting == 0)
+    return order
+
+
+def missing_edges(dag: NDArray[np.bool_], order: Sequence[int]) -> int:
+    """The number of pairs of `order` without an edge in `dag`, of which the later one is in `order`."""
+    k = len(order)
+    return k * (k - 1) // 2 - int(dag[np.ix_(order, order)].sum())
+
+
+def fit_of_moments(
+    S: FloatArray,
+    rows: int,
+    silos: int,
+    dag: NDArray[np.bool_],
+    names: Sequence[str],
+    owners: NDArray[np.int64],
+    tested: NDArray[np.bool_],
+    first: Sequence[int] = (),
+) -> Fit:
+    """The fit of `dag` to second moments about the means of the silos.
+
+    Parameters
+    ----------
+    S
+        Covariance `[m, m]` of the columns about the silos' own means, divided by `rows`.
+    rows, silos
+        Numbers of all rows and of silos: the residual degrees of freedom are rows − silos − parents − 1.
+    dag
+        The graph `[d, d]`, acyclic.
+    names
+        Of the variables, `[d]`.
+    owners
+        The variable of each column, `[m]`: numbers have one, labels one indicator for each level but the first.
+    tested
+        Whether each variable is a number, whose independences can be tested, `[d]`.
+    first
+        Variables that precede all others and are not tested themselves: the lagged ones of windows of time series.
+    """
+    columns = [np.flatnonzero(owners == v) for v in range(len(dag))]
+    present = np.setdiff1d(np.arange(len(dag)), np.asarray(first, int))
+    inside = dag[np.ix_(present, present)]
+    order = [*first, *present[causal_order(inside, tested[present])].tolist()]
+    flat = np.diag(S) <= 0
+    R = unit_diagonal(np.where(np.eye(len(S), dtype=bool) & flat, 1.0, S))
+    combined = len(S) <= MAX_COMBINED
+    found, log_shares, implied = [], dict[int, float](), 0
+    for position, j in enumerate(order[len(first) :], len(first)):
+        others = [v for v in order[:position] if not dag[v, j]]
+        implied += len(others)
+        if tested[j]:
+            parents = [columns[v] for v in np.flatnonzero(dag[:, j])]
+            tests, share = _tests_of(R, rows - silos, parents, columns, others, j, correlated=combined)
+            found.append(tests)
+            log_shares[j] = math.log(max(share, MIN_SHARE))
+    bic = _bic(S, rows, silos, dag, log_shares, list(first)) if tested.all() and not flat.any() else None
+    untested = "few rows, or collinear columns" if tested.all() else "those into labels have no test from moments"
+    return summarised(found, implied, names, dag, bic, untested=untested, combined=combined)
+
+
+def _tests_of(
+    R: FloatArray,
+    rows: int,
+    parents: Sequence[NDArray[np.int64]],
+    columns: Sequence[NDArray[np.int64]],
+    others: Sequence[int],
+    j: int,
+    *,
+    correlated: bool,
+) -> tuple[MissingEdgeTests, float]:
+    """The tests of `j` against `others` given its `parents`, and its share of variance that the parents leave.
+
+    `R` has the correlations `[m, m]`, `columns` those of each variable; `rows` are net of the silos' means.
+    """
+    P = np.concatenate([np.empty(0, np.int64), *parents])
+    both = np.concatenate([np.empty(0, np.int64), *(columns[v] for v in others), columns[j]])
+    weights = np.linalg.lstsq(R[np.ix_(P, P)], R[np.ix_(P, both)], rcond=1e-12)[0]
+    shares = np.diag(R)[both] - (R[np.ix_(P, both)] * weights).sum(axis=0)
+    if not correlated and len(both) == len(others) + 1:
+        covariances = R[both[:-1], both[-1]] - R[np.ix_(both[:-1], P)] @ weights[:, -1]
+        return _single_column_tests(covariances, shares, rows - len(P), others, j), float(shares[-1])
+    within, blocks = R[np.ix_(both, both)] - R[np.ix_(both, P)] @ weights, [len(columns[v]) for v in others]
+    tests = _block_tests(within, shares, blocks, rows - len(P), others, j, correlated=correlated)
+    return tests, float(shares[-1])
+
+
+def _single_column_tests(
+    covariances: FloatArray, shares: FloatArray, free: int, others: Sequence[int], j: int
+) -> MissingEdgeTests:
+    """The tests of `j` against `others` of one column each, without the correlations of the tests."""
+    usable = (shares[:-1] > MIN_SHARE) & (shares[-1] > MIN_SHARE) & (free - 1 >= MIN_DEGREES)
+    r2 = covariances[usable] ** 2 / (shares[:-1][usable] * shares[-1])
+    return _tested(np.minimum(r2, 1.0), np.ones(usable.sum()), free, np.array(others, int)[usable], j, math.nan)
+
+
+def _block_tests(
+    within: FloatArray,
+    shares: FloatArray,
+    blocks: Sequence[int],
+    free: int,
+    others: Sequence[int],
+    j: int,
+    *,
+    correlated: bool,
+) -> MissingEdgeTests:
+    """The tests of `j` from `within`, the residual second moments of the columns of `others` and of `j` given parents.
+
+    Each block of columns is whitened, so that its squared covariances with `j` add up to the explained variance.
+    """
+    M, begins = within[:-1, :-1], np.concatenate([[0], np.cumsum(blocks)]).astype(int)
+    kept, columns, widths, whitening = [], [], [], np.zeros_like(M)
+    for k, (a, b) in enumerate(pairwise(begins)):
+        if b - a == 1:
+            directions, values = np.ones((1, 1)), M[a, a : a + 1]
+        else:
+            values, directions = np.linalg.eigh(M[a:b, a:b])
+        usable = values > MIN_SHARE
+        if shares[-1] <= MIN_SHARE or not usable.any() or free - usable.sum() < MIN_DEGREES:
+            continue
+        at = a + np.arange(int(usable.sum()))
+        whitening[a:b, at] = directions[:, usable] / np.sqrt(values[usable])
+        kept.append(k)
+        columns.append(at)
+        widths.append(len(at))
+    if not kept:
+        return _tested(np.empty(0), np.empty(0), free, np.empty(0, np.int64), j, 0.0)
+    every, starts = np.concatenate(columns), np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(int)
+    W, w = whitening[:, every], np.array(widths, np.float64)
+    r2 = np.add.reduceat((W.T @ within[:-1, -1]) ** 2, starts) / shares[-1]
+    shared = math.nan
+    if correlated:
+        squares = np.add.reduceat(np.add.reduceat((W.T @ M @ W) ** 2, starts, axis=0), starts, axis=1)
+        correlations = squares / np.sqrt(np.outer(w, w))
+        shared = float((correlations.sum() - np.trace(correlations)) / 2)
+    return _tested(np.minimum(r2, 1.0), w, free, np.array(others, int)[kept], j, shared)
+
+
+def _tested(
+    r2: FloatArray, widths: FloatArray, free: int, earlier: NDArray[np.int64], j: int, shared: float
+) -> MissingEdgeTests:
+    """The F tests of the shares `r2` of the residual variance of `j`, `free` degrees of freedom without the test's."""
+    from scipy.special import fdtrc  # results have a fit, and listing the commands must not import SciPy
+
+    degrees = free - widths
+    statistic = (r2 / widths) / (np.maximum(1 - r2, 1e-15) / np.maximum(degrees, 1))
+    p = np.asarray(fdtrc(widths, np.maximum(degrees, 1), statistic), np.float64)
+    return MissingEdgeTests(earlier, np.full(len(earlier), j), np.sqrt(r2), p, shared)
+
+
+def _bic(
+    S: FloatArray, rows: int, silos: int, dag: NDArray[np.bool_], log_shares: dict[int, float], first: list[int]
+) -> BicScores:
+    """The BIC of the graph, the empty and the saturated one, from the residual shares of variance by variable."""
+    present = list(log_shares)
+    constant = float(np.log(2 * math.pi * np.diag(S)[present]).sum()) + len(present)
+    price = 0.5 * math.log(rows)
+
+    def score(log_share: float, parents: int) -> float:
+        return -0.5 * rows * (constant + log_share) - price * (parents + len(present))
+
+    saturated, order = None, [*first, *present]
+    if rows - silos > len(order):
+        R = unit_diagonal(S)[np.ix_(order, order)]
+        sign, whole = np.linalg.slogdet(R)
+        before = np.linalg.slogdet(R[: len(first), : len(first)])[1] if first else 0.0
+        pairs = len(order) * (len(order) - 1) // 2 - len(first) * (len(first) - 1) // 2
+        saturated = score(float(whole - before), pairs) if sign > 0 else None
+    edges = int(dag[:, present].sum())
+    return BicScores(score(sum(log_shares.values()), edges), score(0.0, 0), saturated)
+
+
+def adjusted_p_values(p: FloatArray) -> FloatArray:
+    """The p-values `[k]` adjusted for the false discovery rate (Benjamini & Hochberg 1995)."""
+    order = np.argsort(p)[::-1]
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum.accumulate(p[order] * len(p) / np.arange(len(p), 0, -1))
+    return np.minimum(adjusted, 1.0)
+
+
+def fisher_c(p: FloatArray, shared: float) -> FisherC:
+    """Fisher's C of the p-values `[k]` of tests whose statistics have correlations that sum to `shared` over pairs.
+
+    Source: Brown 1975, Biometrics 31, 987-992.
+    """
+    from scipy.special import chdtrc  # as above
+
+    statistic, mean = float(-2 * np.log(np.maximum(p, MIN_P)).sum()), 2.0 * len(p)
+    scale = (4 * len(p) + 8 * shared) / (2 * mean)
+    return FisherC(statistic, 2 * len(p), float(chdtrc(mean / scale, statistic / scale)))
+
+
+def summarised(
+    tests: Sequence[MissingEdgeTests],
+    implied: int,
+    names: Sequence[str],
+    dag: NDArray[np.bool_],
+    bic: BicScores | None,
+    *,
+    untested: str,
+    combined: bool = True,
+) -> Fit:
+    """The fit of `dag` with `implied` independences by their `tests`; `untested` is why there are not more."""
+    earlier, later, strength, p = (
+        np.concatenate([getattr(one, name) for one in tests]) if tests else np.empty(0)
+        for name in ("earlier", "later", "strength", "p")
+    )
+    adjusted = adjusted_p_values(p)
+    failing = np.flatnonzero(adjusted <= FALSE_DISCOVERIES)
+    worst = failing[np.lexsort((-strength[failing], p[failing]))][:WORST_SHOWN]
+    notes = []
+    if len(p) < implied:
+        notes.append(f"{implied - len(p):,} of {implied:,} missing edges are not tested ({untested})")
+    if not combined:
+        notes.append("Fisher's C is not computed for so many variables")
+    fisher = fisher_c(p, sum(one.shared for one in tests)) if combined and len(p) else None
+    return Fit(
+        implied=implied,
+        tested=len(p),
+        failing=len(failing),
+        worst=tuple(
+            Independence(
+                names[int(earlier[t])],
+                names[int(later[t])],
+                tuple(names[u] for u in np.flatnonzero(dag[:, int(later[t])]).tolist()),
+                float(strength[t]),
+                float(p[t]),
+                float(adjusted[t]),
+            )
+            for t in worst
+        ),
+        fisher=fisher,
+        bic=bic,
+        notes=tuple(notes),
+    )

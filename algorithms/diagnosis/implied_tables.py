@@ -1,0 +1,225 @@
+"""Fit of a graph of labels from one sum of count tables: its implied independences, Fisher's C and BIC.
+
+The broadcast has sets of variables: each variable with its parents in a DAG of the result; each missing edge with the
+parents of its later variable; every pair of variables. The reply has their count tables, of which the server needs only
+the sum. Tables with few rows per cell are left out, as χ² is then not the distribution of the statistic, and beyond a
+limit of cells the largest ones. The choice depends on public numbers only.
+
+A missing edge is tested by χ² given the parents, on the levels that are not rare. Two tests of one later variable are
+correlated by about Tschuprow's T² of their earlier variables, here that of the pair without the parents: a sum over
+triples for every set of parents would be large. Where these depend on each other only through the parents, this makes
+the p-value of Fisher's C too great rather than too small.
+
+BIC compares the graph with the empty one and with one more parent for each variable. The joint table of all variables,
+which the saturated graph would need, has more cells than there are rows.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import FloatArray, Schema
+from ..graphs.structure import empty_structure
+from ..parameters.tables import Broadcast, Reply, families
+from ..statistics.count_tables import PAD, count, offsets, tables_for
+from ..statistics.rows import Rows, cardinalities_of, open_rows
+from .implied import BicScores, Fit, MissingEdgeTests, causal_order, missing_edges, summarised
+
+MIN_ROWS_PER_CELL = 5
+"""rows per cell of a table that is tested"""
+MIN_EXPECTED = 5
+"""expected count of the cells that a test includes"""
+MAX_TABLE_CELLS = 250_000
+"""largest number of cells of all tables"""
+
+
+@dataclass(frozen=True)
+class FitTables:
+    """Settings of the exchange."""
+
+    masked: bool = False
+    """always mask the replies, even if the run does not"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """The sets to count and, after the exchange, their summed counts."""
+
+    schema: Schema
+    dag: NDArray[np.bool_]
+    tests: NDArray[np.int16]
+    """missing edges that are tested: the earlier variable, the later one, its parents, padded `[k, 2 + most]`"""
+    implied: int
+    """number of missing edges"""
+    sets: NDArray[np.int16]
+    """in lexicographic order `[n_sets, size]`"""
+    has_families: bool
+    """whether each variable with its parents is among the sets"""
+    has_pairs: bool
+    """whether every pair is among the sets"""
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
+    """The server's state before the exchange, for a `dag` `[d, d]`."""
+    levels, d, rows = cardinalities_of(schema), len(dag), sum(schema.rows.values())
+    order = causal_order(dag, np.zeros(d, np.bool_))
+    tests, width = [], 2 + int(dag.sum(axis=0).max(initial=0))
+    own, pairs = families(dag), _pairs(d)
+    sizes = [sum(math.prod(int(levels[v]) for v in row if v != PAD) for row in sets) for sets in (own, pairs)]
+    with_families, with_pairs = (size <= MAX_TABLE_CELLS / 4 for size in sizes)
+    budget = MAX_TABLE_CELLS - sizes[0] * with_families - sizes[1] * with_pairs
+    for at, j in enumerate(order):
+        parents = np.flatnonzero(dag[:, j])
+        size = int(levels[j]) * math.prod(int(levels[u]) for u in parents)
+        for i in order[:at]:
+            cells = size * int(levels[i])
+            if not dag[i, j] and cells * MIN_ROWS_PER_CELL <= rows:
+                tests.append((cells, (i, j, *parents.tolist(), *[PAD] * (width - 2 - len(parents)))))
+    tests.sort()
+    kept = np.searchsorted(np.cumsum([cells for cells, _ in tests]), budget, side="right") if tests else 0
+    chosen = np.array([test for _, test in tests[:kept]], np.int16).reshape(-1, width)
+    more = [own] * with_families + [pairs] * with_pairs
+    padded = [np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=PAD) for one in more]
+    sets = tables_for(np.concatenate([chosen, *padded]), d).sets
+    implied = missing_edges(dag, order)
+    return Server(schema.in_order(), dag, chosen, implied, sets, with_families, with_pairs)
+
+
+def _pairs(d: int) -> NDArray[np.int16]:
+    """All pairs of `d` variables, `[d(d − 1)/2, 2]`."""
+    return np.stack(np.triu_indices(d, 1), axis=1).astype(np.int16)
+
+
+def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Reply]:
+    """The one exchange; its initial state is that of `start`."""
+
+    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+        assert replies.total is not None
+        return replace(server, counts=np.rint(replies.total).astype(np.int64))
+
+    def summand(reply: Reply) -> NDArray[Any]:
+        return reply.numbers.astype(np.int64)
+
+    return FederatedAlgorithm(
+        open_silo=open_rows,
+        open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
+        broadcast=lambda server: Broadcast(server.sets),
+        local_solve=lambda silo, request: (silo, Reply(count(silo.columns, silo.cardinalities, request.sets))),
+        aggregate=aggregate,
+        structure=lambda server: empty_structure(server.schema.variables),
+        server_type=Server,
+        silo_type=Rows,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
+        summand=summand,
+        whole_numbers=True,
+        needs_secure_sum=settings.masked,
+        tolerates_dropout=True,
+    )
+
+
+def fit_of_tables(server: Server) -> Fit:
+    """The fit of the server's DAG to the counts of its final state."""
+    tables, d = CountsBySet(server), len(server.dag)
+    found = [_tested(tables.strata(test)) for test in server.tests.tolist()]
+    usable = [t for t, one in enumerate(found) if one.degrees]
+    i, j = (server.tests[usable, end].astype(np.int64) for end in (0, 1))
+    strength, p = (np.array([getattr(found[t], name) for t in usable]) for name in ("tschuprow", "p"))
+    shared = 0.0
+    if server.has_pairs:
+        alike = np.zeros((d, d))
+        for a, b in _pairs(d).tolist():
+            alike[a, b] = alike[b, a] = _tested(tables.strata((a, b))).tschuprow ** 2
+        for later in np.unique(j):
+            same = i[j == later]
+            shared += float(np.triu(alike[np.ix_(same, same)], 1).sum())
+    bic = _bic(server, tables) if server.has_families else None
+    tests = MissingEdgeTests(i, j, strength, p, shared)
+    few = "few rows for their tables, or only rare levels"
+    return summarised([tests], server.implied, tables.names, server.dag, bic, untested=few, combined=server.has_pairs)
+
+
+class CountsBySet:
+    """The summed count tables of a server's final state."""
+
+    def __init__(self, server: Server) -> None:
+        """Find the table of each set."""
+        self.names, self.levels = server.schema.variables, cardinalities_of(server.schema)
+        begins = offsets(server.sets, self.levels)
+        sets = [tuple(int(v) for v in row if v != PAD) for row in server.sets]
+        self._tables = {
+            one: server.counts[a:b].reshape([int(self.levels[v]) for v in one]).astype(np.float64)
+            for one, a, b in zip(sets, begins[:-1], begins[1:], strict=True)
+        }
+
+    def strata(self, test: Sequence[int]) -> FloatArray:
+        """The counts by state of the other variables, level of the first and of the second one, `[states, x, y]`."""
+        x, y, *_ = members = [v for v in test if v != PAD]
+        ordered = sorted(members)
+        table = np.moveaxis(self._tables[tuple(ordered)], (ordered.index(x), ordered.index(y)), (-2, -1))
+        return table.reshape(-1, *table.shape[-2:])
+
+    def family(self, child: int, parents: Sequence[int]) -> FloatArray:
+        """The counts by state of the `parents` and level of the `child`, `[states, levels]`."""
+        ordered = sorted((child, *parents))
+        table = np.moveaxis(self._tables[tuple(ordered)], ordered.index(child), -1)
+        return table.reshape(-1, table.shape[-1])
+
+
+@dataclass(frozen=True)
+class StratifiedTest:
+    """A χ² test over strata, with Tschuprow's T of the levels that it includes."""
+
+    p: float
+    degrees: int
+    tschuprow: float
+
+
+def _tested(strata: FloatArray) -> StratifiedTest:
+    """χ² of independence within `strata` `[s, x, y]`.
+
+    A rare level makes χ² exceed its distribution: one row in a cell of .01 expected ones adds 100. So each stratum is
+    reduced to the levels with at least √(5 n) of its n rows, whose expected counts are 5 or more. Independent variables
+    are independent on any choice of their levels by margins.
+    """
+    n = strata.sum(axis=(1, 2))
+    least = np.sqrt(MIN_EXPECTED * n)[:, None]
+    strata = strata * (strata.sum(axis=2) >= least)[:, :, None] * (strata.sum(axis=1) >= least)[:, None, :]
+    x, y, n = strata.sum(axis=2), strata.sum(axis=1), strata.sum(axis=(1, 2))
+    degrees = np.maximum((x > 0).sum(axis=1) - 1, 0) * np.maximum((y > 0).sum(axis=1) - 1, 0)
+    expected = x[:, :, None] * y[:, None, :] / np.maximum(n, 1)[:, None, None]
+    deviations = np.divide((strata - expected) ** 2, expected, out=np.zeros_like(strata), where=expected > 0)
+    statistic, df, rows = float(deviations.sum()), int(degrees.sum()), float(n[degrees > 0].sum())
+    if not df:
+        return StratifiedTest(1.0, 0, 0.0)
+    return StratifiedTest(float(chdtrc(df, statistic)), df, math.sqrt(statistic / (math.sqrt(df) * rows)))
+
+
+def _bic(server: Server, tables: CountsBySet) -> BicScores:
+    """The BIC of the graph, of the empty one, and with the best further parent for each variable."""
+    levels, d = tables.levels.tolist(), len(server.dag)
+    parents = [np.flatnonzero(server.dag[:, v]).tolist() for v in range(d)]
+    own = [tables.family(v, parents[v]) for v in range(d)]
+    price = 0.5 * math.log(max(own[0].sum(), 2))
+    fits = [conditional_log_likelihood(one) for one in own]
+    graph = sum(fits[v] - price * (levels[v] - 1) * len(own[v]) for v in range(d))
+    empty = sum(conditional_log_likelihood(own[v].sum(axis=0)) - price * (levels[v] - 1) for v in range(d))
+    gains = np.zeros(d)
+    for i, j, *_ in server.tests.tolist():
+        more = conditional_log_likelihood(tables.family(j, [*parents[j], i])) - fits[j]
+        gains[j] = max(gains[j], more - price * (levels[j] - 1) * len(own[j]) * (levels[i] - 1))
+    return BicScores(graph, empty, one_more=graph + float(gains.sum()))
+
+
+def conditional_log_likelihood(counts: FloatArray) -> float:
+    """Σ n ln(n / Σ n) of the last axis given all others, the greatest log-likelihood of any table of probabilities."""
+    margins = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+    occurs = counts > 0
+    return float((counts[occurs] * np.log(counts[occurs] / margins[occurs])).sum())

@@ -1,0 +1,108 @@
+"""The fit that a run reports: that of the pooled rows, on both engines, masked or not; and when it is left out."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedbnsl import learn, load, prepare
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.diagnosis import implied_tables
+from fedbnsl.algorithms.diagnosis.implied import fit_of_moments
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
+from fedbnsl.data.folder.folder import silo_files
+from fedbnsl.flows.engines import inline
+from fedbnsl.tasks.silo.policy import Policy
+from fedbnsl.tasks.silo.service import SiloService
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    home = tmp_path_factory.mktemp("studies")
+    prepare("heterogeneous", home / "numbers", variables=6, silos=3, rows=700, seed=4)
+    prepare("discrete", home / "labels", variables=6, silos=3, rows=1500, seed=2)
+    for k, path in enumerate(sorted(silo_files(home / "numbers").values())):
+        frame = pd.read_csv(path)
+        frame.iloc[: 120 + 50 * k].add(10.0 * k).to_csv(path, index=False)
+    (home / "numbers" / "about.json").write_text('{"kind": "continuous"}')
+    return home
+
+
+def expected_of(folder, result):
+    """The fit computed from the rows of all silos in one place."""
+    frames = [pd.read_csv(path)[list(result.structure.variables)] for path in silo_files(folder).values()]
+    dag, d = dag_extension(result.structure).dag, len(result.structure.variables)
+    if result.schema.kind == "continuous":
+        rows = pd.concat([frame - frame.mean() for frame in frames]).to_numpy()
+        S, every = rows.T @ rows / len(rows), np.ones(d, bool)
+        return fit_of_moments(S, len(rows), len(frames), dag, result.structure.variables, np.arange(d), every)
+    rows, levels = pd.concat(frames), result.schema.levels
+    codes = np.column_stack([pd.Categorical(rows[v].astype(str), levels[v]).codes for v in result.structure.variables])
+    server = implied_tables.start(Schema(result.structure.variables, {"all": len(rows)}, "discrete", levels), dag)
+    counts = []
+    for members in server.sets:
+        chosen = [v for v in members if v >= 0]
+        shape = [len(levels[result.structure.variables[v]]) for v in chosen]
+        table = np.zeros(shape, int)
+        np.add.at(table, tuple(codes[:, chosen].T), 1)
+        counts.append(table.ravel())
+    return implied_tables.fit_of_tables(replace(server, counts=np.concatenate(counts)))
+
+
+@pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["numbers", "labels"])
+def test_it_is_that_of_the_pooled_rows(kind, engine, request, studies, tmp_path):
+    if engine == "prefect":
+        request.getfixturevalue("server")
+    algorithm = {"numbers": "fed-sparse", "labels": "fed-pc"}[kind]
+    found = learn(studies / kind, algorithm, engine=engine, secure=True, out=tmp_path / "out", bootstrap=0).result
+    expected = expected_of(studies / kind, found)
+    assert found.fit.implied == expected.implied > 0
+    assert found.fit.tested == expected.tested > 0
+    assert [one.text for one in found.fit.worst] == [one.text for one in expected.worst]
+    got, wanted = (
+        {name: value for name, value in fit.metrics.items() if name not in ("fit", "fit_bytes", "fit_worst")}
+        for fit in (found.fit, expected)
+    )
+    assert got == pytest.approx(wanted, rel=1e-8 if kind == "labels" else 1e-6, abs=1e-8)
+    assert {name: found.metrics[name] for name in got} == got
+    assert (found.fit.bytes_sent > 0) == (kind == "labels")
+    assert load(tmp_path / "out").result.fit == found.fit
+
+
+def test_silos_in_the_clear_give_the_pooled_figures_to_rounding(studies):
+    found = learn(studies / "numbers", "fed-sparse", bootstrap=0).result
+    expected = expected_of(studies / "numbers", found).metrics
+    names = [name for name in expected if name not in ("fit", "fit_bytes", "fit_worst")]
+    assert {name: found.metrics[name] for name in names} == pytest.approx(
+        {name: expected[name] for name in names}, rel=1e-8
+    )
+
+
+REASONS = {
+    "with an ε": ("numbers", {"epsilon": 3.0}, "noise of an ε"),
+    "without a diagnosis": ("numbers", {"diagnose": False}, "not requested"),
+    "of a PAG": ("labels", {"algorithm": "fed-fci"}, "a PAG leaves"),
+    "of a mean of silos' own weights": ("numbers", {"algorithm": "secure-boss", "weights": "own"}, "weights differ"),
+}
+
+
+@pytest.mark.parametrize("which", REASONS)
+def test_where_it_is_not_known_one_line_says_why(which, studies):
+    kind, options, reason = REASONS[which]
+    found = learn(studies / kind, bootstrap=0, **options).result
+    assert reason in found.fit.why
+    assert len(found.fit.lines) == 1
+    assert found.metrics["fit"] == found.fit.lines[0]
+    assert not {name for name in found.metrics if name.startswith("fit_")} - {"fit_bytes"}
+
+
+def test_an_owner_may_refuse_the_count_tables(studies, monkeypatch):
+    limited = partial(SiloService, policy=Policy(steps=("family-tables", "diagnosis-tables")))
+    monkeypatch.setattr(inline, "SiloService", limited)
+    tables = {silo: pd.read_csv(path, dtype=str) for silo, path in silo_files(studies / "labels").items()}
+    found = learn(tables, "fed-pc", secure=True).result
+    assert found.parameters.network is not None
+    assert "step fit-tables is not allowed" in found.fit.why
