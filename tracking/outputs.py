@@ -213,6 +213,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "basis": result.basis,
         "findings": [asdict(one) for one in result.diagnosed.findings],
         "fit": asdict(result.fit),
+        "held_out": asdict(result.held_out),
         "secure": result.secure,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
         "bootstrap": result.bootstrap,

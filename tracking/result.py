@@ -89,6 +89,39 @@ class Parameters:
 
 
 @dataclass(frozen=True)
+class HeldOutScores:
+    """By silo, the mean log-likelihood of one of its rows under the model of the other silos, in nats."""
+
+    by_silo: dict[str, float] = field(default_factory=dict)
+    why: str = ""
+    """the reason for having none although they were requested"""
+    bytes_sent: int = 0
+
+    def mean(self, rows: Mapping[str, int]) -> float | None:
+        """The mean over all rows of the silos that have a score, None without one."""
+        total = sum(rows[silo] for silo in self.by_silo)
+        return sum(rows[silo] * score for silo, score in self.by_silo.items()) / total if total else None
+
+    def metrics(self, rows: Mapping[str, int]) -> dict[str, Metric]:
+        """The mean over all rows and the bytes, empty if they were not requested."""
+        known: dict[str, Metric] = {"held_out_log_likelihood": self.mean(rows), "held_out_bytes": self.bytes_sent}
+        return known if self.by_silo or self.why else {}
+
+    def lines(self, rows: Mapping[str, int]) -> tuple[str, ...]:
+        """The scores in one line, or the reason for having none; empty if they were not requested."""
+        if self.why:
+            return (f"Held-out likelihood: {self.why}.",)
+        mean = self.mean(rows)
+        if mean is None:
+            return ()
+        least = min(self.by_silo, key=self.by_silo.__getitem__)
+        return (
+            f"Held-out likelihood: {mean:.4g} nats a row, each silo by the model of the others; "
+            f"least at {least}: {self.by_silo[least]:.4g}.",
+        )
+
+
+@dataclass(frozen=True)
 class Diagnosed:
     """Findings on the data and the result; `bytes_sent` is in addition to the rounds."""
 
@@ -176,6 +209,8 @@ class RunResult(RunDescription):
     diagnosed: Diagnosed = Diagnosed()
     fit: Fit = NO_FIT
     """the fit of the graph without a truth"""
+    held_out: HeldOutScores = HeldOutScores()
+    """the likelihood of each silo's rows under the model of the others, if requested"""
     basis: tuple[str, ...] = ()
     """choices made from the data, and the assumptions behind the directions of the edges"""
     privacy: PrivacySpent | None = None

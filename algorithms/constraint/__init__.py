@@ -11,6 +11,7 @@ ALGORITHMS: dict[str, Entry] = {
         source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4; Runge 2020: PCMCI+",
         disclosure=f"{SUMMED}; of time series moments of windows of 2 lags + 1 rows, once",
         maker=lazy_factory("constraint.fed_pc:FedPc", "fed_pc"),
+        one_sum=lambda settings: not settings.epsilon,
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
         gaps=True,

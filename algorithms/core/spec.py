@@ -134,6 +134,8 @@ class Entry:
     """whether it compares scores of summed count tables, so that these must agree on their margins"""
     labelled_series: bool = False
     """whether time series may have columns of labels, such as states and alarms"""
+    one_sum: Callable[[Any], bool] = lambda settings: False
+    """(settings) -> whether the equivalence class of complete numbers follows from the sum of the first exchange"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
 

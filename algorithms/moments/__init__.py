@@ -11,6 +11,7 @@ ALGORITHMS: dict[str, Entry] = {
         maker=lazy_factory("moments.secure_sum:SecureSum"),
         kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
+        one_sum=lambda settings: not settings.epsilon,
         streams=True,
     ),
     "secure-linear": Entry(
@@ -19,6 +20,7 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure="masked: its part of the d(d+1)/2 second moments about its own means, once; 14 sums for each edge "
         "without a direction, once",
         maker=lazy_factory("moments.secure_linear:SecureLinear"),
+        one_sum=lambda settings: True,
         kinds=("continuous", *SERIES),
         gaps=True,
         streams=True,

@@ -287,6 +287,7 @@ class LearnKeywords(TypedDict, total=False):
     smoothing: float
     small_cells: SmallCells
     bootstrap: int | None
+    held_out: bool
     seed: int
     out: str | Path | None
     name: str | None

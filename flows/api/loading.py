@@ -19,7 +19,15 @@ from fedbnsl.algorithms.diagnosis.implied import BicScores, FisherC, Fit, Indepe
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
-from fedbnsl.tracking.result import Diagnosed, Metric, Parameters, PrivacySpent, RunDescription, RunResult
+from fedbnsl.tracking.result import (
+    Diagnosed,
+    HeldOutScores,
+    Metric,
+    Parameters,
+    PrivacySpent,
+    RunDescription,
+    RunResult,
+)
 
 from ..engines.run_comparison import network_in
 from .learned import Learned, confidence_in
@@ -60,6 +68,7 @@ def _result(folder: Path) -> RunResult:
         parameters=Parameters(network_in(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
         diagnosed=_diagnosed(config, metrics),
         fit=_fit(config["fit"]),
+        held_out=HeldOutScores(**config["held_out"]),
         basis=tuple(config["basis"]),
         privacy=_privacy(config["privacy"]),
         secure=config["secure"],

@@ -16,6 +16,7 @@ from fedbnsl.data.folder.about import Reading, parse_transforms
 from fedbnsl.data.folder.scan import check_levels_public
 
 from ..options.learn import LearnOptions, LearnSettings
+from .fit import check_held_out
 from .follow_up import check_bootstrap, outlier_refusal
 from .job import Job
 from .preparation import knowledge_of
@@ -62,6 +63,7 @@ def check(job: Job, schema: Schema) -> None:
         raise BadInput(f"--secure: {name} pools all rows in one place, so there is nothing to mask")
     algorithm.is_masked(schema, requested=job.settings.secure)
     check_bootstrap(job)
+    check_held_out(job, schema)
     if job.budget.delta and math.isinf(job.budget.epsilon):
         raise BadInput("--budget-delta needs a --budget")
     if algorithm.private is not None:

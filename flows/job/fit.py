@@ -1,9 +1,9 @@
-"""The fit of the learned graph without a truth: from sums of the diagnosis, or for labels from one more masked sum.
+"""The fit of the learned graph without a truth, and the likelihood of each silo's rows under the model of the others.
 
-Numbers and mixed data need no further exchange: the diagnosis sums second moments about the silos' own means. Labels
-take one sum of count tables, under the run id `<run id>-fit`, masked if the run was. A run with an ε has no fit: its
-released moments contain noise, whose effect on the tests is not known, and a further sum would be a release that ε does
-not cover.
+The fit of numbers and mixed data needs no further exchange: the diagnosis sums second moments about the silos' own
+means. Labels take one sum of count tables, under the run id `<run id>-fit`, masked if the run was. A run with an ε has
+no fit: its released moments contain noise, whose effect on the tests is not known, and a further sum would be a release
+that ε does not cover.
 """
 
 from dataclasses import replace
@@ -12,14 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import exchange, implied, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
+from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo
 from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.tracking.result import HeldOutScores
 
 from .follow_up import has_own_weights, is_nonlinear
 from .job import Job, Session, extra_exchange, unless_refused
@@ -94,3 +98,50 @@ def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np
     if found.lost:
         return Fit("not tested: too few silos responded")
     return replace(implied_tables.fit_of_tables(found.last.server), bytes_sent=found.bytes_sent)
+
+
+def check_held_out(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for a run that cannot have held-out likelihoods although they are requested."""
+    if job.settings.held_out:
+        reason = _held_out_reason(job, schema)
+        if reason:
+            raise BadInput(f"--held-out: {reason}")
+
+
+def _held_out_reason(job: Job, schema: Schema) -> str:
+    """The reason why silos cannot score their rows by the model of the others, empty if they can."""
+    name = job.spec.name
+    if registry.build(job.spec).private is not None:
+        return "each silo's score would be a release that ε does not cover"
+    if schema.kind != "continuous" or schema.gaps or job.settings.outliers == "set-aside":
+        return f"it is for numbers without empty cells, and {job.dataset} has others"
+    if len(schema.silos) < MIN_SILOS:
+        return f"it takes {MIN_SILOS} silos or more: of two, each would see the sums of the other"
+    if not registry.entry(name).one_sum(job.spec.settings):
+        possible = [one for one, entry in registry.ALGORITHMS.items() if entry.one_sum(entry.config())]
+        return f"{name} takes more than one sum, which without a silo would disclose its own: use {', '.join(possible)}"
+    return ""
+
+
+def held_out(job: Job, session: Session, last: Round[Any]) -> HeldOutScores:
+    """The likelihood of each silo's rows under what the learner of `job` finds in the sums of the others.
+
+    Two exchanges under the run id `<run id>-held-out`: the sums, masked if the run is, and the silos' scores. None
+    without the option `held_out`.
+    """
+    if not job.settings.held_out:
+        return HeldOutScores()
+    reason = "a silo was lost before the run ended" if last.outcome == "silo lost" else ""
+    reason = reason or _held_out_reason(job, session.schema)
+    return (
+        HeldOutScores(why=reason)
+        if reason
+        else unless_refused(lambda: _scores(job, session), lambda refusal: HeldOutScores(why=refusal))
+    )
+
+
+def _scores(job: Job, session: Session) -> HeldOutScores:
+    found = extra_exchange(job, session, job.spec.wrapped("held-out", HeldOut()), "held-out")
+    if found.lost:
+        return HeldOutScores(why="too few silos responded")
+    return HeldOutScores(scores_by_silo(found.last.server), bytes_sent=found.bytes_sent)

@@ -19,7 +19,7 @@ from fedbnsl.tracking.result import Confidence, Parameters, RunResult
 
 from .check import check
 from .continuation import Continued, continued
-from .fit import fit
+from .fit import fit, held_out
 from .follow_up import (
     confidence,
     confidence_metrics,
@@ -80,17 +80,13 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     start, pending = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
     last, rows = _run_rounds(job, algorithm, pending, listeners, resumed)
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
-    linear = (job, session, algorithm, last, algorithm.structure(last.server))
-    diagnosed = unless_refused(lambda: diagnose(*linear), not_diagnosed)
-    best, sums = Continued(job, algorithm, last, diagnosed), diagnosed.sums
-    if job.settings.algorithm == AUTO:
-        best = continued(job, session, algorithm, last, diagnosed)
+    best, sums = _diagnosed(job, session, algorithm, last)
     job, algorithm, last, diagnosed = best.job, best.algorithm, best.last, best.diagnosed
     scored, truth = _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     model = unless_refused(lambda: parameters(*after, best.fitted), lambda refusal: Parameters(None, refusal))
-    checked = fit(*after, sums)
+    checked, scores = fit(*after, sums), held_out(job, session, last)
     job, edge_confidence = _resampled(job, session, algorithm, last, scored.structure, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
@@ -104,7 +100,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent})
-        | (diagnosed.metrics | checked.metrics | job.imputation_cost.metrics)
+        | (diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows) | job.imputation_cost.metrics)
         | (confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
@@ -113,6 +109,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         parameters=model,
         diagnosed=replace(diagnosed, sums=None),
         fit=checked,
+        held_out=scores,
         basis=_basis(job, session.schema, algorithm, last.server, scored.structure),
         privacy=privacy,
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),
@@ -120,6 +117,15 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         notes=session.notes,
         not_identified=job.pairs_apart(session.schema),
     )
+
+
+def _diagnosed(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]) -> tuple[Continued, Any]:
+    """The run with its diagnosis, continued by another model if `auto` chose and it suggests one; and its sums."""
+    learned = (job, session, algorithm, last, algorithm.structure(last.server))
+    diagnosed = unless_refused(lambda: diagnose(*learned), not_diagnosed)
+    if job.settings.algorithm == AUTO:
+        return continued(job, session, algorithm, last, diagnosed), diagnosed.sums
+    return Continued(job, algorithm, last, diagnosed), diagnosed.sums
 
 
 def _resampled(

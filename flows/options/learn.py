@@ -265,6 +265,14 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="N"),
     ] = None
+    held_out: Annotated[
+        bool,
+        Field(
+            title="Held-out likelihood",
+            description="Also score each silo's rows by the model of the other silos, in two more exchanges; for "
+            "complete numbers and three silos or more.",
+        ),
+    ] = False
     seed: Annotated[
         int,
         Field(

@@ -156,7 +156,8 @@ def show_result(finished: CompletedRun) -> None:
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
     lines = (*knowledge_line(result), *confidence_lines(result), *agreement_lines(result), *forecast_lines(result))
-    for line in (*small_cell_warnings(result), *lines, *result.basis, *result.fit.lines, *finding_lines(result)):
+    checks = (*result.fit.lines, *result.held_out.lines(result.schema.rows))
+    for line in (*small_cell_warnings(result), *lines, *result.basis, *checks, *finding_lines(result)):
         out.print(line, soft_wrap=True)
     if result.privacy is not None:
         out.print(privacy_line(result.privacy), soft_wrap=True)

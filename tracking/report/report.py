@@ -111,7 +111,7 @@ ELSEWHERE |= {"bootstrap", "threshold", "averaged_edges", "averaged_shd", "boots
 ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 ELSEWHERE |= {"compared_with", "edges_changed", "parameter_drift", *COUNTED}
-ELSEWHERE |= {"fit", "fit_bytes", "fit_worst", *FIT}
+ELSEWHERE |= {"fit", "fit_bytes", "fit_worst", *FIT, "held_out_log_likelihood", "held_out_bytes"}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
 UNDECLARED_LEVELS = (
@@ -247,10 +247,13 @@ def _fit(result: RunResult) -> dict[str, Any]:
     """The figures of the fit without a truth, and the independences that fail, the least likely first."""
     found = result.fit
     figures = [(label, found.metrics[name]) for name, label in FIT.items() if name in found.metrics]
+    own = result.held_out.by_silo.items()
     worst = [(one.text, one.strength, one.p, one.adjusted) for one in found.worst]
     return {
         "lines": found.lines,
         "figures": ReportTable(("fit", "value"), figures) if figures else None,
+        "held_out": result.held_out.lines(result.schema.rows),
+        "silos": ReportTable(("silo", "log-likelihood of a row by the others' model"), list(own)) if own else None,
         "worst": ReportTable(("independence that fails", "strength", "p", "p, adjusted"), worst) if worst else None,
     }
 

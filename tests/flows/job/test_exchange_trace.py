@@ -171,6 +171,17 @@ RUNS = {
             "parameters regressions: 1 masked",
         ),
     ),
+    "held out": (
+        "numbers",
+        {"held_out": True, "bootstrap": 0},
+        (
+            "units units: 1 masked",
+            "rounds secure-linear: 1 masked",
+            "diagnosis diagnosis: 2 masked",
+            "parameters regressions: 1 masked",
+            "held-out secure-linear+held-out: 2 masked",
+        ),
+    ),
     "labels": (
         "labels",
         {},

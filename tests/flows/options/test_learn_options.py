@@ -190,6 +190,7 @@ CASES = {
         {"algorithm": "fed-pc"},
     ),
     "bootstrap": Case(3, 5, (3, 5), lambda done: strengths(done).structures, more=SUM),
+    "held_out": Case(False, True, (0, 3), lambda done: len(done.result.held_out.by_silo), more=SUM),
     "seed": Case(1, 2, (1, 2), config("seed"), more=SUM),
     "out": Case("here", "there", ("here", "there"), lambda done: done.folder.name, more=SUM),
     "name": Case("mine", "yours", ("mine", "yours"), config("name"), more=SUM),

@@ -33,6 +33,7 @@ OTHER = {
     "smoothing": 3.0,
     "small_cells": "keep",
     "bootstrap": 20,
+    "held_out": True,
     "federation": "federation.toml",
     "silos": ("clinic", "lab"),
     "quorum": 2,

@@ -1,0 +1,199 @@
+"""Held-out log-likelihood by silo: learn without a silo, score its rows (ours).
+
+A wrapper of a learner whose structure follows from one sum over the silos. Exchange 1 is that sum, with the second
+moments about the silos' own means. Exchange 2 sends the sums to the silos. Each subtracts its own part, learns from
+the rest exactly as the coordinator would without this silo, fits the linear Gaussian parameters of a DAG of the result,
+and answers with the mean log-likelihood of its own rows:
+
+    ℓ_p = −½ Σ_j (ln 2πv_j + s_j / v_j),
+
+v_j the residual variance of the other silos' regression, s_j the mean squared residual of the silo's own rows, about
+their own means. DAGs of one class have the same value.
+
+What leaves a silo: its part of the sums, masked if the learner's are; then one number, in its own slot of a sum, which
+the coordinator sees. The coordinator never sees a sum without a single silo: with the sum over all, that would be the
+silo's own moments. A silo sees the sum of the others, as in the diagnosis, and so there must be three silos or more.
+Cost: one run of the learner's server at each silo.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import wire
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.schema import FloatArray, Schema
+from ..graphs.cpdag import dag_extension
+from ..graphs.structure import empty_structure
+from ..statistics.em import about_own_means
+from ..statistics.moments import Table, column_units, product_units, regression_weights, residual_variances
+from ..statistics.packing import from_triangle, triangle
+
+MIN_SILOS = 3
+"""silos for a held-out likelihood: of two, each would see the sums of the other"""
+FIGURES = 2
+"""the figures of a silo in its slot: 1 if it has a score, and the score"""
+Learner = FederatedAlgorithm[Any, Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Settings of the wrapper (none)."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """The sums after the first exchange, and the silos' scores after the second."""
+
+    schema: Schema
+    request: bytes
+    """the learner's first broadcast"""
+    total: FloatArray
+    """the learner's sum, then the share of the rows and the second moments `[d(d+1)/2]`, divided by all rows"""
+    counted: NDArray[np.bool_]
+    """whether each silo, in sorted order, is in the sums"""
+    scores: FloatArray
+    """mean log-likelihood of a row of each silo, in sorted order; NaN for a lost silo, empty before"""
+
+
+@dataclass(frozen=True)
+class Silo:
+    """The learner's state, the moments in the form of `Server.total`, the number of rows and the silo's index."""
+
+    state: Any
+    moments: FloatArray
+    rows: int
+    place: int
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """The learner's first broadcast; in the second exchange also the sums, and the silos that are in them."""
+
+    request: bytes
+    total: FloatArray
+    counted: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The silo's summand: its part of the sums, or its figures in its own slot."""
+
+    values: FloatArray
+
+
+def wrap(learner: Learner, settings: HeldOut) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """The two exchanges for `learner`; raises `ValueError` for one whose server needs more than a sum of floats."""
+    if learner.summand is None or learner.whole_numbers or learner.private is not None:
+        raise ValueError("held-out likelihoods take a learner from one exact sum of numbers")
+    return FederatedAlgorithm(
+        open_silo=partial(open_silo, learner),
+        open_server=partial(open_server, learner),
+        broadcast=lambda server: Broadcast(server.request, server.total, server.counted),
+        local_solve=partial(local_solve, learner),
+        aggregate=aggregate,
+        converged=lambda server: len(server.scores) > 0,
+        structure=lambda server: empty_structure(server.schema.variables),
+        server_type=Server,
+        silo_type=Silo,
+        broadcast_type=Broadcast,
+        reply_type=Reply,
+        max_rounds=2,
+        summand=only_field,
+        entry_units=partial(entry_units, learner),
+        needs_secure_sum=learner.needs_secure_sum,
+        tolerates_dropout=learner.tolerates_dropout,
+    )
+
+
+def open_silo(learner: Learner, table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+    """The silo with the learner's state and its own moments."""
+    own, rows = about_own_means(table, schema), sum(schema.rows.values())
+    moments = np.append(table.shape[0] / rows, triangle(own.products / rows))
+    place = schema.silos.index(silo)
+    return Silo(learner.open_silo(table, schema, silo, rng), moments, table.shape[0], place, schema)
+
+
+def open_server(learner: Learner, schema: Schema) -> Server:
+    """The state before the first exchange."""
+    request = wire.encode(learner.broadcast(learner.open_server(schema)))
+    nothing = np.empty(0)
+    return Server(schema.in_order(), request, nothing, np.zeros(len(schema.silos), np.bool_), nothing)
+
+
+def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatArray:
+    """The units of the entries of a masked sum: the learner's, then those of the moments; 1 for scores."""
+    if len(request.total):
+        return np.ones(1)
+    moments = np.append(1.0, product_units(column_units(schema)))
+    if learner.entry_units is None:
+        return moments
+    asked = wire.decode(learner.broadcast_type, request.request)
+    return np.concatenate([learner.entry_units(schema, asked), moments])
+
+
+def local_solve(learner: Learner, silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
+    """The silo's part of the sums, or its score under the model of the others."""
+    assert learner.summand is not None
+    _, reply = learner.local_solve(silo.state, wire.decode(learner.broadcast_type, request.request))
+    own = np.concatenate([learner.summand(reply), silo.moments])
+    if not len(request.total):
+        return silo, Reply(own)
+    slots = np.zeros((len(silo.schema.silos), FIGURES))
+    if request.counted[silo.place]:
+        score = score_without(learner, silo, request.total - own, request.counted)
+        slots[silo.place] = (0.0, 0.0) if score is None else (1.0, score)
+    return silo, Reply(slots.ravel())
+
+
+def score_without(learner: Learner, silo: Silo, rest: FloatArray, counted: NDArray[np.bool_]) -> float | None:
+    """The mean log-likelihood of the silo's rows under what `learner` finds in `rest`, the sums of the others.
+
+    None if the result is not the graph of a Bayesian network.
+    """
+    split = len(rest) - len(silo.moments)
+    others = tuple(name for at, name in enumerate(silo.schema.silos) if counted[at] and at != silo.place)
+    first = learner.aggregate(learner.open_server(silo.schema), Replies(others, total=rest[:split]))
+    dag = dag_extension(learner.structure(learner.dual_update(first))).dag
+    if dag is None:
+        return None
+    S = from_triangle(rest[split + 1 :]) / rest[split]
+    own = from_triangle(silo.moments[1:]) / silo.moments[0]
+    return float(mean_log_likelihood(S, own, dag))
+
+
+def mean_log_likelihood(S: FloatArray, own: FloatArray, dag: NDArray[np.bool_]) -> float:
+    """The mean log-likelihood of rows with second moments `own` under the regressions along `dag` fitted to `S`.
+
+    All are `[d, d]`, the moments about means that the model does not have to explain.
+    """
+    weights = regression_weights(S, dag)
+    variances = residual_variances(S, weights)
+    residual = np.eye(len(S)) - weights
+    spread = np.einsum("ij,ik,kj->j", residual, own, residual)
+    return float(-0.5 * (np.log(2 * math.pi * variances) + spread / variances).sum())
+
+
+def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+    """The state with the sums, or with the silos' scores."""
+    assert replies.total is not None
+    if not len(server.total):
+        counted = np.array([silo in replies.silos for silo in server.schema.silos])
+        return replace(server, total=np.asarray(replies.total, np.float64), counted=counted)
+    slots = replies.total.reshape(-1, FIGURES)
+    answered = server.counted & np.array([silo in replies.silos for silo in server.schema.silos])
+    return replace(server, scores=np.where(answered & (slots[:, 0] > 0.5), slots[:, 1], np.nan))
+
+
+def scores_by_silo(server: Server) -> dict[str, float]:
+    """The mean log-likelihood of a row of each silo that has one."""
+    return {
+        silo: float(score)
+        for silo, score in zip(server.schema.silos, server.scores, strict=True)
+        if not math.isnan(score)
+    }
