@@ -214,6 +214,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "findings": [asdict(one) for one in result.diagnosed.findings],
         "fit": asdict(result.fit),
         "held_out": asdict(result.held_out),
+        "tuning": asdict(result.tuning) if result.tuning else None,
         "secure": result.secure,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
         "bootstrap": result.bootstrap,

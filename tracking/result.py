@@ -88,6 +88,52 @@ class Parameters:
     """the Hawkes process of event sequences"""
 
 
+CANDIDATE_COLUMNS = ("candidate", "edges", "instability", "held-out log-likelihood", "")
+"""the columns of `Tuning.rows`"""
+
+
+@dataclass(frozen=True)
+class TunedCandidate:
+    """TunedCandidate settings, and how they did on random halves of the rows, as means over the halves."""
+
+    params: dict[str, str]
+    edges: float
+    instability: float
+    """mean over pairs of 2θ(1 − θ), θ the share of halves that join a pair"""
+    log_likelihood: float | None
+    """of a row of the other half, in nats; None if candidates were compared by stability"""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The comparison of candidate settings by `held-out` or `stars`, and which was chosen."""
+
+    by: str
+    candidates: tuple[TunedCandidate, ...]
+    chosen: int
+    exchanges: int
+    bytes_sent: int
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """The exchanges and bytes of the comparison."""
+        return {"tuning_exchanges": self.exchanges, "tuning_bytes": self.bytes_sent}
+
+    @property
+    def rows(self) -> list[tuple[str, float, float, float | None, str]]:
+        """A row for each candidate: settings, edges, instability, log-likelihood, and whether it was chosen."""
+        return [
+            (
+                ", ".join(f"{name}={value}" for name, value in one.params.items()),
+                one.edges,
+                one.instability,
+                one.log_likelihood,
+                "chosen" * (number == self.chosen),
+            )
+            for number, one in enumerate(self.candidates)
+        ]
+
+
 @dataclass(frozen=True)
 class HeldOutScores:
     """By silo, the mean log-likelihood of one of its rows under the model of the other silos, in nats."""
@@ -209,6 +255,8 @@ class RunResult(RunDescription):
     diagnosed: Diagnosed = Diagnosed()
     fit: Fit = NO_FIT
     """the fit of the graph without a truth"""
+    tuning: Tuning | None = None
+    """the comparison of candidate settings, if requested"""
     held_out: HeldOutScores = HeldOutScores()
     """the likelihood of each silo's rows under the model of the others, if requested"""
     basis: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ ALGORITHMS: dict[str, Entry] = {
         disclosure=f"{SUMMED}; of time series moments of windows of 2 lags + 1 rows, once",
         maker=lazy_factory("constraint.fed_pc:FedPc", "fed_pc"),
         one_sum=lambda settings: not settings.epsilon,
+        server_settings=("alpha", "statistic", "orientation", "depth", "most_sets"),
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
         gaps=True,

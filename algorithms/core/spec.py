@@ -136,6 +136,8 @@ class Entry:
     """whether time series may have columns of labels, such as states and alarms"""
     one_sum: Callable[[Any], bool] = lambda settings: False
     """(settings) -> whether the equivalence class of complete numbers follows from the sum of the first exchange"""
+    server_settings: tuple[str, ...] = ()
+    """the settings that no silo uses: to equal requests, silos answer alike whatever these are"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
 

@@ -12,6 +12,7 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
         one_sum=lambda settings: not settings.epsilon,
+        server_settings=("learner", "price", "most_parents", "l1", "threshold", "alpha"),
         streams=True,
     ),
     "secure-linear": Entry(
@@ -21,6 +22,7 @@ ALGORITHMS: dict[str, Entry] = {
         "without a direction, once",
         maker=lazy_factory("moments.secure_linear:SecureLinear"),
         one_sum=lambda settings: True,
+        server_settings=("error_variances", "threshold", "non_gaussian", "evidence", "starts"),
         kinds=("continuous", *SERIES),
         gaps=True,
         streams=True,

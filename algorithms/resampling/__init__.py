@@ -1,6 +1,18 @@
 """Learning from a part of the rows: resamples for the confidence in each edge, and the silos but one."""
 
-from ..core.spec import Wrapper, lazy_factory
+from ..core.spec import Entry, Wrapper, lazy_factory
+
+STEPS: dict[str, Entry] = {
+    "moment-sum": Entry(
+        summary="before a tuned run: second moments, with which candidates are scored on held-out halves",
+        source="ours",
+        disclosure="its part of the second moments about its own means, of all rows and of random halves, once; "
+        "masked if the run is",
+        maker=lazy_factory("resampling.held_out:MomentSum", "build_moment_sum"),
+        streams=True,
+    ),
+}
+"""exchanges of a run besides those of its algorithm"""
 
 WRAPPERS: dict[str, Wrapper] = {
     "bootstrap": Wrapper(

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import wire
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, SumServer, only_field, sum_once
 from ..core.schema import FloatArray, Schema
 from ..graphs.cpdag import dag_extension
 from ..graphs.structure import empty_structure
@@ -62,11 +62,10 @@ class Server:
 
 @dataclass(frozen=True)
 class Silo:
-    """The learner's state, the moments in the form of `Server.total`, the number of rows and the silo's index."""
+    """The learner's state, the moments as `own_moments` has them, and the silo's index."""
 
     state: Any
     moments: FloatArray
-    rows: int
     place: int
     schema: Schema
 
@@ -113,10 +112,8 @@ def wrap(learner: Learner, settings: HeldOut) -> FederatedAlgorithm[Server, Silo
 
 def open_silo(learner: Learner, table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
     """The silo with the learner's state and its own moments."""
-    own, rows = about_own_means(table, schema), sum(schema.rows.values())
-    moments = np.append(table.shape[0] / rows, triangle(own.products / rows))
     place = schema.silos.index(silo)
-    return Silo(learner.open_silo(table, schema, silo, rng), moments, table.shape[0], place, schema)
+    return Silo(learner.open_silo(table, schema, silo, rng), own_moments(table, schema), place, schema)
 
 
 def open_server(learner: Learner, schema: Schema) -> Server:
@@ -130,7 +127,7 @@ def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatAr
     """The units of the entries of a masked sum: the learner's, then those of the moments; 1 for scores."""
     if len(request.total):
         return np.ones(1)
-    moments = np.append(1.0, product_units(column_units(schema)))
+    moments = moment_sum_units(schema)
     if learner.entry_units is None:
         return moments
     asked = wire.decode(learner.broadcast_type, request.request)
@@ -165,6 +162,35 @@ def score_without(learner: Learner, silo: Silo, rest: FloatArray, counted: NDArr
     S = from_triangle(rest[split + 1 :]) / rest[split]
     own = from_triangle(silo.moments[1:]) / silo.moments[0]
     return float(mean_log_likelihood(S, own, dag))
+
+
+@dataclass(frozen=True)
+class MomentSum:
+    """Settings of the sum of second moments."""
+
+    masked: bool = False
+    """always mask the replies, even if the run does not"""
+
+
+def build_moment_sum(settings: MomentSum) -> FederatedAlgorithm[SumServer, Summand, OnceBroadcast, Summand]:
+    """One sum: the share of the rows, and second moments about the silos' own means divided by all rows."""
+    return sum_once(
+        own_moments,
+        lambda total, schema: empty_structure(schema.variables),
+        needs_secure_sum=settings.masked,
+        entry_units=lambda schema, request: moment_sum_units(schema),
+    )
+
+
+def own_moments(table: Table, schema: Schema) -> FloatArray:
+    """A silo's part of that sum, `[1 + d(d+1)/2]`."""
+    rows = sum(schema.rows.values())
+    return np.append(table.shape[0] / rows, triangle(about_own_means(table, schema).products / rows))
+
+
+def moment_sum_units(schema: Schema) -> FloatArray:
+    """The units of its entries in masked sums."""
+    return np.append(1.0, product_units(column_units(schema)))
 
 
 def mean_log_likelihood(S: FloatArray, own: FloatArray, dag: NDArray[np.bool_]) -> float:

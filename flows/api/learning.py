@@ -37,7 +37,17 @@ from ..engines.inline import job_inline, run_inline
 from ..engines.resuming import run_lock
 from ..job.check import check, check_options, reading_of, selected_silos
 from ..job.run import Listener
-from ..options.learn import Columns, Dates, DifferentColumns, LearnOptions, LearnSettings, Missing, Outliers, SmallCells
+from ..options.learn import (
+    Columns,
+    Dates,
+    DifferentColumns,
+    LearnOptions,
+    LearnSettings,
+    Missing,
+    Outliers,
+    SmallCells,
+    TuneBy,
+)
 from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
@@ -288,6 +298,8 @@ class LearnKeywords(TypedDict, total=False):
     small_cells: SmallCells
     bootstrap: int | None
     held_out: bool
+    tune: str
+    tune_by: TuneBy
     seed: int
     out: str | Path | None
     name: str | None

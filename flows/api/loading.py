@@ -27,6 +27,8 @@ from fedbnsl.tracking.result import (
     PrivacySpent,
     RunDescription,
     RunResult,
+    TunedCandidate,
+    Tuning,
 )
 
 from ..engines.run_comparison import network_in
@@ -68,6 +70,7 @@ def _result(folder: Path) -> RunResult:
         parameters=Parameters(network_in(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
         diagnosed=_diagnosed(config, metrics),
         fit=_fit(config["fit"]),
+        tuning=_tuning(config["tuning"]),
         held_out=HeldOutScores(**config["held_out"]),
         basis=tuple(config["basis"]),
         privacy=_privacy(config["privacy"]),
@@ -122,6 +125,12 @@ def _fit(config: dict[str, Any]) -> Fit:
     worst = tuple(Independence(**{**one, "given": tuple(one["given"])}) for one in config["worst"])
     parts = {"fisher": fisher and FisherC(**fisher), "bic": bic and BicScores(**bic), "notes": tuple(config["notes"])}
     return Fit(**{**config, **parts, "worst": worst})
+
+
+def _tuning(config: dict[str, Any] | None) -> Tuning | None:
+    if config is None:
+        return None
+    return Tuning(**{**config, "candidates": tuple(TunedCandidate(**one) for one in config["candidates"])})
 
 
 def _privacy(config: dict[str, Any] | None) -> PrivacySpent | None:

@@ -22,6 +22,7 @@ from fedbnsl.algorithms.errors import BadInput, RenamedWarning
 COMMANDS = {
     "prepare": "Create a federated data set: a folder with one file per silo.",
     "learn": "Learn a structure from the silos of a federated data set.",
+    "tune": "Compare settings of an algorithm without a truth, and learn with the best.",
     "inspect": "Show how the tables of a federated data set are read.",
     "choose": "Recommend an algorithm for a federated data set, with reasons.",
     "features": "Find the features that predict a variable: its Markov blanket.",

@@ -21,6 +21,7 @@ from .follow_up import check_bootstrap, outlier_refusal
 from .job import Job
 from .preparation import knowledge_of
 from .score import check_truth
+from .tuning import check_tuning
 
 
 def suitable_algorithms(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
@@ -64,6 +65,7 @@ def check(job: Job, schema: Schema) -> None:
     algorithm.is_masked(schema, requested=job.settings.secure)
     check_bootstrap(job)
     check_held_out(job, schema)
+    check_tuning(job, schema)
     if job.budget.delta and math.isinf(job.budget.epsilon):
         raise BadInput("--budget-delta needs a --budget")
     if algorithm.private is not None:

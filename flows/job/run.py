@@ -34,6 +34,7 @@ from .follow_up import (
 from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .score import Scored, privacy_metrics, privacy_spent, score
+from .tuning import with_tuning
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     check(job, session.schema)
     session = replace(session, schema=session.schema.adjusted(job.adjustment))
     job = with_imputation_model(with_lags(with_units(job, session), session), session)
+    job, tuned = with_tuning(job, session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
     start, pending = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
@@ -100,6 +102,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent})
+        | (tuned.metrics if tuned else {})
         | (diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows) | job.imputation_cost.metrics)
         | (confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
@@ -110,6 +113,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         diagnosed=replace(diagnosed, sums=None),
         fit=checked,
         held_out=scores,
+        tuning=tuned,
         basis=_basis(job, session.schema, algorithm, last.server, scored.structure),
         privacy=privacy,
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Value = bool | int | float | str
 SmallCells = Literal["blank", "keep"]
+TuneBy = Literal["auto", "held-out", "stars"]
 Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
 Dates = Literal["set-aside", "days"]
@@ -273,6 +274,23 @@ class LearnOptions(Options):
             "complete numbers and three silos or more.",
         ),
     ] = False
+    tune: Annotated[
+        str,
+        Field(
+            title="Candidates",
+            description="Settings to choose from, such as 'alpha=.001,.01,.05', several separated by semicolons; the "
+            "run has the best candidate. `fedbnsl tune` takes them as lists of -p.",
+        ),
+        OnCommandLine(value="NAME=V,V"),
+    ] = ""
+    tune_by: Annotated[
+        TuneBy,
+        Field(
+            title="Tuned by",
+            description="Criterion for candidates: held-out (likelihood of the other half of the rows, for complete "
+            "numbers) or stars (stability of the edges); auto: held-out where it is defined.",
+        ),
+    ] = "auto"
     seed: Annotated[
         int,
         Field(

@@ -25,7 +25,16 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.mlflow.store import comparison_of
 from fedbnsl.tracking.outputs import MODELS, flat_metrics, json_text
 from fedbnsl.tracking.report.report import knowledge_line, small_cell_warnings
-from fedbnsl.tracking.result import CompletedRun, PrivacySpent, RunResult, series_warnings, silo_edges, strengths_in
+from fedbnsl.tracking.result import (
+    CANDIDATE_COLUMNS,
+    CompletedRun,
+    PrivacySpent,
+    RunResult,
+    Tuning,
+    series_warnings,
+    silo_edges,
+    strengths_in,
+)
 
 from ..job.job import Job
 from ..job.run import OPEN_ENDED, SEARCH_LEVEL, Listener, format_bytes, outcome_text, progress_text
@@ -156,6 +165,8 @@ def show_result(finished: CompletedRun) -> None:
     else:
         out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
     lines = (*knowledge_line(result), *confidence_lines(result), *agreement_lines(result), *forecast_lines(result))
+    if result.tuning is not None:
+        show_candidates(result.tuning)
     checks = (*result.fit.lines, *result.held_out.lines(result.schema.rows))
     for line in (*small_cell_warnings(result), *lines, *result.basis, *checks, *finding_lines(result)):
         out.print(line, soft_wrap=True)
@@ -175,6 +186,17 @@ def show_result(finished: CompletedRun) -> None:
     if finished.tracking_url:
         out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
         out.print(f"all runs compared: {comparison_of(finished.tracking_url)}", soft_wrap=True)
+
+
+def show_candidates(found: Tuning) -> None:
+    """Print the candidate settings with their scores."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in CANDIDATE_COLUMNS:
+        table.add_column(name)
+    for row in found.rows:
+        table.add_row(*("" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row))
+    console().print(f"candidates, by {found.by} in {pluralize(found.exchanges, 'exchange')}:")
+    console().print(table)
 
 
 def finding_lines(result: RunResult) -> list[str]:

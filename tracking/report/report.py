@@ -26,7 +26,15 @@ from ..pictures.picture import (
     draw_rounds,
     draw_structure,
 )
-from ..result import NOT_COVERED, SUPPRESSED_CELLS, PrivacySpent, RunResult, series_warnings, strengths_in
+from ..result import (
+    CANDIDATE_COLUMNS,
+    NOT_COVERED,
+    SUPPRESSED_CELLS,
+    PrivacySpent,
+    RunResult,
+    series_warnings,
+    strengths_in,
+)
 from .explore import explore_scripts
 from .tables import (
     SCROLLING_ROWS,
@@ -112,6 +120,7 @@ ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 ELSEWHERE |= {"compared_with", "edges_changed", "parameter_drift", *COUNTED}
 ELSEWHERE |= {"fit", "fit_bytes", "fit_worst", *FIT, "held_out_log_likelihood", "held_out_bytes"}
+ELSEWHERE |= {"tuning_exchanges", "tuning_bytes"}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
 UNDECLARED_LEVELS = (
@@ -176,6 +185,7 @@ def contents(result: RunResult) -> dict[str, Any]:
         "silos": {"rows": silo_table(result), "scores": silo_scores(result)},
         "privacy": _privacy(result),
         "not_covered": NOT_COVERED,
+        "tuning": ReportTable(CANDIDATE_COLUMNS, result.tuning.rows) if result.tuning else None,
         "settings": _settings(result),
         "scripts": explore_scripts(result),
     }

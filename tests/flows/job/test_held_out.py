@@ -1,5 +1,7 @@
 """The likelihood of each silo's rows under the model of the others: by runs without it, masked, on both engines."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
-from fedbnsl.algorithms.resampling.held_out import HeldOut, scores_by_silo
+from fedbnsl.algorithms.resampling.held_out import HeldOut, scores_by_silo, wrap
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.tasks.transport.in_process import federate
 from tests.algorithms.unequal import unequal
@@ -118,3 +120,16 @@ def test_where_there_is_none_one_line_says_why(which, tmp_path):
         learn(tables, held_out=True, **options)
     assert str(error.value).startswith("--held-out: ")
     assert "\n" not in str(error.value)
+
+
+def test_the_learner_gets_the_sums_of_the_others_as_theirs():
+    tables, seen = unequal({"a": 60, "b": 90, "c": 150}), []
+    learner = registry.build(registry.specify("secure-linear"))
+
+    def aggregate(server, replies):
+        seen.append(replies.silos)
+        return learner.aggregate(server, replies)
+
+    *_, last = rounds(wrap(replace(learner, aggregate=aggregate), HeldOut()), federate(tables))
+    assert last.outcome == "converged"
+    assert sorted(seen) == [("a", "b"), ("a", "c"), ("b", "c")]

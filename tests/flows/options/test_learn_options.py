@@ -101,6 +101,11 @@ def rows_of(finished):
     return finished.result.schema.rows
 
 
+def tuned_candidates(done):
+    """How many candidates were compared."""
+    return len(done.result.tuning.candidates) if done.result.tuning else 0
+
+
 def sharpest(finished):
     """The greatest probability of any table: a strong prior makes all of them flat."""
     tables = finished.result.parameters.network.tables
@@ -191,6 +196,14 @@ CASES = {
     ),
     "bootstrap": Case(3, 5, (3, 5), lambda done: strengths(done).structures, more=SUM),
     "held_out": Case(False, True, (0, 3), lambda done: len(done.result.held_out.by_silo), more=SUM),
+    "tune": Case("", "alpha=.01,.3", (0, 2), tuned_candidates, more={"algorithm": "fed-pc"}),
+    "tune_by": Case(
+        "stars",
+        "held-out",
+        ("stars", "held-out"),
+        lambda done: done.result.tuning.by,
+        more={"algorithm": "fed-pc", "tune": "alpha=.01,.3"},
+    ),
     "seed": Case(1, 2, (1, 2), config("seed"), more=SUM),
     "out": Case("here", "there", ("here", "there"), lambda done: done.folder.name, more=SUM),
     "name": Case("mine", "yours", ("mine", "yours"), config("name"), more=SUM),

@@ -34,6 +34,8 @@ OTHER = {
     "small_cells": "keep",
     "bootstrap": 20,
     "held_out": True,
+    "tune": "learner=ges,pc",
+    "tune_by": "stars",
     "federation": "federation.toml",
     "silos": ("clinic", "lab"),
     "quorum": 2,
