@@ -27,6 +27,7 @@ COMMANDS = {
     "choose": "Recommend an algorithm for a federated data set, with reasons.",
     "features": "Find the features that predict a variable: its Markov blanket.",
     "effect": "Estimate what happens to a variable if another one is changed.",
+    "rescore": "Check a graph that was edited by hand, beside the learned one.",
     "query": "Ask the model of a run for probabilities, given evidence or after an intervention.",
     "simulate": "Draw rows from the model of a run.",
     "predict": "Predict the empty cells of a table with the model of a run.",

@@ -5,6 +5,7 @@ the matrix. Variables and edges have the positions and routes of the layered dra
 hidden, and the picture beside it shows everything.
 """
 
+import csv
 import json
 import math
 from base64 import b64encode
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from io import StringIO
 from typing import Any
 
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
+from fedbnsl.algorithms.core.schema import escape_formula
+from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged, typed_edges
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
@@ -158,10 +161,25 @@ def graph_data(found: LaidOutGraph, result: RunResult) -> dict[str, Any]:
         "nodes": nodes,
         "edges": _edges(found, result, strengths),
         "order": found.order,
+        "csv": edges_csv(result.structure),
         "lags": found.lags,
         "compared": found.compared,
         "styles": {name: {"colour": style.colour, "dash": list(style.dash or ())} for name, style in STYLES.items()},
     }
+
+
+def edges_csv(structure: Structure) -> str:
+    """The edges as a CSV file without weights, in the form that `fedbnsl rescore --edges` reads."""
+    typed, dynamic = structure.kind != "dag", bool(structure.lags)
+    names, text = structure.variables, StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("source", "target", *["type"] * typed, *["lag"] * dynamic))
+    for i, j, type_ in typed_edges(structure):
+        writer.writerow((*map(escape_formula, (names[i], names[j])), *[type_] * typed, *[0] * dynamic))
+    for edge in classify_lagged(structure, None):
+        ends = escape_formula(edge.source), escape_formula(edge.target)
+        writer.writerow((*ends, *["directed"] * typed, edge.lag))
+    return text.getvalue()
 
 
 def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) -> list[dict[str, Any]]:

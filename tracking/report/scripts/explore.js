@@ -44,8 +44,19 @@
     const fit = fedbnsl.add(bar, "button", "", "Show all");
     fit.type = "button";
     fit.addEventListener("click", () => shown.fit());
+    const save = fedbnsl.add(bar, "button", "", "Save edges");
+    save.type = "button";
+    save.addEventListener("click", () => download("edges.csv", data.csv));
     legend(key, data);
     show(buttons[0], kinds[0][1]);
+  }
+
+  function download(name, text) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(link.href);
   }
 
   function searching(bar, data, change) {

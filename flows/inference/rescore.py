@@ -1,0 +1,144 @@
+"""A graph that was edited by hand, over the silos of the run that learned it: fit, parameters, diagnoses, scores.
+
+The exchanges are those that follow the rounds of a run: the diagnosis, the parameters, and for labels the count tables
+of the fit, for the learned and for the edited graph alike, masked if the run was. Nothing is learned anew. Owners'
+policies hold as for a run.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+from uuid import uuid4
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Round, Traffic
+from fedbnsl.algorithms.core.schema import unescape_formula
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.diagnosis.implied import NO_FIT
+from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.graphs.edges import edge_count
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.about import declarations
+from fedbnsl.data.folder.folder import read_folder, read_structure, silo_files
+from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Metric, Parameters, RunResult
+
+from ..engines.inline import inline_session
+from ..job.check import reading_of
+from ..job.fit import fit
+from ..job.follow_up import diagnose, not_diagnosed, parameters
+from ..job.job import Job, Session, unless_refused
+from ..job.preparation import with_imputation_model, with_units
+from ..job.score import structure_scores
+from ..options.learn import LearnOptions
+
+EDITED = "The edges were edited by hand: no direction rests on the data alone."
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """The learned and the edited graph, each with what follows from the same rows."""
+
+    learned: RunResult
+    edited: RunResult
+
+    @property
+    def rows(self) -> list[tuple[str, Metric, Metric]]:
+        """The figures of both that are numbers, by name."""
+        names = [
+            name
+            for name, value in (self.learned.metrics | self.edited.metrics).items()
+            if isinstance(value, int | float) and not name.endswith("_bytes")
+        ]
+        return [(name, self.learned.metrics.get(name), self.edited.metrics.get(name)) for name in names]
+
+
+def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
+    """Compare the graph in the file `edges` with the one that a run learned from the silos of the folder `data`.
+
+    Raises `BadInput` for a bad file, naming line and value, for a run with an ε, of time series or of events, and for a
+    folder of other rows.
+    """
+    if result.privacy is not None:
+        raise BadInput(f"{result.name}: the run has an ε: another exchange over the rows would be a release")
+    if result.schema.kind in ("time-series", "events"):
+        raise BadInput(f"{result.name}: a run of {result.schema.kind}: graphs are edited for independent rows")
+    edited = edited_structure(edges, result.structure.variables)
+    settings = registry.entry(result.algorithm).config(**result.params)
+    transforms = ",".join(f"{name}={how}" for name, how in result.schema.transforms.items())
+    options = LearnOptions(
+        algorithm=result.algorithm,
+        only=result.structure.variables,
+        missing="complete-rows" if result.schema.complete_rows else "model",
+        transform=transforms or "none",
+        secure=result.secure,
+        small_cells="keep" if result.small_cells == "keep" else "blank",
+        seed=result.seed,
+    )
+    rows = read_folder(data, replace(reading_of(options), silos=result.schema.silos))
+    _check_rows(result, rows, data)
+    spec = AlgorithmSpec(result.algorithm, settings)
+    job = Job(options.on(str(data)), str(uuid4()), "inline", spec, rows.about, rows.truth)
+    files, declared = silo_files(data, rows.schema.silos), declarations(rows.about, reading_of(options))
+    with inline_session(job, rows, files, declared) as session:
+        job = with_imputation_model(with_units(job, session), session)
+        both = [
+            _checked(replace(job, run_id=f"{job.run_id}-{name}"), session, result, structure)
+            for name, structure in (("learned", result.structure), ("edited", edited))
+        ]
+    return Rescored(both[0], replace(both[1], basis=(EDITED,), name=f"{result.name} edited"))
+
+
+def edited_structure(path: Path, variables: Sequence[str]) -> Structure:
+    """The graph in `path`; raises `BadInput` naming line and value for an unknown variable, a duplicate or a cycle."""
+    structure = read_structure(path, variables)
+    cycle = structure.cycle
+    if cycle:
+        arcs = set(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+        reader = csv.DictReader(StringIO(path.read_text("utf-8-sig"), newline=""))
+        ends = ((reader.line_num, unescape_formula(row["source"]), unescape_formula(row["target"])) for row in reader)
+        line, source, target = max(one for one in ends if one[1:] in arcs)
+        closed = " → ".join([*cycle, cycle[0]])
+        raise BadInput(f"{path}: line {line}: {shown(source)} → {shown(target)} closes the cycle {closed}")
+    return structure
+
+
+def _check_rows(result: RunResult, data: FederatedData, folder: Path) -> None:
+    """Raise `BadInput` for data that are not those of the run."""
+    if data.schema.kind != result.schema.kind or set(data.schema.variables) != set(result.structure.variables):
+        raise BadInput(f"{folder}: not the data of the run, which learned from {result.schema.kind} data")
+    for silo, rows in result.schema.rows.items():
+        if data.schema.rows[silo] != rows:
+            raise BadInput(f"{folder}: silo {silo} has {data.schema.rows[silo]:,} rows, and the run had {rows:,}")
+
+
+def _checked(job: Job, session: Session, result: RunResult, structure: Structure) -> RunResult:
+    """The result of a run that ends with `structure`, without rounds."""
+    algorithm, ordered = registry.build(job.spec), structure.reordered(session.schema.variables)
+    last = Round(0, None, Traffic(), "converged")
+    after = (job, session, algorithm, last, ordered)
+    diagnosed: Diagnosed = unless_refused(lambda: diagnose(*after), not_diagnosed)
+    model = unless_refused(lambda: parameters(*after), lambda refusal: Parameters(None, refusal))
+    checked = fit(*after, diagnosed.sums) if job.settings.diagnose else NO_FIT
+    scores = structure_scores(ordered, job.truth)
+    return replace(
+        result,
+        structure=ordered,
+        truth=job.truth,
+        metrics={"edges": edge_count(ordered), **scores, **checked.metrics, **diagnosed.metrics}
+        | {"outcome": last.outcome, "parameter_bytes": model.bytes_sent},
+        parameters=model,
+        diagnosed=replace(diagnosed, sums=None),
+        fit=checked,
+        held_out=HeldOutScores(),
+        tuning=None,
+        confidence=None,
+        changes=None,
+        rounds=(),
+        local_structures={},
+        silo_scores={},
+        refit={},
+        bootstrap=0,
+    )
