@@ -1,7 +1,7 @@
 """Background knowledge of a graph: required and forbidden edges."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ class Prior:
 
     possible: NDArray[np.bool_]
     required: NDArray[np.bool_]
+    separated: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+    """whether an experiment targets exactly one of i and j, so that the data direct an edge between them; symmetric,
+    empty without experiments"""
 
     @property
     def is_informative(self) -> bool:
@@ -32,7 +35,8 @@ class Prior:
     def reordered(self, variables: NDArray[np.int64]) -> "Prior":
         """The prior with the variables in another order: position k has variable `variables[k]`."""
         positions = np.ix_(variables, variables)
-        return Prior(self.possible[positions], self.required[positions])
+        separated = self.separated[positions] if len(self.separated) else self.separated
+        return Prior(self.possible[positions], self.required[positions], separated)
 
     def of_windows(self, columns: int) -> "Prior":
         """The prior of the `columns` of windows of time series, whose first ones are the variables.

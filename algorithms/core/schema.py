@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from ..errors import BadInput, require_number, shown
 from .adjustment import NO_ADJUSTMENT, Adjustment
-from .knowledge import NO_KNOWLEDGE, Knowledge
+from .experiments import Experiments, Targets, experiments_of
+from .knowledge import NO_KNOWLEDGE, Knowledge, Prior
 
 
 def name_fault(name: str) -> str | None:
@@ -145,6 +146,8 @@ class Schema:
     """background knowledge of the graph"""
     adjustment: Adjustment = NO_ADJUSTMENT
     """what silos subtract from time series; `rows` and `stretches` are those of the adjusted series"""
+    targets: dict[str, Targets] = field(default_factory=dict)
+    """by silo, the variables that were set from outside, for each of its conditions; empty without experiments"""
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -165,6 +168,27 @@ class Schema:
     def gaps(self) -> bool:
         """Whether any cell of any silo is empty, or may be set aside as an outlier."""
         return bool(self.imputation_model.screens) or any(any(counts) for counts in self.empty.values())
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether any variable was set from outside in any silo."""
+        return any(any(conditions) for conditions in self.targets.values())
+
+    def conditions(self, silo: str) -> tuple[int, ...]:
+        """The numbers of rows of the conditions of `silo`, whose rows are in their order; one without conditions."""
+        return self.stretches.get(silo, (self.rows[silo],))
+
+    @property
+    def experiments(self) -> Experiments:
+        """The sums from which variables are scored; raises `BadInput` for a variable that every condition targets."""
+        sizes = {silo: len(self.conditions(silo)) for silo in self.rows}
+        return experiments_of(self.variables, sizes, self.targets)
+
+    @property
+    def prior(self) -> Prior:
+        """The background knowledge as matrices, with the pairs whose direction experiments determine."""
+        known = self.knowledge.prior(self.variables)
+        return replace(known, separated=self.experiments.separated) if self.has_targets else known
 
     @property
     def columns_apart(self) -> NDArray[np.bool_]:
@@ -196,6 +220,7 @@ class Schema:
             rows={silo: self.rows[silo] for silo in silos},
             stretches={silo: lengths for silo, lengths in self.stretches.items() if silo in silos},
             empty={silo: counts for silo, counts in self.empty.items() if silo in silos},
+            targets={silo: targets for silo, targets in self.targets.items() if silo in silos},
         )
 
     def in_order(self) -> "Schema":
@@ -205,6 +230,7 @@ class Schema:
             rows=dict(sorted(self.rows.items())),
             stretches=dict(sorted(self.stretches.items())),
             empty=dict(sorted(self.empty.items())),
+            targets=dict(sorted(self.targets.items())),
         )
 
     def adjusted(self, adjustment: Adjustment) -> "Schema":

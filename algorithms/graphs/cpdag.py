@@ -176,6 +176,20 @@ def truth_with_knowledge(truth: Structure, kind: GraphKind, required: Bools, pos
     return replace(truth, weights=np.where(directed, truth.weights + truth.weights.T, 0.0), kind="cpdag")
 
 
+def experimental_arcs(pdag: Bools, separated: Bools, required: Bools, possible: Bools) -> tuple[Bools, Bools]:
+    """The arcs of an interventional class `pdag` `[d, d]` that rest on experiments, and those that follow from them.
+
+    An arc rests on experiments if these have `separated` its ends, and it would be undirected without experiments: by
+    v-structures and background knowledge alone. It follows if Meek's rules direct it by arcs that rest on experiments.
+    """
+    dag = extend(pdag)
+    if dag is None or not len(separated):
+        return np.zeros_like(pdag), np.zeros_like(pdag)
+    without = pdag_with_knowledge(cpdag(dag), required & dag, possible)
+    arcs = directed_part(pdag) & without & without.T
+    return arcs & separated, arcs & ~separated
+
+
 def _dag(weights: NDArray[np.float64], required: Bools, possible: Bools) -> NDArray[np.float64]:
     found = np.where(required & (weights == 0), 1.0, np.where(possible | required, weights, 0.0))
     if not required.any():

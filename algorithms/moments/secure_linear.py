@@ -7,6 +7,10 @@ equal error variances, and, unless those variances are clearly equal, the Markov
 Exchange 2, only for a class with undirected edges: 14 masked sums per edge, which direct it if the errors are not
 Gaussian (`non_gaussian.py`). The request lists these edges, so the silos learn the class.
 
+With experiments, one sum is made of all rows, and one for each distinct set of conditions left out (`core/
+experiments.py`). They give the interventional class of least BIC by BOSS (`score/experiment_scores.py`) and nothing
+else: errors of equal variance would not be equal where variables were set, and no further sums are requested.
+
 In time series the rows are windows: the present, and the lagged columns that precede it. Only the present variables are
 ordered; their lagged parents are selected with those within the step (`tiers.py`). Of short series whose lags are to be
 chosen, the windows of every number of lags are summed: those of the chosen number are more than the longest ones.
@@ -15,7 +19,7 @@ Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for e
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,11 +31,23 @@ from ..errors import BadInput, require
 from ..graphs.cpdag import dag_extension, pdag_with_knowledge
 from ..graphs.structure import Structure, stacked
 from ..score.equivalence import class_of
-from ..score.families import OrderSettings
+from ..score.experiment_scores import Targeted, experiment_basis, number_scores
+from ..score.families import OrderSettings, SearchSettings
 from ..score.gaussian_order import gaussian_boss
+from ..score.procedures import BOSS
+from ..score.procedures import search as find_graph
 from ..statistics.em import about_own_means
 from ..statistics.lagged import centred_means, centred_windows, window_schema, windows
-from ..statistics.moments import Table, column_units, product_units, regression_weights, sum_over_chunks, unit_diagonal
+from ..statistics.moments import (
+    Table,
+    column_units,
+    conditions_of,
+    pooled_packing,
+    product_units,
+    regression_weights,
+    sum_over_chunks,
+    unit_diagonal,
+)
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import (
     LinearFit,
@@ -84,6 +100,9 @@ class SecureLinear(OrderSettings):
     """time series: how many steps back an edge may reach; auto: by BIC, from the same sum"""
     most_lags: int = 5
     """time series: the largest number of lags that `auto` considers, if the series are long enough"""
+    targeted: Targeted = "own"
+    """experiments: a variable is also scored on the rows in which it was set, with parameters of their own (own), or
+    only on the others (left-out), which is exact if experiments cut a variable off from its causes"""
     center_series: bool = True
     """time series: subtract the means of each series, of short ones the means of their silo"""
 
@@ -139,7 +158,7 @@ class Silo:
     """`[d, d]`; expectations if cells are empty"""
     all_rows: int
     shorter: tuple[FloatArray, ...] = ()
-    """short series: the second moments of windows of 1, 2, ... lags"""
+    """short series: the second moments of windows of 1, 2, ... lags; experiments: those of the further sums"""
 
 
 @dataclass(frozen=True)
@@ -182,6 +201,10 @@ class Server:
     misfit: float
     """evidence against every sparse DAG, above 1 if none fits (`model_fit.py`); 0 without a class"""
     done: bool
+    sums: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    """experiments: the covariance on which each variable is regressed on its parents, `[n_sums, d, d]`; else empty"""
+    group: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """experiments: the sum of each variable, `[d]`"""
 
 
 def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -217,8 +240,23 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
     All moments are about its own means: site offsets carry no causal information.
     """
+    if schema.has_targets:
+        first, *further = experiment_products(table, schema, silo)
+        return Silo(table, np.zeros(len(first)), first, sum(schema.rows.values()), tuple(further))
     own = about_own_means(table, schema)
     return Silo(table, own.mean, own.products, sum(schema.rows.values()))
+
+
+def experiment_products(table: Table, schema: Schema, silo: str) -> FloatArray:
+    """The silo's part of the second moments of each sum, every condition about its own means, `[n_sums, d, d]`.
+
+    Raises `BadInput` for conditions within a silo whose rows are read in passes.
+    """
+    sizes, used = schema.conditions(silo), schema.experiments.used[silo]
+    parts = [
+        about_own_means(part, replace(schema, stretches={})).products for part in conditions_of(table, sizes, silo)
+    ]
+    return np.asarray(np.einsum("kc,cij->kij", used.astype(np.float64), np.stack(parts)))
 
 
 def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
@@ -232,6 +270,8 @@ def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear
 
 def _moment_units(schema: Schema, settings: SecureLinear) -> FloatArray:
     """The units of the reply with second moments."""
+    if schema.has_targets:
+        return np.tile(product_units(column_units(schema)), schema.experiments.n_sums)
     orders = (settings.reach(schema), *settings.shorter(schema))
     return np.concatenate([product_units(column_units(schema, lags)) for lags in orders])
 
@@ -277,6 +317,8 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
         R, dependent = credible_contrasts(rescaled.reshape(len(edges), -1), server.rows, settings.evidence)
         graph, count = direct_edges(server.graph, edges, R, server.rows, settings.evidence)
         return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
+    if schema.has_targets:
+        return learn_from_experiments(server, rescaled * answered_rows, replies.silos, settings)
     d, reach, shorter = len(server.schema.variables), settings.reach(server.schema), settings.shorter(server.schema)
     sizes = np.cumsum([(lags + 1) * d * ((lags + 1) * d + 1) // 2 for lags in (reach, *shorter)])
     first, *rest = np.split(rescaled * answered_rows, sizes[:-1])
@@ -338,6 +380,39 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     return replace(found, done=not settings.non_gaussian or against > 1 or not len(edges_to_direct(found)))
 
 
+def learn_from_experiments(server: Server, total: FloatArray, silos: tuple[str, ...], settings: SecureLinear) -> Server:
+    """The state with the interventional class from the `total` of the second moments of each sum over `silos`.
+
+    Raises `BadInput` if the lost silos leave a variable that all others target, and for a variable that does not vary
+    in the rows that show its mechanism.
+    """
+    schema, d = server.schema, len(server.schema.variables)
+    left, sent = schema.of_silos(silos), schema.experiments
+    prior, sizes = left.prior, {silo: schema.conditions(silo) for silo in silos}
+    rows, products = sent.rows(sizes), np.stack([from_triangle(one) for one in np.split(total, sent.n_sums)])
+    if rows.min() < 1:
+        raise BadInput("conditions have one row each, so subtracting their means leaves nothing to learn from")
+    for v, k in enumerate(sent.group):
+        if products[k, v, v] <= 0:
+            where = "any silo that does not target it" if k else "any silo"
+            raise BadInput(f"column '{schema.variables[v]}' has no variance within {where}, so no edge can be learned")
+    moments = np.stack(
+        [
+            pooled_packing(d).pack(rows=float(n), sums=np.zeros(d), products=S)
+            for n, S in zip(rows, products, strict=True)
+        ]
+    )
+    search = SearchSettings(starts=settings.starts, seed=settings.seed)
+    scores = number_scores(moments, sent.group, settings.targeted, math.log(d))
+    graph = find_graph(BOSS, d, search, scores, prior)
+    sums = products / rows[:, None, None]
+    unequal = replace(server.evidence, equal=False)
+    server = replace(server, schema=left.in_order())
+    return replace(
+        server, S=sums[0], rows=int(rows[0]), graph=graph, evidence=unequal, done=True, sums=sums, group=sent.group
+    )
+
+
 def edges_to_direct(server: Server) -> NDArray[np.int32]:
     """The undirected edges `[n_edges, 2]` that errors may direct.
 
@@ -368,7 +443,7 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
     undirected, d = len(undirected_edges(server.graph)) or not len(server.S), len(names)
     within = Structure(names, server.graph[:d, :d].astype(np.float64), "cpdag")
     if len(server.S) <= d:
-        return within if undirected else Structure(names, regression_weights(server.S, server.graph))
+        return within if undirected else Structure(names, _class_weights(server))
     graph = server.graph.copy()
     if undirected:
         graph[:d, :d] = member_of(within)
@@ -377,6 +452,14 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
     return _with_strengths(
         server, replace(within, lagged=found.lagged, lagged_scores=found.lagged_scores) if undirected else found
     )
+
+
+def _class_weights(server: Server) -> FloatArray:
+    """The weights of a class without undirected edges, each variable on the rows that show its mechanism."""
+    if not len(server.sums):
+        return regression_weights(server.S, server.graph)
+    each = np.stack([regression_weights(S, server.graph) for S in server.sums])
+    return np.asarray(each[server.group, :, np.arange(len(server.group))].T)
 
 
 def member_of(within: Structure) -> NDArray[np.bool_]:
@@ -418,6 +501,8 @@ def measures(server: Server) -> dict[str, float]:
 
 def basis(server: Server) -> tuple[str, ...]:
     """The decision, its evidence, and the assumptions behind the directions."""
+    if len(server.sums):
+        return experiment_basis(server.graph, server.schema.variables, server.group, server.schema.prior)
     e = server.evidence
     spread = f"spread of the error variances {e.spread:.3g}, of the variances of the variables {e.marginal:.3g}"
     if e.equal:

@@ -96,9 +96,10 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
     return boss
 
 
-def graph_of(order: NDArray[np.int64], trees: Trees, families: Families, first: int = 0) -> NDArray[np.bool_]:
-    """The CPDAG of the graph of `order`, the end of a search over `trees` whose `first` variables have no parents."""
-    return class_of(order_graph(order, trees.arrays, families.tables, first)[0])
+def graph_of(order: NDArray[np.int64], trees: Trees, families: Families, prior: Prior) -> NDArray[np.bool_]:
+    """The class of the graph of `order`, the end of a search over `trees` with the background knowledge `prior`."""
+    first = int(prior.parentless.sum())
+    return class_of(order_graph(order, trees.arrays, families.tables, first)[0], prior.separated)
 
 
 def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
@@ -385,8 +386,8 @@ def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
     if starts.most_parents:
         dag, total = best_dag(starts.orders.shape[1], starts.most_parents, families.tables)
         if total > starts.total + _SCORE_TOLERANCE * abs(starts.total):
-            return class_of(dag)
-    return graph_of(starts.best, starts.trees, families, int(starts.prior.parentless.sum()))
+            return class_of(dag, starts.prior.separated)
+    return graph_of(starts.best, starts.trees, families, starts.prior)
 
 
 def _begin_starts(starts: Starts) -> Starts:

@@ -210,7 +210,7 @@ def consistent_member(cpdag: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool
     if not prior.is_informative:
         return member_of(cpdag)
     dag, complete = extension(pdag_with_knowledge(cpdag, prior.required, prior.possible))
-    if not complete or (dag & ~prior.possible).any() or not np.array_equal(class_of(dag), cpdag):
+    if not complete or (dag & ~prior.possible).any() or not np.array_equal(class_of(dag, prior.separated), cpdag):
         return None
     return np.asarray(dag)
 

@@ -12,16 +12,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..graphs.cpdag import pdag_with_knowledge
 from ..graphs.dag import is_acyclic
 
 _UNSET, _REVERSIBLE, _COMPELLED = 0, 1, 2
 
 
-def class_of(dag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The CPDAG of `dag`; raises ValueError if it has a directed cycle."""
+NO_PAIRS: NDArray[np.bool_] = np.empty((0, 0), np.bool_)
+
+
+def class_of(dag: NDArray[np.bool_], separated: NDArray[np.bool_] = NO_PAIRS) -> NDArray[np.bool_]:
+    """The CPDAG of `dag`; raises ValueError if it has a directed cycle.
+
+    With the pairs that experiments have `separated` `[d, d]` (`Prior.separated`), it is the interventional essential
+    graph: edges between these have the direction of `dag`, and Meek's rules give those that follow (Hauser, Bühlmann
+    2012, Theorem 18; Meek 1995, Theorem 4).
+    """
     if not is_acyclic(dag):
         raise ValueError("a graph with a directed cycle has no CPDAG")
-    return np.asarray(cpdag_of(dag))
+    found = np.asarray(cpdag_of(dag))
+    return pdag_with_knowledge(found, dag & separated, ~np.eye(len(dag), dtype=np.bool_)) if len(separated) else found
 
 
 def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ everything that does not depend on it; then all pending families are scored in o
 exchange with the silos. So a search is the same for both, and requests many scores at a time.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -93,6 +94,18 @@ class Batch:
     def family(self, m: int) -> tuple[int, NDArray[np.uint16]]:
         """The child and the parents of family m."""
         return int(self.members[self.first[m]]), self.members[self.first[m] + 1 : self.first[m + 1]]
+
+
+def split_by_group(batch: Batch, group: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Batch]]:
+    """Yield each `group` `[d]` of children in `batch`, the numbers of its families, and these families."""
+    if not group.any():
+        yield 0, np.arange(len(batch)), batch
+        return
+    of_family, sizes = group[batch.members[batch.first[:-1]].astype(np.int64)], np.diff(batch.first)
+    for k in np.unique(of_family).tolist():
+        chosen = of_family == k
+        first = np.concatenate([[0], np.cumsum(sizes[chosen])]).astype(np.int64)
+        yield k, np.flatnonzero(chosen), Batch(first, batch.members[np.repeat(chosen, sizes)])
 
 
 def no_families(room: int = 1024) -> Families:

@@ -74,7 +74,11 @@ def score_own_rows(moments: FloatArray, d: int, batch: Batch) -> FloatArray:
     """
     if moments[0] < 1:
         return np.zeros(len(batch))
-    n, S = covariance(moments, d)
+    return score_own_covariance(*covariance(moments, d), batch)
+
+
+def score_own_covariance(n: int, S: FloatArray, batch: Batch) -> FloatArray:
+    """The same from n rows with the covariance `S` `[d, d]`."""
     return np.asarray(_own_score(float(n), S, batch.first, batch.members))
 
 

@@ -24,7 +24,7 @@ from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from .cliques import NO_GAIN
 from .discrete import consistent_member
-from .equivalence import class_of
+from .equivalence import class_of, cpdag_of
 from .families import Batch, Families
 from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, apply_operator, best_operator, refresh
 
@@ -75,7 +75,9 @@ def search_from(
     """
     d = len(dag)
     no_gain, all_stale = np.full((d, d), NO_GAIN), np.ones((d, d), np.bool_)
-    return EquivalenceSearch(class_of(dag), no_gain, all_stale, plan, 0, limit, 0, 0, prior or no_prior(d))
+    prior = prior or no_prior(d)
+    graph = class_of(dag, prior.separated)
+    return EquivalenceSearch(graph, no_gain, all_stale, plan, 0, limit, 0, 0, prior)
 
 
 def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> EquivalenceSearch:
@@ -118,21 +120,28 @@ def _best_consistent(search: EquivalenceSearch, kind: int, gain: FloatArray, fam
     """
     while True:
         move: Move = best_move(kind, search.graph, gain, families.tables)
-        x, y, most, clique = move
+        x, y, most, _ = move
         if most <= MIN_GAIN or not search.prior.is_informative:
             return move
-        if consistent_member(np.asarray(apply_operator(kind, search.graph, x, y, clique)), search.prior) is not None:
+        if consistent_member(_class_after(search, kind, move), search.prior) is not None:
             return move
         gain[y, x] = NO_GAIN
 
 
 def _apply(search: EquivalenceSearch, kind: int, move: Move) -> EquivalenceSearch:
     """The search after `move` (x, y, gain, clique); marks the pairs that it changes in `search.stale`."""
-    x, y, _, clique = move
-    graph = apply_operator(kind, search.graph, x, y, clique)
+    graph = _class_after(search, kind, move)
     make_stale(kind, search.graph, graph, search.stale)
     limit = search.limit - 1 if kind in NEW_EDGE else search.limit
     return replace(search, graph=graph, limit=limit, moves=search.moves + 1)
+
+
+def _class_after(search: EquivalenceSearch, kind: int, move: Move) -> NDArray[np.bool_]:
+    """The class after `move`."""
+    x, y, _, clique = move
+    dag = np.asarray(apply_operator(kind, search.graph, x, y, clique))
+    separated = search.prior.separated
+    return class_of(dag, separated) if len(separated) else np.asarray(cpdag_of(dag))
 
 
 def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:

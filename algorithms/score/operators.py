@@ -39,7 +39,7 @@ from .cliques import (
     start_clique,
     workspace,
 )
-from .equivalence import cpdag_of, extension
+from .equivalence import extension
 
 
 @njit(cache=True)
@@ -218,9 +218,9 @@ def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-unt
 
 @njit(cache=True)
 def apply_operator(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The CPDAG after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Def. 12, 13)."""
+    """A DAG of the class after the valid operator of `kind` on (x, y) with clique C (Chickering 2002, Def. 12, 13)."""
     if kind == TURN:
-        return cpdag_of(apply_turn(graph, x, y, clique))
+        return apply_turn(graph, x, y, clique)
     pdag = graph.copy()
     inserts = kind != DELETE
     pdag[x, y], pdag[y, x] = inserts, False
@@ -236,4 +236,4 @@ def apply_operator(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  
             if graph[x, v]:
                 pdag[v, x] = False
     dag, _ = extension(pdag)
-    return cpdag_of(dag)
+    return dag

@@ -112,7 +112,7 @@ def _near(greedy: EquivalenceSearch) -> Prior:
     joined = (greedy.graph | greedy.graph.T | np.eye(len(greedy.graph), dtype=np.bool_)).astype(np.float32)
     near = np.linalg.matrix_power(joined, MAX_DISTANCE) > 0
     prior = greedy.prior
-    return Prior((prior.possible & near & ~np.eye(len(near), dtype=np.bool_)) | prior.required, prior.required)
+    return replace(prior, possible=(prior.possible & near & ~np.eye(len(near), dtype=np.bool_)) | prior.required)
 
 
 def _total(dag: NDArray[np.bool_], families: Families) -> float:

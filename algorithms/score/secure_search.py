@@ -16,6 +16,10 @@ nothing in that silo.
 Rows of time series are windows: the present, and the lagged columns, which can have no parents and precede it. Then the
 searches order the d present variables only.
 
+With experiments, families are scored on the rows in which their child was not set from outside
+(`experiment_scores.py`): sums are made for each distinct set of conditions left out. The search is over interventional
+classes (`Prior.separated`), in which GES is GIES (Hauser, Bühlmann 2012).
+
 What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
 means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); with weights of its own
 also its part of the scores; masked with two silos or more. A round costs a silo one pass over its rows for each set.
@@ -39,22 +43,27 @@ from ..errors import BadInput, require
 from ..graphs.cpdag import pdag_with_knowledge
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding, blocks_of, coding_of
-from ..statistics.count_tables import PAD
+from ..statistics.count_tables import PAD, offsets
 from ..statistics.lagged import window_rows, window_schema
 from ..statistics.moments import Table, covariance, undo_per_row
 from ..statistics.rows import (
+    ConditionRows,
     MixedRows,
     Numbers,
     Query,
     Rows,
+    answer_by_sum,
     bytes_of,
     cardinalities_of,
     configuration_moments,
+    configuration_offsets,
     configuration_units,
     configurations_of,
     counts_of,
     entry_units,
     moments_of,
+    open_conditions,
+    rescaled_configurations,
     summand,
 )
 from .boss import Starts
@@ -69,6 +78,7 @@ from .discrete import (
     sets_of,
 )
 from .equivalence import member_of
+from .experiment_scores import Targeted, block_scores, experiment_basis, number_scores, numbered_sets, requests
 from .families import Batch, Families, SearchSettings, no_families
 from .gaussian import score_configurations, score_covariance, score_own_rows
 from .ges import EquivalenceSearch
@@ -80,6 +90,7 @@ from .procedures import (
     open_search_rows,
     refuse_gaps,
     refuse_wide,
+    search,
     search_blocks,
     search_moments,
     shuffled,
@@ -102,6 +113,9 @@ class SecureSearch(SearchSettings):
     share a structure and differ in the strength of effects"""
     lags: Lags = AUTO
     """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
+    targeted: Targeted = "own"
+    """experiments: a variable is also scored on the rows in which it was set, with parameters of their own (own), or
+    only on the others (left-out), which is exact if experiments cut a variable off from its causes"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -167,6 +181,10 @@ class Server(Generic[State]):
     """its degrees of freedom"""
     own_price: float
     """weights of the silos' own: the penalty of a parent, Σ_p ½ ln n_p"""
+    group: NDArray[np.int64]
+    """experiments: the number of the sum from which each variable is scored, `[d]`; all 0 without"""
+    sum_rows: NDArray[np.int64]
+    """experiments: the rows of each sum, and then those that each leaves out, `[2·n_sums]`; empty without"""
 
 
 @dataclass(frozen=True)
@@ -229,7 +247,15 @@ def _initial_server(
     schema: Schema, settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> Server[Any]:
     """The state of a search that needs its first scores. Raises BadInput for data that cannot be scored."""
-    known, present = schema.knowledge.prior(schema.variables), len(schema.variables)
+    known, present, group, sum_rows = schema.prior, len(schema.variables), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if schema.has_targets:
+        _refuse_own_weights(schema, settings)
+        experiments = schema.experiments
+        group, sum_rows = (
+            experiments.group,
+            experiments.rows({silo: schema.conditions(silo) for silo in schema.rows}, 0),
+        )
+        sum_rows = np.concatenate([sum_rows, sum_rows[0] - sum_rows])
     schema = settings.columns(schema)
     cardinalities = cardinalities_of(schema)
     _refuse_labels(schema, settings)
@@ -257,6 +283,8 @@ def _initial_server(
         S=np.empty((0, 0)),
         freedom=0,
         own_price=0.5 * sum(math.log(max(rows - 1, 1)) for rows in schema.rows.values()),
+        group=group if schema.has_targets else np.zeros(d, np.int64),
+        sum_rows=sum_rows,
     )
     return server if settings.own_scores else _advance(server, procedure, settings)
 
@@ -267,6 +295,10 @@ def _open_silo(table: Table, schema: Schema, silo: str, settings: SecureSearch, 
     if reach:
         assert isinstance(table, np.ndarray)
         table, schema = window_rows(table, schema.stretches[silo], reach), window_schema(schema, reach)
+    if schema.has_targets:
+        return open_conditions(
+            table, schema, silo, lambda part, public: open_search_rows(part, public, silo, settings, rng)
+        )
     return open_search_rows(table, schema, silo, settings, rng)
 
 
@@ -287,6 +319,12 @@ def _refuse_labels(schema: Schema, settings: SecureSearch) -> None:
         raise BadInput(f"weights=own scores columns of numbers, and '{column}' has labels: use weights=common")
 
 
+def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
+    """Raise `BadInput` for targets of experiments if the silos are to fit their own weights."""
+    if settings.own_scores:
+        raise BadInput("weights=own does not use the targets of experiments: use weights=common, or --targets none")
+
+
 def _with_sum(
     server: Server[Any], replies: Replies[Numbers], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
@@ -294,7 +332,9 @@ def _with_sum(
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if not settings.in_tables(server.kind):
-        return _from_moments(server, undo_per_row(replies.total, server.rows), procedure, settings)
+        each = replies.total.reshape(max(len(server.sum_rows) // 2, 1), -1)
+        moments = np.stack([undo_per_row(one, server.rows) for one in each])
+        return _from_moments(server, moments, procedure, settings)
     if _lacks_moments(server, settings):
         n, S = covariance(undo_per_row(replies.total, server.rows), len(server.variables))
         return _advance(replace(server, S=S, freedom=n), procedure, settings)
@@ -316,7 +356,11 @@ def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch
         ends = batch.first[1:]
         listed = np.insert(batch.members.astype(np.int16), ends, PAD)
         return Query("families", listed.reshape(1, -1), exchange=server.exchanges)
-    sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
+    if len(server.sum_rows):
+        each = requests(batch, server.group, len(server.sum_rows) // 2, settings.targeted)
+        sets = numbered_sets(each, server.cardinalities, settings.most_cells)
+    else:
+        sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
     return Query("tables" if server.kind == "discrete" else "configurations", sets, exchange=server.exchanges)
 
 
@@ -339,23 +383,59 @@ def requested_families(server: Server[Any], settings: SecureSearch, procedure: S
 def units_of(schema: Schema, query: Query) -> FloatArray:
     """The approximate magnitudes of the numbers in the reply to `query`."""
     if query.what == "configurations":
-        return configuration_units(schema, query.sets)
-    return entry_units(schema, query)
+        return configuration_units(schema, query.sets[:, 1:] if schema.has_targets else query.sets)
+    units = entry_units(schema, query)
+    return np.tile(units, schema.experiments.n_sums) if schema.has_targets and len(units) > 1 else units
 
 
-def score_batch(server: Server[Any], total: NDArray[Any], batch: Batch, settings: SearchSettings) -> FloatArray:
-    """The scores of `batch` from the summed tables."""
-    if isinstance(settings, SecureSearch) and settings.own_scores:
+def score_batch(server: Server[Any], total: NDArray[Any], batch: Batch, settings: SecureSearch) -> FloatArray:
+    """The scores of `batch` from the summed tables; with experiments from those of each sum."""
+    if settings.own_scores:
         return np.asarray(total * server.rows, np.float64)
+    if not len(server.sum_rows):
+        return _score_tables(server, total, batch, settings, server.rows)
+    scores, begin, n_sums = np.zeros(len(batch)), 0, len(server.sum_rows) // 2
+    for k, chosen, families in requests(batch, server.group, n_sums, settings.targeted):
+        sets = sets_of(families, server.cardinalities, settings.most_cells).sets
+        end = begin + _length_of(server, sets)
+        rows, prior = int(server.sum_rows[k]), k < n_sums
+        scores[chosen] += _score_tables(server, total[begin:end], families, settings, rows, prior=prior)
+        begin = end
+    return scores
+
+
+def _length_of(server: Server[Any], sets: NDArray[np.int16]) -> int:
+    """The number of entries of the tables over `sets`."""
     if server.kind == "discrete":
-        criterion = create_criterion(settings, len(server.variables), server.rows, server.worth, filled=server.filled)
+        return int(offsets(sets, server.cardinalities)[-1])
+    return int(configuration_offsets(sets, server.cardinalities, np.array(server.coding.discrete))[-1])
+
+
+def _score_tables(
+    server: Server[Any],
+    total: NDArray[Any],
+    batch: Batch,
+    settings: SearchSettings,
+    rows: int,
+    *,
+    prior: bool = True,
+) -> FloatArray:
+    """The scores of `batch` from tables over `rows` rows, with or without the structure prior."""
+    if server.kind == "discrete":
+        criterion = create_criterion(settings, len(server.variables), rows, server.worth, filled=server.filled)
+        criterion = criterion if prior else criterion._replace(prior=np.zeros_like(criterion.prior))
         return score_tables(total, batch, server.cardinalities, criterion, settings)
     discrete = np.array(server.coding.discrete)
-    return score_configurations(total, batch, server.cardinalities, discrete, server.rows, settings.most_cells)
+    if rows != server.rows:
+        sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
+        total = rescaled_configurations(total, sets, server.cardinalities, discrete, server.rows / rows)
+    return score_configurations(total, batch, server.cardinalities, discrete, rows, settings.most_cells)
 
 
 def answer(rows: Rows, query: Query) -> Numbers:
-    """The silo's part of the sum."""
+    """The silo's part of the sum, with experiments of each sum."""
+    if isinstance(rows, ConditionRows):
+        return answer_by_sum(rows, query, answer)
     if isinstance(rows, MixedRows):
         return Numbers(configuration_moments(rows, query.sets))
     if query.what == "families":
@@ -448,6 +528,8 @@ def _common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArra
 def _basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
     """What a refined search gained; with weights of the silos' own and for time series also what directs the edges."""
     lines = [_refined(server.state)] if isinstance(server.state, RefinedSearch) and server.state.done else []
+    if len(server.sum_rows):
+        return (*lines, *experiment_basis(server.found, server.variables, server.group, server.prior))
     if not settings.own_scores and len(server.variables) == server.present:
         return tuple(lines)
     where = " within the silos" if settings.own_scores else ""
@@ -484,9 +566,17 @@ def own_weights_gain(server: BossServer) -> float:
 def _from_moments(
     server: Server[Any], moments: NDArray[Any], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """The final state, found from the moments, which determine all scores."""
-    if server.kind == "mixed":
-        found = search_blocks(procedure, blocks_of(moments, server.coding), settings, server.prior)
+    """The final state, found from the moments of each sum, `[n_sums, size]`, which determine all scores."""
+    d = len(server.variables)
+    if len(moments) > 1 and server.kind == "mixed":
+        scores = block_scores(moments, server.coding, server.group, settings.targeted)
+        found = search(procedure, d, settings, scores, server.prior)
+    elif len(moments) > 1:
+        price = math.log(d) if procedure.orders else 0.0
+        scores = number_scores(moments, server.group, settings.targeted, price)
+        found = search(procedure, d, settings, scores, server.prior)
+    elif server.kind == "mixed":
+        found = search_blocks(procedure, blocks_of(moments[0], server.coding), settings, server.prior)
     else:
-        found = search_moments(procedure, moments, len(server.variables), settings, server.prior)
+        found = search_moments(procedure, moments[0], d, settings, server.prior)
     return replace(server, found=found, done=True)

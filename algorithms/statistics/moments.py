@@ -13,7 +13,7 @@
   powers of two, so dividing by them and multiplying again is exact.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Summand, SumServer, sum_once
 from ..core.schema import FloatArray, Schema
+from ..errors import BadInput
 from ..graphs.structure import empty_structure
 from .packing import Block, Packing, triangle
 
@@ -72,6 +73,18 @@ def thin_rows(table: Table, max_rows: int) -> NDArray[Any]:
         selected.append(rows[-begin % step :: step].copy())
         begin += len(rows)
     return np.concatenate(selected)
+
+
+def conditions_of(table: Table, sizes: Sequence[int], silo: str) -> list[Table]:
+    """The rows of `table` by condition, of which `sizes` has the numbers of rows.
+
+    Raises `BadInput` for several conditions in a table that is read in passes.
+    """
+    if isinstance(table, np.ndarray):
+        return list(np.split(table, np.cumsum(sizes)[:-1]))
+    if len(sizes) > 1:
+        raise BadInput(f"silo {silo}: its rows exceed its memory limit, and conditions within it need them in memory")
+    return [table]
 
 
 MAX_UNJOINED_CORRELATION = 0.1

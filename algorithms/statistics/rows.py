@@ -8,7 +8,8 @@ use the same origin. Site means carry no information about structure, so each si
 not those of the configuration, which would remove the effects of labels on numbers.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..errors import BadInput
 from .coding import coded_units
 from .count_tables import PAD, CodePasses, Codes, count, count_limits
 from .em import gibbs_impute, own_moments
-from .moments import Table, chunks, column_units, moment_units, per_row
+from .moments import Table, chunks, column_units, conditions_of, moment_units, per_row
 
 NO_VALUES: FloatArray = np.empty(0)
 EMPTY = -1
@@ -52,7 +53,8 @@ class Query:
 
     what: Literal["moments", "tables", "configurations", "families", "sketches", "votes"]
     sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
-    """sets of variables, or tests, `[n, size]`, padded with -1; families: one row, each family followed by -1"""
+    """sets of variables, or tests, `[n, size]`, padded with -1; families: one row, each family followed by -1; with
+    experiments, the first column of sets is the number of the sum that each is for, in ascending order"""
     margins: FloatArray = field(default_factory=lambda: NO_VALUES)
     """for sketches: the summed margins of the tests' tables"""
     exchange: int = 0
@@ -145,6 +147,46 @@ def bytes_of(message: Query | Numbers) -> int:
 
 
 @dataclass(frozen=True)
+class ConditionRows(Rows):
+    """A silo's rows with experiments: those of each condition, and the conditions that are part of each sum."""
+
+    parts: tuple[Rows, ...]
+    used: NDArray[np.bool_]
+    """`[2·n_sums, n_conditions]`: below the sums, for each the conditions that it leaves out"""
+
+
+def open_conditions(
+    table: Table, schema: Schema, silo: str, open_part: Callable[[Table, Schema], Rows]
+) -> ConditionRows:
+    """The rows of `table` `[n_rows, d]` by condition, each opened by `open_part` (table, schema).
+
+    Raises `BadInput` for conditions within a silo whose rows are read in passes.
+    """
+    public = replace(schema, stretches={}, targets={})
+    parts = tuple(open_part(part, public) for part in conditions_of(table, schema.conditions(silo), silo))
+    used, first = schema.experiments.used[silo], parts[0]
+    own = (first.kind, first.columns, first.cardinalities, NO_VALUES, first.all_rows)
+    return ConditionRows(*own, parts=parts, used=np.vstack([used, ~used]))
+
+
+def answer_by_sum(rows: ConditionRows, query: Query, answer: Callable[[Rows, Query], Numbers]) -> Numbers:
+    """The silo's part of every sum, one after another: the `answer` of the conditions that are part of it.
+
+    The part is zero of a sum that leaves the silo out.
+    """
+    sums, in_tables = [], query.what != "moments"
+    for k, used in enumerate(rows.used if in_tables else rows.used[: len(rows.used) // 2]):
+        own = query
+        if in_tables:
+            own = replace(query, sets=np.ascontiguousarray(query.sets[query.sets[:, 0] == k, 1:]))
+            if not len(own.sets):
+                continue
+        numbers = [answer(part, own).numbers for part, is_used in zip(rows.parts, used, strict=True) if is_used]
+        sums.append(sum(numbers) if numbers else np.zeros_like(answer(rows.parts[0], own).numbers))
+    return Numbers(np.concatenate(sums))
+
+
+@dataclass(frozen=True)
 class MixedRows(Rows):
     """A silo's mixed rows: level codes in `columns` `[d, n_rows]`, and numbers minus the silo's means."""
 
@@ -189,6 +231,18 @@ def configuration_moments(rows: MixedRows, sets: NDArray[np.int16]) -> FloatArra
     return np.asarray(
         _sum_configurations(rows.columns, rows.values, rows.cardinalities, rows.discrete, sets, begins, rows.all_rows)
     )
+
+
+def rescaled_configurations(
+    numbers: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.int64], discrete: NDArray[np.bool_], factor: float
+) -> FloatArray:
+    """The summed `numbers` over the `sets` with all sums and products, but not the numbers of rows, times `factor`."""
+    found, begins = numbers * factor, configuration_offsets(sets, levels, discrete)
+    for members, begin, end in zip(sets, begins[:-1], begins[1:], strict=True):
+        c = int((~discrete[members[members != PAD]]).sum())
+        counts = np.arange(begin, end, 1 + c + c * (c + 1) // 2)
+        found[counts] = numbers[counts]
+    return found
 
 
 def configuration_units(schema: Schema, sets: NDArray[np.int16]) -> FloatArray:

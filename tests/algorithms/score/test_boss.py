@@ -124,6 +124,6 @@ class TestSearch:
         drawn = drawing(8, 1000, 3)
         search, families = searched(drawn)
         dag, total = order_graph(search.order, search.trees.arrays, families.tables)
-        score, member = scorer(drawn), member_of(graph_of(search.order, search.trees, families))
+        score, member = scorer(drawn), member_of(graph_of(search.order, search.trees, families, search.backward.prior))
         assert sum(score(v, np.flatnonzero(member[:, v]).tolist()) for v in range(8)) == pytest.approx(total)
         np.testing.assert_array_equal(member | member.T, dag | dag.T)

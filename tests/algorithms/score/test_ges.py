@@ -155,7 +155,7 @@ class TestAllThereIs:
                 assert gain <= 1e-9
                 continue
             assert gain == pytest.approx(most, abs=1e-8)
-            after = apply_operator(kind, here, x, y, clique)
+            after = cpdag_of(apply_operator(kind, here, x, y, clique))
             assert after.tobytes() in classes
             assert total(member_of(after), scores) - total(members[0], scores) == pytest.approx(most, abs=1e-8)
 

@@ -1,0 +1,108 @@
+"""Experiments: silos, or conditions within a silo, in which variables were set from outside.
+
+A target is a variable whose mechanism an experiment has changed: it was randomised, knocked down, inhibited. The rows
+of that condition tell nothing about its usual causes, so the score of a family leaves out the conditions that target
+its child (Hauser, Bühlmann 2012). Sums are made of all rows, and for each distinct set of conditions left out:
+variables that the same conditions target share a sum. Its difference from the sum of all rows is that of the rows left
+out.
+
+If a condition targets exactly one of two adjacent variables, the data determine the direction between them, because
+the two are scored on other rows. So an edge between variables of different sums is directed (ibid., Definition 14; for
+experiments that do not cut a variable off from its causes Yang, Katcoff, Uhler 2018).
+
+Two sums that differ in a single silo disclose that silo's part. `discloses` decides it for any combination of sums.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadInput, shown
+
+Targets = tuple[tuple[str, ...], ...]
+"""the targets of each condition of a silo; without conditions, those of all its rows"""
+Unit = tuple[str, int]
+"""a silo and the number of one of its conditions"""
+
+
+@dataclass(frozen=True)
+class Experiments:
+    """The sums from which variables are scored; the first one is of all rows."""
+
+    group: NDArray[np.int64]
+    """the number of the sum from which each variable is scored, `[d]`"""
+    used: dict[str, NDArray[np.bool_]]
+    """by silo, whether each of its conditions is part of each sum, `[n_sums, n_conditions]`"""
+
+    @property
+    def n_sums(self) -> int:
+        """The number of sums: of all rows, and for distinct sets of conditions left out."""
+        return len(next(iter(self.used.values())))
+
+    @property
+    def separated(self) -> NDArray[np.bool_]:
+        """Whether some condition targets exactly one of two variables, `[d, d]`, symmetric."""
+        return np.asarray(self.group[:, None] != self.group[None, :])
+
+    def rows(self, lengths: Mapping[str, Sequence[int]], means: int = 1) -> NDArray[np.int64]:
+        """The rows of each sum, `[n_sums]`, over the silos in `lengths`, minus `means` for each condition."""
+        total = np.zeros(self.n_sums, np.int64)
+        for silo, own in lengths.items():
+            total += self.used[silo] @ (np.array(own, np.int64) - means)
+        return total
+
+    def units(self, silos: Iterable[str]) -> list[tuple[Unit, ...]]:
+        """The conditions of `silos` that are part of each sum."""
+        every = [(silo, c) for silo in sorted(silos) for c in range(self.used[silo].shape[1])]
+        return [tuple(unit for unit in every if self.used[unit[0]][k, unit[1]]) for k in range(self.n_sums)]
+
+
+def experiments_of(
+    variables: Sequence[str], conditions: Mapping[str, int], targets: Mapping[str, Targets]
+) -> Experiments:
+    """The sums for `targets` by silo, whose numbers of `conditions` are given; a silo without an entry has no target.
+
+    Raises `BadInput` for a variable that every condition targets: no row shows its mechanism.
+    """
+    silos = sorted(conditions)
+    left_out: list[frozenset[Unit]] = []
+    for name in variables:
+        units = ((silo, c) for silo in silos for c, own in enumerate(targets.get(silo, ())) if name in own)
+        left_out.append(frozenset(units))
+    every = sum(conditions.values())
+    for name, excluded in zip(variables, left_out, strict=True):
+        if len(excluded) == every:
+            where = f"silo {silos[0]} targets" if every == 1 else "every silo that is left targets"
+            raise BadInput(f"{where} {shown(name)}, so no row shows what causes it")
+    order = list(dict.fromkeys([frozenset[Unit](), *left_out]))
+    used = {
+        silo: np.array([[(silo, c) not in units for c in range(conditions[silo])] for units in order], np.bool_)
+        for silo in silos
+    }
+    return Experiments(np.array([order.index(units) for units in left_out], np.int64), used)
+
+
+def check_targets(place: str, targets: Mapping[str, Targets], variables: Sequence[str]) -> None:
+    """Raise `BadInput` for a target that is not among the `variables`; `place` is where the targets were given."""
+    for silo, conditions in targets.items():
+        for name in (name for own in conditions for name in own):
+            if name not in variables:
+                raise BadInput(f"{place}: silo {silo} targets {shown(name)}, which is not a column of the data")
+
+
+def discloses(sums: Iterable[tuple[Unit, ...]], silo: str) -> bool:
+    """Whether some combination of `sums` over conditions depends on the rows of `silo` alone.
+
+    A combination that cancels all other silos exists if and only if their columns of the matrix of sums by conditions
+    have a smaller rank than all columns.
+    """
+    rows = [frozenset(one) for one in sums]
+    units = sorted(frozenset[Unit]().union(*rows))
+    others = [unit[0] != silo for unit in units]
+    matrix = np.array([[unit in row for unit in units] for row in rows], np.float64).reshape(len(rows), len(units))
+    if not len(units) or all(others):
+        return False
+    rest = matrix[:, np.array(others, np.bool_)]
+    return bool(np.linalg.matrix_rank(matrix) > (np.linalg.matrix_rank(rest) if rest.size else 0))

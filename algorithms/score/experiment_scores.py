@@ -1,0 +1,129 @@
+"""Scores of families where variables were set from outside (`core/experiments.py`): numbers, mixed tables, labels.
+
+A family is scored on the rows of the conditions that do not target its child. With `targeted=own` (the default) the
+rows of the conditions that do are scored, too, with parameters of their own: there the child has another mechanism,
+which still depends on no variable but the child's parents (Yang, Katcoff, Uhler 2018, Definition 3.3). With `left-out`
+they are not (GIES: Hauser, Bühlmann 2012). That is exact for experiments that cut the child off from its causes, as
+randomising it does. Where a dependence remains, as after inhibiting it by half, leaving the rows out rewards a wrong
+direction: a cause with its effect as parent would also be scored on rows in which the effect depends on it in another
+way, and the effect without parents would not pay for them. Such errors grow with the number of rows.
+
+Both need the same sums: the rows that a sum leaves out are those of the sum of all rows, less its own. Scores are equal
+for all members of an interventional class, because variables with an edge whose direction is open are scored on the
+same rows.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.knowledge import Prior
+from ..core.schema import FloatArray
+from ..graphs.cpdag import experimental_arcs
+from ..statistics.coding import Coding, blocks_of
+from ..statistics.count_tables import PAD
+from ..statistics.moments import covariance
+from .discrete import sets_of
+from .families import Batch, split_by_group
+from .gaussian import score_blocks, score_covariance, score_own_covariance
+from .ges import Scores
+
+Targeted = Literal["own", "left-out"]
+MIN_SPARE_ROWS = 3
+"""rows beyond the number of coded columns that the conditions which target a variable need for scores of their own"""
+
+
+def number_scores(moments: FloatArray, group: NDArray[np.int64], targeted: Targeted, price: float) -> Scores:
+    """The function that scores families of numbers by Gaussian BIC, with a further `price` for each parent.
+
+    `moments` are the pooled moments of each sum, `[n_sums, size]`, and `group` has the sum of each variable, `[d]`.
+    """
+    d = len(group)
+
+    def untargeted(sums: FloatArray) -> Scores:
+        n, S = covariance(sums, d)
+        return lambda batch: score_covariance(n, S, batch) - price * (np.diff(batch.first) - 1)
+
+    def own(sums: FloatArray) -> Scores:
+        n, S = covariance(sums, d)
+        return lambda batch: score_own_covariance(n, S, batch)
+
+    return _by_sum(moments, group, untargeted, own if targeted == "own" else None)
+
+
+def block_scores(moments: FloatArray, coding: Coding, group: NDArray[np.int64], targeted: Targeted) -> Scores:
+    """The function that scores families of mixed tables by the degenerate Gaussian; arguments as `number_scores`."""
+
+    def untargeted(sums: FloatArray) -> Scores:
+        blocks = blocks_of(sums, coding)
+        return lambda batch: score_blocks(blocks, batch)
+
+    def own(sums: FloatArray) -> Scores:
+        enough = sums[0] >= coding.size + MIN_SPARE_ROWS
+        return untargeted(sums) if enough else lambda batch: np.zeros(len(batch))
+
+    return _by_sum(moments, group, untargeted, own if targeted == "own" else None)
+
+
+def _by_sum(
+    moments: FloatArray,
+    group: NDArray[np.int64],
+    untargeted: Callable[[FloatArray], Scores],
+    own: Callable[[FloatArray], Scores] | None,
+) -> Scores:
+    """The function that scores each family on the sum of its child and, with `own`, on the rows that it leaves out."""
+    first = [untargeted(sums) for sums in moments]
+    rest = [None, *(own(moments[0] - sums) for sums in moments[1:])] if own else [None] * len(moments)
+
+    def score(batch: Batch) -> FloatArray:
+        scores = np.empty(len(batch))
+        for k, chosen, families in split_by_group(batch, group):
+            scores[chosen] = first[k](families)
+            if (others := rest[k]) is not None:
+                scores[chosen] += others(families)
+        return scores
+
+    return score
+
+
+def experiment_basis(
+    graph: NDArray[np.bool_], variables: Sequence[str], group: NDArray[np.int64], prior: Prior
+) -> tuple[str, ...]:
+    """What directs the edges of the class `graph` `[d, d]`; variables of another `group` than 0 were targets."""
+    fixed, following = experimental_arcs(graph, prior.separated, prior.required, prior.possible)
+    edges, undirected = int(np.triu(graph | graph.T).sum()), int(np.triu(graph & graph.T).sum())
+    targets = [name for name, k in zip(variables, group, strict=True) if k]
+    lines = [
+        f"Experiments set {', '.join(targets)}: each variable is scored on the rows in which it was not set.",
+        f"{edges - undirected} of {edges} edges have a direction. {int(fixed.sum())} of them rest on experiments that "
+        f"set one of their two variables, and {int(following.sum())} follow from these; the others rest on conditional "
+        "independences.",
+    ]
+    if undirected:
+        have = "s have" if undirected != 1 else " has"
+        lines.append(f"{undirected} edge{have} no direction: no experiment sets only one of their variables.")
+    return tuple(lines)
+
+
+Request = tuple[int, NDArray[np.int64], Batch]
+"""the number of a sum, the numbers of families in a batch, and these families"""
+
+
+def requests(batch: Batch, group: NDArray[np.int64], n_sums: int, targeted: Targeted) -> list[Request]:
+    """The families of `batch` to count in each sum, in ascending order of the sums.
+
+    The sum number `n_sums` + k is of the rows that sum k leaves out.
+    """
+    first = list(split_by_group(batch, group))
+    return first + [(n_sums + k, chosen, families) for k, chosen, families in first if k and targeted == "own"]
+
+
+def numbered_sets(each: Sequence[Request], cardinalities: NDArray[np.int64], most_cells: float) -> NDArray[np.int16]:
+    """The sets to count for the requests, `[n_sets, 1 + size]`: the number of a sum, then a set, padded."""
+    sets = [(k, sets_of(families, cardinalities, most_cells).sets) for k, _, families in each]
+    size = max(own.shape[1] for _, own in sets)
+    padded = [np.pad(own, ((0, 0), (0, size - own.shape[1])), constant_values=PAD) for _, own in sets]
+    numbers = np.repeat([k for k, _ in sets], [len(own) for _, own in sets]).astype(np.int16)
+    return np.column_stack([numbers, np.concatenate(padded)])
