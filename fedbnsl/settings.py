@@ -28,10 +28,9 @@ from fedbnsl.algorithms.moments.secure_additive import SecureAdditive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.moments.secure_lingam import SecureLingam
 from fedbnsl.algorithms.moments.secure_sum import DpCovariance, SecureSum
-from fedbnsl.algorithms.score.families import SearchSettings
+from fedbnsl.algorithms.score.families import SearchSettings, SecureSearch
 from fedbnsl.algorithms.score.fed_ges import FedGes
 from fedbnsl.algorithms.score.rfcd import Rfcd
-from fedbnsl.algorithms.score.secure_search import SecureSearch
 
 
 class NotearsLocal(Notears):

@@ -138,6 +138,8 @@ class Entry:
     """(settings) -> whether the equivalence class of complete numbers follows from the sum of the first exchange"""
     server_settings: tuple[str, ...] = ()
     """the settings that no silo uses: to equal requests, silos answer alike whatever these are"""
+    experiments: bool = False
+    """whether it uses the targets of experiments"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
 

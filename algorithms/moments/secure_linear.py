@@ -31,18 +31,14 @@ from ..errors import BadInput, require
 from ..graphs.cpdag import dag_extension, pdag_with_knowledge
 from ..graphs.structure import Structure, stacked
 from ..score.equivalence import class_of
-from ..score.experiment_scores import Targeted, experiment_basis, number_scores
-from ..score.families import OrderSettings, SearchSettings
+from ..score.experiment_scores import experiment_basis
+from ..score.families import OrderSettings, Targeted
 from ..score.gaussian_order import gaussian_boss
-from ..score.procedures import BOSS
-from ..score.procedures import search as find_graph
 from ..statistics.em import about_own_means
 from ..statistics.lagged import centred_means, centred_windows, window_schema, windows
 from ..statistics.moments import (
     Table,
     column_units,
-    conditions_of,
-    pooled_packing,
     product_units,
     regression_weights,
     sum_over_chunks,
@@ -57,6 +53,7 @@ from .equal_variance import (
     variance_evidence,
     variances_near_equal,
 )
+from .experiments import experiment_products, learn_from_experiments, weights_of_groups
 from .model_fit import misfit
 from .non_gaussian import contrast_sums, correlations, credible_contrasts, direct_edges, standardising, undirected_edges
 from .pooled import moments_of_least_bic
@@ -247,18 +244,6 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     return Silo(table, own.mean, own.products, sum(schema.rows.values()))
 
 
-def experiment_products(table: Table, schema: Schema, silo: str) -> FloatArray:
-    """The silo's part of the second moments of each sum, every condition about its own means, `[n_sums, d, d]`.
-
-    Raises `BadInput` for conditions within a silo whose rows are read in passes.
-    """
-    sizes, used = schema.conditions(silo), schema.experiments.used[silo]
-    parts = [
-        about_own_means(part, replace(schema, stretches={})).products for part in conditions_of(table, sizes, silo)
-    ]
-    return np.asarray(np.einsum("kc,cij->kij", used.astype(np.float64), np.stack(parts)))
-
-
 def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
     """The silo with the windows of the series `table` `[n_rows, d]`, about their means."""
     assert isinstance(table, np.ndarray)
@@ -318,7 +303,11 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
         graph, count = direct_edges(server.graph, edges, R, server.rows, settings.evidence)
         return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
     if schema.has_targets:
-        return learn_from_experiments(server, rescaled * answered_rows, replies.silos, settings)
+        left = server.schema.of_silos(replies.silos).in_order()
+        found = learn_from_experiments(rescaled * answered_rows, server.schema, left, settings, settings.targeted)
+        moments, unequal = found.S[0], replace(server.evidence, equal=False)
+        known = replace(server, schema=left, S=moments, rows=int(found.rows[0]), evidence=unequal, done=True)
+        return replace(known, graph=found.graph, sums=found.S, group=found.group)
     d, reach, shorter = len(server.schema.variables), settings.reach(server.schema), settings.shorter(server.schema)
     sizes = np.cumsum([(lags + 1) * d * ((lags + 1) * d + 1) // 2 for lags in (reach, *shorter)])
     first, *rest = np.split(rescaled * answered_rows, sizes[:-1])
@@ -380,39 +369,6 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     return replace(found, done=not settings.non_gaussian or against > 1 or not len(edges_to_direct(found)))
 
 
-def learn_from_experiments(server: Server, total: FloatArray, silos: tuple[str, ...], settings: SecureLinear) -> Server:
-    """The state with the interventional class from the `total` of the second moments of each sum over `silos`.
-
-    Raises `BadInput` if the lost silos leave a variable that all others target, and for a variable that does not vary
-    in the rows that show its mechanism.
-    """
-    schema, d = server.schema, len(server.schema.variables)
-    left, sent = schema.of_silos(silos), schema.experiments
-    prior, sizes = left.prior, {silo: schema.conditions(silo) for silo in silos}
-    rows, products = sent.rows(sizes), np.stack([from_triangle(one) for one in np.split(total, sent.n_sums)])
-    if rows.min() < 1:
-        raise BadInput("conditions have one row each, so subtracting their means leaves nothing to learn from")
-    for v, k in enumerate(sent.group):
-        if products[k, v, v] <= 0:
-            where = "any silo that does not target it" if k else "any silo"
-            raise BadInput(f"column '{schema.variables[v]}' has no variance within {where}, so no edge can be learned")
-    moments = np.stack(
-        [
-            pooled_packing(d).pack(rows=float(n), sums=np.zeros(d), products=S)
-            for n, S in zip(rows, products, strict=True)
-        ]
-    )
-    search = SearchSettings(starts=settings.starts, seed=settings.seed)
-    scores = number_scores(moments, sent.group, settings.targeted, math.log(d))
-    graph = find_graph(BOSS, d, search, scores, prior)
-    sums = products / rows[:, None, None]
-    unequal = replace(server.evidence, equal=False)
-    server = replace(server, schema=left.in_order())
-    return replace(
-        server, S=sums[0], rows=int(rows[0]), graph=graph, evidence=unequal, done=True, sums=sums, group=sent.group
-    )
-
-
 def edges_to_direct(server: Server) -> NDArray[np.int32]:
     """The undirected edges `[n_edges, 2]` that errors may direct.
 
@@ -443,7 +399,12 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
     undirected, d = len(undirected_edges(server.graph)) or not len(server.S), len(names)
     within = Structure(names, server.graph[:d, :d].astype(np.float64), "cpdag")
     if len(server.S) <= d:
-        return within if undirected else Structure(names, _class_weights(server))
+        if undirected:
+            return within
+        weights = regression_weights(server.S, server.graph)
+        return Structure(
+            names, weights_of_groups(server.sums, server.group, server.graph) if len(server.sums) else weights
+        )
     graph = server.graph.copy()
     if undirected:
         graph[:d, :d] = member_of(within)
@@ -452,14 +413,6 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
     return _with_strengths(
         server, replace(within, lagged=found.lagged, lagged_scores=found.lagged_scores) if undirected else found
     )
-
-
-def _class_weights(server: Server) -> FloatArray:
-    """The weights of a class without undirected edges, each variable on the rows that show its mechanism."""
-    if not len(server.sums):
-        return regression_weights(server.S, server.graph)
-    each = np.stack([regression_weights(S, server.graph) for S in server.sums])
-    return np.asarray(each[server.group, :, np.arange(len(server.group))].T)
 
 
 def member_of(within: Structure) -> NDArray[np.bool_]:

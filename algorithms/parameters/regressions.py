@@ -3,9 +3,13 @@
 The broadcast has the pairs of variables that share a family of the learned DAG (a variable and its parents); the reply
 has the means of all columns and of the products of those pairs, which suffice for the regressions. Every variable is
 regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), σ_j² its mean squared residual.
+
+With experiments, a variable is regressed on the rows in which it was not set: the reply has the same numbers for each
+sum of `core/experiments.py`, one after another.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +19,7 @@ from ..core.schema import FloatArray, Schema
 from ..graphs.dag import moral_graph
 from ..graphs.structure import Structure
 from ..statistics.em import about_own_means
-from ..statistics.moments import Table, column_units, regression_weights, residual_variances
+from ..statistics.moments import Table, column_units, conditions_of, regression_weights, residual_variances
 from ..statistics.packing import Packing, packing
 from .networks import GaussianNetwork
 
@@ -37,6 +41,8 @@ class Silo:
     part: float
     means: FloatArray
     products: FloatArray
+    further: tuple["Silo", ...] = ()
+    """experiments: the same of its part of the further sums"""
 
 
 @dataclass(frozen=True)
@@ -61,17 +67,28 @@ class Server:
     rows: int
     dag: NDArray[np.bool_]
     moments: FloatArray
+    group: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """experiments: the sum of each variable, `[d]`; empty without"""
 
 
 def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
     """The server's state before the exchange, for the learned `dag` `[d, d]`."""
-    return Server(schema.variables, sum(schema.rows.values()), dag, np.empty(0))
+    group = schema.experiments.group if schema.has_targets else np.empty(0, np.int64)
+    return Server(schema.variables, sum(schema.rows.values()), dag, np.empty(0), group)
 
 
 def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """The one exchange; its initial state is that of `start`."""
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        if schema.has_targets:
+            parts = conditions_of(table, schema.conditions(silo), silo)
+            each = [open_rows(part, replace(schema, stretches={})) for part in parts]
+            first, *further = (_joined(each, used) for used in schema.experiments.used[silo])
+            return replace(first, further=tuple(further))
+        return open_rows(table, schema)
+
+    def open_rows(table: Table, schema: Schema) -> Silo:
         rows, (n, _), own = sum(schema.rows.values()), table.shape, about_own_means(table, schema)
         between = 0.0 if settings.center else n * np.outer(own.mean, own.mean)
         return Silo(n / rows, own.mean * (n / rows), (own.products + between) / rows)
@@ -80,9 +97,9 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
 
     def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
-        products = silo.products[request.pairs[:, 0], request.pairs[:, 1]]
-        packed = reply_packing(len(silo.means), len(request.pairs))
-        return silo, Reply(packed.pack(part=silo.part, means=silo.means, products=products))
+        packed, (i, j) = reply_packing(len(silo.means), len(request.pairs)), request.pairs.T
+        sums = [packed.pack(part=s.part, means=s.means, products=s.products[i, j]) for s in (silo, *silo.further)]
+        return silo, Reply(np.concatenate(sums))
 
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None
@@ -100,7 +117,9 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
         broadcast_type=Broadcast,
         reply_type=Reply,
         summand=only_field,
-        entry_units=lambda schema, request: units_of_pairs(column_units(schema), request.pairs),
+        entry_units=lambda schema, request: np.tile(
+            units_of_pairs(column_units(schema), request.pairs), schema.experiments.n_sums if schema.has_targets else 1
+        ),
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
     )
@@ -136,10 +155,23 @@ def pooled_moments(
 
 def network(server: Server, settings: Regressions) -> GaussianNetwork:
     """The network of the server's final state: least squares about the means of all rows."""
-    means, covariance = pooled_moments(server.moments, pairs(server.dag), len(server.variables), center=settings.center)
-    weights = regression_weights(covariance, server.dag)
-    variances = residual_variances(covariance, weights)
-    return GaussianNetwork(Structure(server.variables, weights), means - means @ weights, variances)
+    d, group = len(server.variables), server.group if len(server.group) else np.zeros(len(server.variables), np.int64)
+    weights, intercepts, variances = np.zeros((d, d)), np.zeros(d), np.zeros(d)
+    for k, moments in enumerate(np.split(server.moments, int(group.max()) + 1)):
+        own = group == k
+        means, covariance = pooled_moments(moments, pairs(server.dag), d, center=settings.center)
+        found = regression_weights(covariance, server.dag)
+        weights[:, own], intercepts[own] = found[:, own], (means - means @ found)[own]
+        variances[own] = residual_variances(covariance, found)[own]
+    return GaussianNetwork(Structure(server.variables, weights), intercepts, variances)
+
+
+def _joined(each: Sequence[Silo], used: NDArray[np.bool_]) -> Silo:
+    """The sum of those conditions in `each` that are `used`."""
+    d = len(each[0].means)
+    chosen = [one for one, is_used in zip(each, used, strict=True) if is_used]
+    means, products = sum((one.means for one in chosen), np.zeros(d)), np.zeros((d, d))
+    return Silo(sum(one.part for one in chosen), means, sum((one.products for one in chosen), products))
 
 
 def contributing_rows(server: Server) -> int:

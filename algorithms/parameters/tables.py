@@ -21,8 +21,8 @@ from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import CountTable, publishable_tables
-from ..statistics.count_tables import PAD, count
-from ..statistics.rows import Rows, open_rows
+from ..statistics.count_tables import PAD, count, offsets
+from ..statistics.rows import ConditionRows, Rows, open_conditions, open_rows
 from .networks import DiscreteNetwork
 
 
@@ -100,10 +100,10 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
         return reply.numbers.astype(np.int64)
 
     return FederatedAlgorithm(
-        open_silo=open_rows,
+        open_silo=open_silo,
         open_server=open_server,
         broadcast=lambda server: Broadcast(families(server.parents)),
-        local_solve=lambda silo, request: (silo, Reply(count(silo.columns, silo.cardinalities, request.sets))),
+        local_solve=lambda silo, request: (silo, Reply(family_counts(silo, request.sets))),
         aggregate=aggregate,
         structure=lambda server: Structure(server.variables, server.parents.astype(np.float64)),
         server_type=Server,
@@ -115,6 +115,28 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
     )
+
+
+def open_silo(table: Any, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
+    """The rows of `table` `[n_rows, d]`; with experiments by condition, each for the children that it does not set."""
+    if not schema.has_targets:
+        return open_rows(table, schema, silo, rng)
+    found = open_conditions(table, schema, silo, lambda part, public: open_rows(part, public, silo, rng))
+    return replace(found, used=found.used[schema.experiments.group])
+
+
+def family_counts(rows: Rows, sets: NDArray[np.int16]) -> NDArray[np.int64]:
+    """The counts over the families `sets` `[d, size]`, one of each variable, of the rows that count for it."""
+    if not isinstance(rows, ConditionRows):
+        return np.asarray(count(rows.columns, rows.cardinalities, sets), np.int64)
+    tables = []
+    for family, used in zip(sets[:, None], rows.used, strict=True):
+        total = np.zeros(int(offsets(family, rows.cardinalities)[-1]), np.int64)
+        for part, is_used in zip(rows.parts, used, strict=True):
+            if is_used:
+                total += count(part.columns, part.cardinalities, family)
+        tables.append(total)
+    return np.concatenate(tables)
 
 
 def families(dag: NDArray[np.bool_]) -> NDArray[np.int16]:

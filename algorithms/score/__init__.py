@@ -26,7 +26,7 @@ ALGORITHMS: dict[str, Entry] = {
         summary="GES on the rows of all silos, scored from summed counts: exactly the pooled GES",
         source="ours; Chickering 2002; Hauser, Bühlmann 2012 for the turns",
         disclosure=COUNTS,
-        maker=lazy_factory("score.secure_search:SecureSearch", "secure_ges"),
+        maker=lazy_factory("score.families:SecureSearch", "score.secure_search:secure_ges"),
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
         labelled_series=True,
@@ -37,12 +37,13 @@ ALGORITHMS: dict[str, Entry] = {
         fills=True,
         directs_by_knowledge=True,
         scores_tables=True,
+        experiments=True,
     ),
     "secure-boss": Entry(
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
         source="ours; Andrews et al. 2023",
         disclosure=COUNTS,
-        maker=lazy_factory("score.secure_search:SecureSearch", "secure_boss"),
+        maker=lazy_factory("score.families:SecureSearch", "score.secure_search:secure_boss"),
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
         labelled_series=True,
@@ -53,6 +54,7 @@ ALGORITHMS: dict[str, Entry] = {
         fills=True,
         directs_by_knowledge=True,
         scores_tables=True,
+        experiments=True,
     ),
 }
 """the learners of this family, by name"""

@@ -14,7 +14,6 @@ same rows.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +22,14 @@ from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.cpdag import experimental_arcs
 from ..statistics.coding import Coding, blocks_of
-from ..statistics.count_tables import PAD
+from ..statistics.count_tables import PAD, offsets
 from ..statistics.moments import covariance
+from ..statistics.rows import configuration_offsets
 from .discrete import sets_of
-from .families import Batch, split_by_group
+from .families import Batch, Targeted, split_by_group
 from .gaussian import score_blocks, score_covariance, score_own_covariance
 from .ges import Scores
 
-Targeted = Literal["own", "left-out"]
 MIN_SPARE_ROWS = 3
 """rows beyond the number of coded columns that the conditions which target a variable need for scores of their own"""
 
@@ -127,3 +126,11 @@ def numbered_sets(each: Sequence[Request], cardinalities: NDArray[np.int64], mos
     padded = [np.pad(own, ((0, 0), (0, size - own.shape[1])), constant_values=PAD) for _, own in sets]
     numbers = np.repeat([k for k, _ in sets], [len(own) for _, own in sets]).astype(np.int16)
     return np.column_stack([numbers, np.concatenate(padded)])
+
+
+def length_of_tables(
+    sets: NDArray[np.int16], cardinalities: NDArray[np.int64], discrete: NDArray[np.bool_] | None
+) -> int:
+    """The number of entries of the tables over `sets`: counts or, of mixed tables, moments by configuration."""
+    ends = offsets(sets, cardinalities) if discrete is None else configuration_offsets(sets, cardinalities, discrete)
+    return int(ends[-1])

@@ -7,18 +7,22 @@ exchange with the silos. So a search is the same for both, and requests many sco
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..core.schema import FloatArray
-from ..errors import require
+from ..core.schema import AUTO, FloatArray, Lags, Schema, check_lags, require_fixed_lags, require_lags
+from ..errors import BadInput, require
+from ..statistics.count_tables import PAD
+from ..statistics.lagged import window_schema
 
 Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatArray, NDArray[np.int64]]
 """slots, first, members, score, used: the arrays for compiled code"""
 
+Targeted = Literal["own", "left-out"]
+"""how rows in which a variable was set from outside count in its scores (`experiment_scores.py`)"""
 UNKNOWN = -1
 """the result of `find` for a pending family"""
 
@@ -94,6 +98,27 @@ class Batch:
     def family(self, m: int) -> tuple[int, NDArray[np.uint16]]:
         """The child and the parents of family m."""
         return int(self.members[self.first[m]]), self.members[self.first[m] + 1 : self.first[m + 1]]
+
+
+def listed_families(sets: NDArray[Any], d: int) -> Batch:
+    """The families of `d` variables that a query lists in the one row of `sets`, each followed by padding.
+
+    Raises `BadInput` for another list: a coordinator may send any, and compiled code would read outside the moments.
+    """
+    listed = sets.ravel().astype(np.int64)
+    ends = np.flatnonzero(listed == PAD)
+    first = np.concatenate([[0], ends - np.arange(len(ends))])
+    batch = Batch(first.astype(np.int64), listed[listed != PAD].astype(np.uint16))
+    family = np.repeat(np.arange(len(ends)), np.diff(first)) if len(ends) else np.empty(0, np.int64)
+    complete = len(sets) == 1 and len(ends) > 0 and ends[-1] == len(listed) - 1 and (np.diff(first) > 0).all()
+    if not complete or not ((listed >= PAD) & (listed < d)).all() or _repeats(family, batch.members, d):
+        raise BadInput("a family to score is not a variable and its parents, each named once, followed by padding")
+    return batch
+
+
+def _repeats(family: NDArray[np.int64], members: NDArray[np.uint16], d: int) -> bool:
+    """Whether a member occurs twice in the same family."""
+    return len(np.unique(family * d + members)) < len(members)
 
 
 def split_by_group(batch: Batch, group: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Batch]]:
@@ -255,6 +280,59 @@ class SearchSettings(ScoreSettings):
     def exact_parents_of(self, d: int) -> int:
         """The largest number of parents in the exact search over `d` variables; 0: no exact search."""
         return self.exact_parents if d <= self.exact else 0
+
+
+@dataclass(frozen=True)
+class SecureSearch(SearchSettings):
+    """Settings of `secure-ges` and `secure-boss`."""
+
+    ahead: int = 8
+    """number of moves to look ahead (BOSS: any positive number means the whole sweep)"""
+    cells: int = 4_000_000
+    """approximate largest number of table cells to request in one exchange"""
+    rounds: int = 10_000
+    """largest number of exchanges"""
+    weights: Literal["common", "own"] = "common"
+    """for numbers; own: each silo fits its own coefficients, and the silos' own scores are added up; for silos that
+    share a structure and differ in the strength of effects"""
+    lags: Lags = AUTO
+    """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
+    targeted: Targeted = "own"
+    """experiments: a variable is also scored on the rows in which it was set, with parameters of their own (own), or
+    only on the others (left-out), which is exact if experiments cut a variable off from its causes"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.ahead >= 0, "ahead", self.ahead, "0 or more")
+        require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
+        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+        require_lags(self.lags)
+
+    def reach(self, schema: Schema) -> int:
+        """The number of lags of the windows; 0 unless the data are time series.
+
+        Raises `BadInput` naming a silo whose series are too short, and for lags that are not chosen yet.
+        """
+        if schema.kind != "time-series":
+            return 0
+        lags = require_fixed_lags(self.lags)
+        check_lags(schema, lags)
+        return lags
+
+    def columns(self, schema: Schema) -> Schema:
+        """The public schema of the rows that are searched: those of the table, or the windows of time series."""
+        reach = self.reach(schema)
+        return window_schema(schema, reach) if reach else schema
+
+    @property
+    def own_scores(self) -> bool:
+        """Whether the silos score families with weights of their own."""
+        return self.weights == "own"
+
+    def in_tables(self, kind: str) -> bool:
+        """Whether scores of this `kind` of data are requested during the search."""
+        return super().in_tables(kind) or self.own_scores
 
 
 @dataclass(frozen=True)

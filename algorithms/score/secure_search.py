@@ -16,9 +16,8 @@ nothing in that silo.
 Rows of time series are windows: the present, and the lagged columns, which can have no parents and precede it. Then the
 searches order the d present variables only.
 
-With experiments, families are scored on the rows in which their child was not set from outside
-(`experiment_scores.py`): sums are made for each distinct set of conditions left out. The search is over interventional
-classes (`Prior.separated`), in which GES is GIES (Hauser, Bühlmann 2012).
+With experiments, families are scored on the rows in which their child was not set, with one sum for each distinct set
+of conditions left out (`experiment_scores.py`), and over interventional classes: GES is GIES (Hauser, Bühlmann 2012).
 
 What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
 means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); with weights of its own
@@ -31,19 +30,19 @@ the largest first.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
-from ..core.schema import AUTO, FloatArray, Lags, Schema, check_lags, require_fixed_lags, require_lags
-from ..errors import BadInput, require
+from ..core.schema import FloatArray, Schema
+from ..errors import BadInput
 from ..graphs.cpdag import pdag_with_knowledge
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding, blocks_of, coding_of
-from ..statistics.count_tables import PAD, offsets
+from ..statistics.count_tables import PAD
 from ..statistics.lagged import window_rows, window_schema
 from ..statistics.moments import Table, covariance, undo_per_row
 from ..statistics.rows import (
@@ -56,7 +55,6 @@ from ..statistics.rows import (
     bytes_of,
     cardinalities_of,
     configuration_moments,
-    configuration_offsets,
     configuration_units,
     configurations_of,
     counts_of,
@@ -78,8 +76,8 @@ from .discrete import (
     sets_of,
 )
 from .equivalence import member_of
-from .experiment_scores import Targeted, block_scores, experiment_basis, number_scores, numbered_sets, requests
-from .families import Batch, Families, SearchSettings, no_families
+from .experiment_scores import block_scores, experiment_basis, length_of_tables, number_scores, numbered_sets, requests
+from .families import Batch, Families, SearchSettings, SecureSearch, listed_families, no_families
 from .gaussian import score_configurations, score_covariance, score_own_rows
 from .ges import EquivalenceSearch
 from .procedures import (
@@ -96,59 +94,6 @@ from .procedures import (
     shuffled,
 )
 from .refinement import RefinedSearch
-
-
-@dataclass(frozen=True)
-class SecureSearch(SearchSettings):
-    """Settings of `secure-ges` and `secure-boss`."""
-
-    ahead: int = 8
-    """number of moves to look ahead (BOSS: any positive number means the whole sweep)"""
-    cells: int = 4_000_000
-    """approximate largest number of table cells to request in one exchange"""
-    rounds: int = 10_000
-    """largest number of exchanges"""
-    weights: Literal["common", "own"] = "common"
-    """for numbers; own: each silo fits its own coefficients, and the silos' own scores are added up; for silos that
-    share a structure and differ in the strength of effects"""
-    lags: Lags = AUTO
-    """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
-    targeted: Targeted = "own"
-    """experiments: a variable is also scored on the rows in which it was set, with parameters of their own (own), or
-    only on the others (left-out), which is exact if experiments cut a variable off from its causes"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.ahead >= 0, "ahead", self.ahead, "0 or more")
-        require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
-        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
-        require_lags(self.lags)
-
-    def reach(self, schema: Schema) -> int:
-        """The number of lags of the windows; 0 unless the data are time series.
-
-        Raises `BadInput` naming a silo whose series are too short, and for lags that are not chosen yet.
-        """
-        if schema.kind != "time-series":
-            return 0
-        lags = require_fixed_lags(self.lags)
-        check_lags(schema, lags)
-        return lags
-
-    def columns(self, schema: Schema) -> Schema:
-        """The public schema of the rows that are searched: those of the table, or the windows of time series."""
-        reach = self.reach(schema)
-        return window_schema(schema, reach) if reach else schema
-
-    @property
-    def own_scores(self) -> bool:
-        """Whether the silos score families with weights of their own."""
-        return self.weights == "own"
-
-    def in_tables(self, kind: str) -> bool:
-        """Whether scores of this `kind` of data are requested during the search."""
-        return super().in_tables(kind) or self.own_scores
 
 
 @dataclass(frozen=True)
@@ -322,7 +267,7 @@ def _refuse_labels(schema: Schema, settings: SecureSearch) -> None:
 def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
     """Raise `BadInput` for targets of experiments if the silos are to fit their own weights."""
     if settings.own_scores:
-        raise BadInput("weights=own does not use the targets of experiments: use weights=common, or --targets none")
+        raise BadInput("weights=own does not use targets of experiments: use weights=common, or --targets none")
 
 
 def _with_sum(
@@ -395,20 +340,14 @@ def score_batch(server: Server[Any], total: NDArray[Any], batch: Batch, settings
     if not len(server.sum_rows):
         return _score_tables(server, total, batch, settings, server.rows)
     scores, begin, n_sums = np.zeros(len(batch)), 0, len(server.sum_rows) // 2
+    discrete = None if server.kind == "discrete" else np.array(server.coding.discrete)
     for k, chosen, families in requests(batch, server.group, n_sums, settings.targeted):
         sets = sets_of(families, server.cardinalities, settings.most_cells).sets
-        end = begin + _length_of(server, sets)
+        end = begin + length_of_tables(sets, server.cardinalities, discrete)
         rows, prior = int(server.sum_rows[k]), k < n_sums
         scores[chosen] += _score_tables(server, total[begin:end], families, settings, rows, prior=prior)
         begin = end
     return scores
-
-
-def _length_of(server: Server[Any], sets: NDArray[np.int16]) -> int:
-    """The number of entries of the tables over `sets`."""
-    if server.kind == "discrete":
-        return int(offsets(sets, server.cardinalities)[-1])
-    return int(configuration_offsets(sets, server.cardinalities, np.array(server.coding.discrete))[-1])
 
 
 def _score_tables(
@@ -440,29 +379,8 @@ def answer(rows: Rows, query: Query) -> Numbers:
         return Numbers(configuration_moments(rows, query.sets))
     if query.what == "families":
         d = len(rows.cardinalities)
-        return Numbers(score_own_rows(rows.moments, d, _listed_families(query.sets, d)) / rows.all_rows)
+        return Numbers(score_own_rows(rows.moments, d, listed_families(query.sets, d)) / rows.all_rows)
     return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
-
-
-def _listed_families(sets: NDArray[Any], d: int) -> Batch:
-    """The families of `d` variables that a query lists in the one row of `sets`, each followed by padding.
-
-    Raises `BadInput` for another list: a coordinator may send any, and compiled code would read outside the moments.
-    """
-    listed = sets.ravel().astype(np.int64)
-    ends = np.flatnonzero(listed == PAD)
-    first = np.concatenate([[0], ends - np.arange(len(ends))])
-    batch = Batch(first.astype(np.int64), listed[listed != PAD].astype(np.uint16))
-    family = np.repeat(np.arange(len(ends)), np.diff(first)) if len(ends) else np.empty(0, np.int64)
-    complete = len(sets) == 1 and len(ends) > 0 and ends[-1] == len(listed) - 1 and (np.diff(first) > 0).all()
-    if not complete or not ((listed >= PAD) & (listed < d)).all() or _repeats(family, batch.members, d):
-        raise BadInput("a family to score is not a variable and its parents, each named once, followed by padding")
-    return batch
-
-
-def _repeats(family: NDArray[np.int64], members: NDArray[np.uint16], d: int) -> bool:
-    """Whether a member occurs twice in the same family."""
-    return len(np.unique(family * d + members)) < len(members)
 
 
 def measures(server: Server[Any]) -> dict[str, float]:

@@ -18,6 +18,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import check_labels
 from .scan import NO_FORM, SEPARATORS, Form, missing_words
+from .targets import declared_targets
 
 ABOUT = "about.json"
 KINDS = ("continuous", "discrete", "mixed", "time-series", "events")
@@ -61,6 +62,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     _check_transforms(path, about)
     _check_stretches(path, about)
     _check_form(path, about)
+    declared_targets(path, about)
     return about
 
 
@@ -197,6 +199,8 @@ class Reading:
     private: bool = False
     """whether the run has a privacy budget: silos then disclose nothing about their rows but the number"""
 
+    targets: tuple[tuple[str, tuple[str, ...]], ...] | None = None
+    """the targets of experiments by silo, which replace those of `about.json`; None: keep these"""
     learned_from: bool = False
     """whether a learner computes with the numbers: values whose powers overflow or underflow are then refused"""
 
@@ -252,6 +256,18 @@ class Declared:
     """the transforms of the variables in `complete`, as all silos decided on them: outliers are far after them"""
     fixed_dates: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """the columns of dates among them, with the origin of their days"""
+    targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """the targets of experiments that `about.json` declares, by silo"""
+
+    @property
+    def all_targets(self) -> Mapping[str, tuple[str, ...]]:
+        """The targets by silo: those of the options or, without any, those that are declared."""
+        return self.targets if self.reading.targets is None else dict(self.reading.targets)
+
+    @property
+    def targets_place(self) -> str:
+        """Where the targets are declared, for messages."""
+        return f"{ABOUT}: targets" if self.reading.targets is None else "--targets"
 
     def levels_among(self, variables: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The declared levels of those `variables` that have any."""
@@ -318,6 +334,7 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
         stretches,
         reading,
         transforms=about.get("transform") or {},
+        targets=declared_targets(Path(ABOUT), about),
     )
 
 

@@ -61,6 +61,7 @@ from .series import (
     read_series,
     series_and_time,
 )
+from .targets import with_targets
 from .truth import read_structure, read_structures, read_truth, write_structure
 
 
@@ -132,6 +133,7 @@ SOURCE_FORMAT_KEYS = (
     "levels",
     "transform",
     "stretches",
+    "targets",
 )
 """keys of `about.json` on the format of the original files, which written files do not keep"""
 
@@ -201,7 +203,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
         for silo, table in tables.items():
             rows[silo] = rows_of(table, inferred.schema, silo)
     check_checksums(folder, about, files)
-    schema = inferred.schema
+    schema = _with_targets(inferred.schema, declared)
     truth = None
     silo_weights: dict[str, NDArray[np.float64]] = {}
     if (folder / TRUTH).exists():
@@ -231,7 +233,13 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
     else:
         schema = _inferred_schema(folder, files, declared).schema
     check_checksums(folder, about, files)
-    return schema
+    return _with_targets(schema, declared)
+
+
+def _with_targets(schema: Schema, declared: Declared) -> Schema:
+    """`schema` with the targets of experiments; if only some silos are read, others may be named."""
+    others = None if declared.reading.silos else ()
+    return with_targets(schema, declared.all_targets, declared.targets_place, others)
 
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
@@ -330,6 +338,8 @@ def declarations_of(schema: Schema) -> dict[str, Any]:
         about["transform"] = {name: names.get(one, one) for name, one in schema.transforms.items()}
         for name in schema.counts:
             about["transform"].pop(name, None)
+    if schema.has_targets:
+        about["targets"] = {silo: list(own) for silo, (own, *_) in schema.targets.items() if own}
     if schema.kind == "time-series":
         about["stretches"] = {silo: list(lengths) for silo, lengths in schema.stretches.items()}
     return about

@@ -118,7 +118,7 @@ def connect_silos(
         about = read_about(folder) if folder.is_dir() else {}
         transport = DaskTransport(client)
         declared = declarations(about, reading_of(settings))
-        inferred = schema_from_descriptions(transport, names, declared)
+        inferred = schema_from_descriptions(transport, names, declared, tuple(expected))
         schema, excluded = inferred.schema, tuple(inferred.schema.aside)
         truth, silo_weights = (
             read_truth(folder / TRUTH, schema.variables, excluded) if (folder / TRUTH).exists() else (None, {})

@@ -111,7 +111,7 @@ def settings_digest(settings: LearnSettings) -> str:
     """
     folder = Path(settings.data)
     about = read_about(folder) if folder.is_dir() else {}
-    files = [folder / TRUTH, *(Path(one) for one in (settings.knowledge, settings.federation) if one)]
+    files = [folder / TRUTH, *(Path(one) for one in (settings.knowledge, settings.federation, settings.targets) if one)]
     contents = [hashlib.sha256(one.read_bytes()).hexdigest() if one.is_file() else "" for one in files]
     options = settings.model_dump(mode="json", exclude=IRRELEVANT_OPTIONS)
     description = {name: value for name, value in about.items() if name != "checksums"}

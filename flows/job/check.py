@@ -14,12 +14,13 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
 from fedbnsl.data.folder.about import Reading, parse_transforms
 from fedbnsl.data.folder.scan import check_levels_public
+from fedbnsl.data.folder.targets import read_targets
 
 from ..options.learn import LearnOptions, LearnSettings
 from .fit import check_held_out
-from .follow_up import check_bootstrap, outlier_refusal
+from .follow_up import check_bootstrap
 from .job import Job
-from .preparation import knowledge_of
+from .preparation import knowledge_of, outlier_refusal
 from .score import check_truth
 from .tuning import check_tuning
 
@@ -49,6 +50,7 @@ def check(job: Job, schema: Schema) -> None:
         )
     _check_outliers(job, schema)
     _check_adjustment(job, schema)
+    _check_experiments(job, schema)
     if (schema.gaps or job.settings.outliers == "set-aside") and not entry.gaps:
         fitting = suitable_algorithms(job, schema, lambda one: one.gaps)
         others = f"use {fitting}, or " if fitting else ""
@@ -75,6 +77,26 @@ def check(job: Job, schema: Schema) -> None:
     elif not math.isinf(job.budget.epsilon):
         raise BadInput(f"--budget limits the ε of private algorithms: {name} with these settings is not private")
     check_truth(job, schema)
+
+
+def _check_experiments(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for targets of experiments that the algorithm, or a learner of such data, cannot use."""
+    if not schema.has_targets:
+        return
+    name, remedy = job.spec.name, "use --targets none to learn as if there had been no experiment"
+    if schema.kind in ("time-series", "events"):
+        raise BadInput(f"targets of experiments are for tables, and {job.dataset} is {schema.kind}: {remedy}")
+    if registry.build(job.spec).private is not None:
+        raise BadInput(f"{name} with an ε does not use the targets of experiments: {remedy}")
+    if not registry.entry(name).experiments:
+        fitting = suitable_algorithms(job, schema, lambda one: one.experiments)
+        raise BadInput(f"{name} does not use the targets of experiments: use {fitting}, or {remedy}")
+    if schema.gaps or job.settings.outliers == "set-aside":
+        raise BadInput(
+            f"targets of experiments need complete tables, as a model of empty cells would mix the conditions: drop "
+            f"the rows that have one with --missing complete-rows, or {remedy}"
+        )
+    _ = schema.experiments  # refuses a variable that every silo targets
 
 
 def _check_streams(job: Job, schema: Schema) -> None:
@@ -198,6 +220,7 @@ def reading_of(options: LearnOptions) -> Reading:
         options.dates,
         default,
         transforms,
+        targets=None if options.targets is None else tuple(read_targets(options.targets).items()),
         private=is_private(options),
         learned_from=True,
     )

@@ -20,7 +20,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments import label_edges, secure_additive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
 from fedbnsl.algorithms.parameters import mixed_families
-from fedbnsl.algorithms.score.secure_search import SecureSearch, own_weights_gain
+from fedbnsl.algorithms.score.families import SecureSearch
+from fedbnsl.algorithms.score.secure_search import own_weights_gain
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.result import Diagnosed
 
@@ -60,6 +61,8 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     diagnosis, or if the policy of an owner refuses the exchange of a further model, the run stays as it is.
     """
     linear = Continued(job, algorithm, last, diagnosed)
+    if session.schema.has_targets:
+        return linear
     if session.schema.kind == "mixed":
         return unless_refused(lambda: _with_label_edges(linear, session), lambda refusal: linear)
     default = SecureLinear(seed=getattr(job.spec.settings, "seed", 0))

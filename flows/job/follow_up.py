@@ -26,12 +26,12 @@ from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, Gauss
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Refit, Server, refit_start
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
-from fedbnsl.algorithms.score.secure_search import SecureSearch
+from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
 from .job import ExchangeResult, Job, Session, extra_exchange
-from .preparation import with_knowledge
+from .preparation import outlier_refusal, with_knowledge
 from .score import structure_scores
 
 
@@ -81,6 +81,8 @@ def _parameters(
     if session.schema.kind == "discrete":
         return _tables(job, session, algorithm, chosen.dag, chosen.how)
     if session.schema.kind == "mixed":
+        if session.schema.has_targets:
+            return Parameters(None, "mixed networks have no parameters where experiments have set variables")
         return _mixed(job, session, algorithm, chosen.dag, chosen.how, fitted)
     if structure.lags:
         return _lagged_regressions(job, session, algorithm, structure, chosen)
@@ -173,6 +175,7 @@ def _regressions(
         return LOST
     server = found.last.server
     fitted = f"each variable regressed on its parents over {regressions.contributing_rows(server):,} rows"
+    fitted += ", without those in which it was set" * session.schema.has_targets
     return _learned(regressions.network(server, settings), (fitted, note, how), found)
 
 
@@ -272,7 +275,8 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         *findings.apart_findings(job.pairs_apart(session.schema)),
     ]
     events = session.schema.kind == "events"
-    uncompared = events or (session.schema.kind in SERIES and bool(session.schema.levels))
+    # Experiments change mechanisms, which the diagnoses would take for silos that deviate.
+    uncompared = events or session.schema.has_targets or (session.schema.kind in SERIES and bool(session.schema.levels))
     if job.settings.diagnose and not events:
         capped += columns.derived_findings(session.schema)
         capped += columns.impossible_cause_findings(structure)
@@ -306,18 +310,6 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     if any(one.name in findings.CAUSES_OF_MISFIT for one in others):
         misfit = []
     return Diagnosed((*others, *misfit), found.bytes_sent + sent, sums)
-
-
-def outlier_refusal(job: Job, schema: Schema) -> str:
-    """The reason why outliers cannot be set aside in these data with this learner; empty if they can."""
-    reasons = {
-        "its columns are labels": schema.kind == "discrete",
-        "its rows are events": schema.kind == "events",
-        "empty cells would break its time series": schema.kind == "time-series",
-        "values are clipped instead": registry.build(job.spec).private is not None,
-        f"silo {', '.join(schema.streamed)} reads its rows in passes": bool(schema.streamed),
-    }
-    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def fit_mixed_families(
@@ -413,6 +405,7 @@ def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Sch
         and last.number <= AUTOMATIC_ROUNDS
         and algorithm.private is None
         and not schema.streamed
+        and not schema.has_targets
         and (masks or job.settings.federation is None)
         and resampling_seconds(job, last, schema, structure) <= AUTOMATIC_SECONDS
     )

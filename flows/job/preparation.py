@@ -21,7 +21,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.cpdag import dag_extension, impose_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import tables
-from fedbnsl.algorithms.score.secure_search import SecureSearch
+from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
 from fedbnsl.algorithms.statistics.moments import Units, units_of
 from fedbnsl.data.folder.truth import read_knowledge
@@ -172,6 +172,18 @@ def with_units(job: Job, session: Session) -> Job:
     return replace(job, units=tuple(map(float, units_of(found.last.server))))
 
 
+def outlier_refusal(job: Job, schema: Schema) -> str:
+    """The reason why outliers cannot be set aside in these data with this learner; empty if they can."""
+    reasons = {
+        "its columns are labels": schema.kind == "discrete",
+        "its rows are events": schema.kind == "events",
+        "empty cells would break its time series": schema.kind == "time-series",
+        "values are clipped instead": registry.build(job.spec).private is not None,
+        f"silo {', '.join(schema.streamed)} reads its rows in passes": bool(schema.streamed),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
 def knowledge_of(options: LearnOptions, variables: Sequence[str]) -> Knowledge:
     """The background knowledge of `options`: of their file and their own.
 
@@ -230,8 +242,10 @@ def with_knowledge(algorithm: Algorithm, schema: Schema) -> Algorithm:
 def comparable_truth(job: Job, structure: Structure, schema: Schema) -> Job:
     """`job` with the truth in the form for comparison with `structure`, given the background knowledge."""
     known = job.knowledge
-    if job.truth is None or not known:
+    if job.truth is None or not (known or schema.has_targets):
         return job
     truth = job.truth.reordered(schema.variables)
     needed, possible = known.required_matrix(schema.variables), known.possible(schema.variables)
+    if schema.has_targets:
+        needed = needed | (truth.adjacency & schema.prior.separated)
     return replace(job, truth=truth_with_knowledge(truth, structure.kind, needed, possible))

@@ -191,6 +191,15 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="NAME|COLUMN=NAME,..."),
     ] = "none"
+    targets: Annotated[
+        str | None,
+        Field(
+            title="Targets",
+            description="CSV file with columns silo, variable: the variables that an experiment has set in each silo; "
+            "none: learn as if there had been none; default: those of about.json.",
+        ),
+        OnCommandLine(value="FILE|none"),
+    ] = None
     knowledge: Annotated[
         str | None,
         Field(

@@ -31,7 +31,7 @@ from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
 """rows below which a silo under a policy describes nothing: a description of one row is the row"""
-AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms")
+AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms", "targets")
 """the parts of a declaration that the owner must have declared alike"""
 
 
@@ -94,7 +94,8 @@ class Guard:
             raise NotAllowed(f"silo {silo}: its owner's policy refuses to describe fewer than {least} rows")
         if isinstance(described, Described):
             pins_members, suppresses = not self.remote or self.members is not None, self.policy.cells > 1
-            described = replace(described, pins_members=pins_members, suppresses_cells=suppresses)
+            targets = tuple(self.declared.targets.get(silo, ())) if self.declared else ()
+            described = replace(described, pins_members=pins_members, suppresses_cells=suppresses, targets=targets)
             if self.remote:
                 columns = {name: replace(column, odd="") for name, column in described.profile.columns.items()}
                 described = replace(described, profile=replace(described.profile, columns=columns))
@@ -113,6 +114,13 @@ class Guard:
             if full != spec:
                 terms = replace(terms, spec=registry.pack(full))
         declared = self.declaration(silo, terms.declared)
+        if self.restricted:
+            targets = {name for own in terms.schema.targets.get(silo, ()) for name in own}
+            if not targets <= set(declared.targets.get(silo, ())):
+                raise NotAllowed(
+                    f"silo {silo}: its owner's policy refuses the targets {', '.join(sorted(targets))}: they are not "
+                    "those of the owner's about.json; agree on one about.json"
+                )
         if terms.algorithm().private is not None:
             declared = replace(declared, reading=replace(declared.reading, private=True))
         return terms if declared == terms.declared else replace(terms, declared=declared)

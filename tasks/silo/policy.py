@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.experiments import discloses
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
@@ -52,6 +53,8 @@ class Policy:
     """the maximum number of variables of a count table; 0: no maximum"""
     parameters: float = math.inf
     """the maximum number of free parameters of a count table or regression, as a share of this silo's rows"""
+    experiments: bool = False
+    """whether masked sums may leave out a single silo as the only one that targets a variable; with `masked` only"""
     changed_rows: int = 10
     """the minimum number of rows that change between two publications without an ε, unless none does; 0: any"""
 
@@ -128,6 +131,10 @@ class Policy:
             return f"the minimum is {self.rows} rows, and this silo has {schema.rows.get(silo, 0)}"
         if self.masked and not behind_masks:
             return "replies must be masked (--secure)"
+        if self.masked and schema.has_targets and not self.experiments:
+            reason = self._experiments_refusal_reason(silo, schema)
+            if reason:
+                return reason
         if behind_masks and len(schema.rows) < self.silos:
             return f"a secure sum would be over {len(schema.rows)} silos: the minimum is {self.silos}"
         if self.cells > 1 and registry.entry(spec.name).scores_tables:
@@ -141,6 +148,20 @@ class Policy:
             if reason:
                 return reason
         return self._epsilon_excess(algorithm, schema, silo)
+
+    def _experiments_refusal_reason(self, silo: str, schema: Schema) -> str:
+        """The reason to refuse the sums for the targets of experiments, of which each pair has a difference."""
+        sums, least = schema.experiments.units(schema.rows), max(self.silos, MIN_DIFFERENCE)
+        for one in sums[1:]:
+            left_out = {unit[0] for unit in sums[0]} - {unit[0] for unit in one}
+            if 0 < len(left_out) < least or len(schema.rows) - len(left_out) < least:
+                return (
+                    f"the targets of experiments leave {', '.join(sorted(left_out))} out of a sum over "
+                    f"{len(schema.rows)} silos, so differences of sums would be of fewer than {least}"
+                )
+        if discloses(sums, silo):
+            return "the targets of experiments lead to sums of which a combination is of this silo alone"
+        return ""
 
     def _moments_refusal_reason(self, schema: Schema, rows: int) -> str:
         """The reason to refuse second moments, from which the coordinator can compute counts and any regression."""
@@ -187,9 +208,9 @@ def _value(name: str, value: Any) -> Any:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise BadInput(f"policy: {name} is {value!r}: it must be a list of names")
         return tuple(value)
-    if name == "masked":
+    if name in ("masked", "experiments"):
         if not isinstance(value, bool):
-            raise BadInput(f"policy: masked is {value!r}: it must be true or false")
+            raise BadInput(f"policy: {name} is {value!r}: it must be true or false")
         return value
     whole = name in ("silos", "rows", "cells", "variables", "changed_rows")
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):

@@ -31,6 +31,8 @@ class Described:
     """whether its owner knows the other silos; if not, it adds as much noise as if they all colluded"""
     suppresses_cells: bool = False
     """whether its owner's policy sets small counts to 0; not whether there are any"""
+    targets: tuple[str, ...] = ()
+    """the variables that an experiment has set in its rows, as its owner declares them"""
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -57,6 +57,19 @@ class RunTerms:
         """The run during which a silo's rows must not change."""
         return self.step_of or self.run_id
 
+    @property
+    def announced(self) -> tuple[str, ...]:
+        """The silos and, with experiments, their targets: one run has one of both, or it is compared as another."""
+        targets = (f"{silo}: {own}" for silo, own in sorted(self.schema.targets.items()))
+        return (*self.schema.silos, *targets)
+
+    def summed(self, silos: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """The sets of silos whose sums are unmasked if these `silos` remain: all, and those that experiments leave."""
+        if not self.schema.has_targets:
+            return (silos,)
+        sums = self.schema.experiments.units(silos)
+        return tuple(dict.fromkeys(tuple(sorted({silo for silo, _ in units})) for units in sums))
+
     def algorithm(self) -> Algorithm:
         """The algorithm; raises `BadInput` for a name that is not in the registry."""
         return built(self.spec)

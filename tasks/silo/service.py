@@ -185,8 +185,12 @@ class SiloService:
     def _check_summed(self, terms: RunTerms, silos: tuple[str, ...]) -> None:
         """Raise `NotAllowed` if the policy demands masks, and a sum over `silos` differs from an earlier one in few."""
         if self._policy.masked and terms.algorithm().private is None and self._source.has_journal():
-            earlier = self._journal.summed(terms.pinned_run, terms.schema.silos)
-            self._policy.check_difference(self.name, silos, earlier)
+            earlier = self._journal.summed(terms.pinned_run, terms.announced)
+            for one in self._summed(terms, silos):
+                self._policy.check_difference(self.name, one, earlier)
+
+    def _summed(self, terms: RunTerms, silos: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        return (silos,) if self._policy.experiments else terms.summed(silos)
 
     def seal(self, run_id: str) -> str:
         """The seal of the rows for one run; a coordinator compares seals to detect changed rows."""
@@ -214,7 +218,8 @@ class SiloService:
                 self._policy.check_sum(self.name, len(survivors))
                 if self._policy.masked and admitted.algorithm().private is None:
                     self._check_summed(admitted, survivors)
-                    self._journal.record_summed(admitted.pinned_run, admitted.schema.silos, survivors)
+                    for one in self._summed(admitted, survivors):
+                        self._journal.record_summed(admitted.pinned_run, admitted.announced, one)
             return self._secure_sums.answer(terms, number, request, lambda: self._summand(admitted, number, request))
 
     def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:

@@ -11,6 +11,7 @@ from fedbnsl.data.folder.joint_columns import with_declared_transforms
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
 from fedbnsl.data.folder.series import check_same_step, left_out_notes
+from fedbnsl.data.folder.targets import with_targets
 
 from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
 from ..silo.service import MethodCall
@@ -20,12 +21,42 @@ DESCRIBE_TIMEOUT_SECONDS = 600.0
 """timeout for a silo to read and describe its rows"""
 
 
-def schema_from_descriptions(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> InferredSchema:
+def schema_from_descriptions(
+    transport: SiloTransport, silos: tuple[str, ...], declared: Declared, expected: tuple[str, ...] = ()
+) -> InferredSchema:
     """The public schema of `silos` from their descriptions; raises `BadInput` if they disagree or cannot be read.
 
     Each silo describes its columns and, unless they are many, their labels. The `declared` facts take precedence.
+    Targets of experiments may be declared for all `expected` silos, and by a silo's owner for that silo.
     """
     first = _described(transport, silos, declared)
+    inferred = _inferred(transport, silos, declared, first)
+    own = {part.silo: part.targets for part in first if isinstance(part, Described) and part.targets}
+    named, others = _joined_targets(declared, own), None if declared.reading.silos else expected
+    return replace(inferred, schema=with_targets(inferred.schema, named.all_targets, named.targets_place, others))
+
+
+def _joined_targets(declared: Declared, own: dict[str, tuple[str, ...]]) -> Declared:
+    """The declaration with the targets that silos have described; raises `BadInput` if one was declared others."""
+    given = declared.all_targets
+    for silo, targets in own.items():
+        if silo in given and set(given[silo]) != set(targets):
+            raise BadInput(
+                f"silo {silo}: its owner declares the targets {', '.join(targets)}, and the coordinator "
+                f"{', '.join(given[silo])}: agree on one about.json"
+            )
+    ignored = declared.reading.targets == ()  # --targets none
+    return (
+        declared
+        if ignored or not own
+        else replace(declared, targets={**given, **own}, reading=replace(declared.reading, targets=None))
+    )
+
+
+def _inferred(
+    transport: SiloTransport, silos: tuple[str, ...], declared: Declared, first: list[AnyDescribed]
+) -> InferredSchema:
+    """The schema without targets, from the `first` descriptions."""
     pooled = [part for part in first if isinstance(part, DescribedPooled)]
     if pooled:
         return InferredSchema(_renamed_schema(pooled[0]), pooled[0].notes)

@@ -31,7 +31,7 @@ def reach(monkeypatch, folder, resumed=None, **options):
     monkeypatch.setattr(dask, "wait_for_silos", gathered)
     monkeypatch.setattr(dask, "DaskTransport", lambda client: SimpleNamespace())
     monkeypatch.setattr(
-        dask, "schema_from_descriptions", lambda transport, names, said: seen.update(said=said) or found
+        dask, "schema_from_descriptions", lambda transport, names, said, others: seen.update(said=said) or found
     )
     settings = LearnSettings(data=str(folder), **{"algorithm": "fed-sparse"} | options)
     with connect_silos(settings, Orchestration(), resumed) as silos:

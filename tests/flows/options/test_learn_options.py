@@ -49,6 +49,7 @@ def studies(tmp_path_factory):
     (home / "numbers" / "truth.csv").write_text("source,target\na,b\nb,d\nc,d\n")
     (home / "numbers" / "about.json").write_text('{"kind": "continuous"}')
     (home / "cyclic" / "truth.csv").write_text("source,target\na,b\nb,d\nd,a\n")
+    (home / "targets.csv").write_text("silo,variable\nlab,a\n")
     (home / "known.csv").write_text("rule,source,target\nrequired,d,a\n")
     return home
 
@@ -178,6 +179,13 @@ CASES = {
         "gaps",
         {"algorithm": "secure-linear"},
     ),
+    "targets": Case(
+        "none",
+        "targets.csv",
+        (False, True),
+        lambda done: bool(done.result.schema.targets),
+        more={"algorithm": "secure-linear"},
+    ),
     "knowledge": Case(None, "known.csv", (False, True), has("d->a"), more=SUM),
     "required_arcs": Case(None, "d->a", (False, True), has("d->a"), more=SUM),
     "forbidden_arcs": Case(None, "a->b", (True, False), has("a->b"), more=SUM),
@@ -227,7 +235,7 @@ def test_every_option_has_a_case():
 
 def learned(studies, case, name, value):
     """Learn in this process; return what is seen of the run, or the text of the error."""
-    value = str(studies / value) if name == "knowledge" and value else value
+    value = str(studies / value) if str(value).endswith(".csv") else value
     options = {"out": uuid4().hex} | case.more | {name: value}  # two runs of one second have one name
     settings = LearnSettings(data=str(studies / case.data), **options).named()
     for kept in (studies / case.data).glob(".fedbnsl/*"):

@@ -23,6 +23,7 @@ OTHER = {
     "deseasonalise": 12,
     "difference": True,
     "transform": "log",
+    "targets": "none",
     "knowledge": "k.csv",
     "required_arcs": "b->c",
     "forbidden_arcs": "c->b",

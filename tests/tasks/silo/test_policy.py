@@ -113,6 +113,7 @@ MISWRITTEN = {
     "fewer variables than none": ({"variables": -1}, "variables is -1"),
     "no parameters": ({"parameters": 0}, "parameters is 0"),
     "yes for true": ({"masked": "yes"}, "it must be true or false"),
+    "one for true": ({"experiments": 1}, "it must be true or false"),
 }
 
 
@@ -134,9 +135,39 @@ def test_a_policy_is_what_was_written():
         "cells": 5,
         "variables": 4,
         "parameters": 0.33,
+        "experiments": True,
     }
-    assert policy_of(said) == Policy(("fed-pc",), (), 1.0, 3.0, 1e-8, False, 3, 9, 5, 4, 0.33)
+    assert policy_of(said) == Policy(("fed-pc",), (), 1.0, 3.0, 1e-8, False, 3, 9, 5, 4, 0.33, True)
     assert policy_of({}) == UNRESTRICTED
+
+
+TARGETS = {
+    "this silo alone": ({"a": (("x",),)}, "leave a out of a sum over 5 silos, so .* of fewer than 2"),
+    "another silo alone": ({"b": (("x",),)}, "leave b out of a sum over 5 silos"),
+    "all silos but one": (dict.fromkeys("bcde", (("x",),)), "leave b, c, d, e out"),
+    "pairs whose sums combine to one": (
+        {"a": (("x", "y"),), "b": (("x", "z"),), "c": (("y", "z"),)},
+        "lead to sums of which a combination is of this silo alone",
+    ),
+    "one of its own conditions": ({"a": (("x",), ()), "b": (("x",),), "c": (("x",),)}, None),
+    "two silos": ({"a": (("x",),), "b": (("x",),)}, None),
+}
+
+
+@pytest.mark.parametrize(("targets", "reason"), TARGETS.values(), ids=TARGETS)
+def test_masked_sums_for_targets_do_not_disclose_one_silo(targets, reason):
+    """Unless the owner allows it; without masks every reply is seen anyway."""
+    stretches = {"a": (60, 40)} if len(targets.get("a", ())) == 2 else {}
+    schema = Schema(tuple("xyzw"), dict.fromkeys("abcde", 100), targets=targets, stretches=stretches)
+    for policy in (
+        Policy(rows=5),
+        Policy(masked=True, experiments=True),
+        Policy(masked=True) if not reason else UNRESTRICTED,
+    ):
+        policy.check("a", spec("secure-linear"), schema, behind_masks=True)
+    if reason:
+        with pytest.raises(NotAllowed, match=f"silo a: its owner's policy refuses secure-linear: .*{reason}"):
+            Policy(masked=True).check("a", spec("secure-linear"), schema, behind_masks=True)
 
 
 def test_the_silo_holds_every_request_to_it_and_nothing_is_kept_of_one_that_is_refused(hosted):

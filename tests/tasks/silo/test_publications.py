@@ -499,9 +499,9 @@ class TestSilos:
         frame.to_csv(folder / "clinic.csv", index=False)
         return SiloService("a", folder / "clinic.csv", Policy(masked=True, silos=3, **policy))
 
-    def unmask(self, service, run, announced, survivors=None, step_of="", number=1):
+    def unmask(self, service, run, announced, survivors=None, step_of="", number=1, targets=None):
         """Have the silo help to unmask a sum; it refuses here what it has no keys for, which comes after the rule."""
-        schema = Schema(("a", "b", "c"), dict.fromkeys(announced, 60))
+        schema = Schema(("a", "b", "c"), dict.fromkeys(announced, 60), targets=targets or {})
         asked = RunTerms(run, registry.pack(registry.specify("secure-sum")), schema, 0, step_of=step_of)
         request = SecureSumRequest("unmask", wire.encode(tuple(survivors or announced)))
         service.admit(asked, True)
@@ -538,6 +538,24 @@ class TestSilos:
             self.unmask(service, "first", "abcdef")
             with pytest.raises(NotAllowed):
                 self.unmask(service, "first-again", "abcde", step_of="first")
+
+    @pytest.mark.parametrize("step_of", ["", "first"])
+    def test_sums_for_targets_are_compared_with_those_of_other_targets(self, folder, frame, step_of):
+        """Each alone is over enough silos, and their difference is of two: also in another step of the same run."""
+        first = dict.fromkeys("bcd", (("a",),))
+        with closing(self.silo(folder, frame)) as service:
+            self.unmask(service, "first", "abcdefgh", targets=first)
+            self.unmask(service, "again", "abcdefgh", targets=first, step_of=step_of)
+            with pytest.raises(NotAllowed, match="fewer than 3 exchanged: the difference of the two sums"):
+                self.unmask(service, "second", "abcdefgh", targets=dict.fromkeys("bce", (("b",),)), step_of=step_of)
+
+    def test_targets_of_one_silo_are_refused_before_anything_is_summed(self, folder, frame):
+        with closing(self.silo(folder, frame)) as service:
+            for targets in ({"b": (("a",),)}, dict.fromkeys("bcdefgh", (("a", "b", "c"),))):
+                with pytest.raises(NotAllowed, match="the targets of experiments leave b"):
+                    self.unmask(service, "first", "abcdefgh", targets=targets)
+            with pytest.raises(NotAllowed, match="refuses the targets a: they are not those"):
+                self.unmask(service, "first", "abcdefgh", targets=dict.fromkeys("abc", (("a",),)))
 
     def test_a_minimum_of_one_silo_still_means_two(self, folder, frame):
         frame.to_csv(folder / "clinic.csv", index=False)

@@ -1,0 +1,77 @@
+"""Experiments on numbers: the second moments of each sum, and the class of linear models learned from them (ours).
+
+A silo sends its part of the second moments of all rows and of each sum that leaves conditions out, every condition
+about its own means: (1 + the number of distinct sets left out)·d(d + 1)/2 numbers, once. The server searches with the
+scores of `score/experiment_scores.py`, and needs no further exchange.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray, Schema
+from ..errors import BadInput
+from ..score.experiment_scores import number_scores
+from ..score.families import OrderSettings, SearchSettings, Targeted
+from ..score.procedures import BOSS, search
+from ..statistics.em import about_own_means
+from ..statistics.moments import Table, conditions_of, pooled_packing, regression_weights
+from ..statistics.packing import from_triangle
+
+
+@dataclass(frozen=True)
+class ExperimentFit:
+    """The interventional class, and the covariances from which it was learned."""
+
+    graph: NDArray[np.bool_]
+    """`[d, d]`"""
+    S: FloatArray
+    """of each sum, `[n_sums, d, d]`"""
+    rows: NDArray[np.int64]
+    """degrees of freedom of each sum, `[n_sums]`"""
+    group: NDArray[np.int64]
+    """the sum of each variable, `[d]`"""
+
+
+def experiment_products(table: Table, schema: Schema, silo: str) -> FloatArray:
+    """The silo's part of the second moments of each sum, every condition about its own means, `[n_sums, d, d]`.
+
+    Raises `BadInput` for conditions within a silo whose rows are read in passes.
+    """
+    sizes, used = schema.conditions(silo), schema.experiments.used[silo]
+    parts = [
+        about_own_means(part, replace(schema, stretches={})).products for part in conditions_of(table, sizes, silo)
+    ]
+    return np.asarray(np.einsum("kc,cij->kij", used.astype(np.float64), np.stack(parts)))
+
+
+def learn_from_experiments(
+    total: FloatArray, schema: Schema, left: Schema, settings: OrderSettings, targeted: Targeted
+) -> ExperimentFit:
+    """The class from the `total` of the second moments of each sum; `left` is the schema of the silos that answered.
+
+    Raises `BadInput` if the lost silos leave a variable that all others target, and for a variable that does not vary
+    in the rows that show its mechanism.
+    """
+    d, sent, prior = len(schema.variables), schema.experiments, left.prior
+    rows = sent.rows({silo: schema.conditions(silo) for silo in left.silos})
+    products = np.stack([from_triangle(one) for one in np.split(total, sent.n_sums)])
+    if rows.min() < 1:
+        raise BadInput("conditions have one row each, so subtracting their means leaves nothing to learn from")
+    for v, k in enumerate(sent.group):
+        if products[k, v, v] <= 0:
+            where = "any silo that does not target it" if k else "any silo"
+            raise BadInput(f"column '{schema.variables[v]}' has no variance within {where}, so no edge can be learned")
+    pack = pooled_packing(d).pack
+    moments = [pack(rows=float(n), sums=np.zeros(d), products=S) for n, S in zip(rows, products, strict=True)]
+    scores = number_scores(np.stack(moments), sent.group, targeted, math.log(d))
+    graph = search(BOSS, d, SearchSettings(starts=settings.starts, seed=settings.seed), scores, prior)
+    return ExperimentFit(graph, products / rows[:, None, None], rows, sent.group)
+
+
+def weights_of_groups(S: FloatArray, group: NDArray[np.int64], graph: NDArray[np.bool_]) -> FloatArray:
+    """The weights `[d, d]` of the DAG `graph`, each variable regressed on its parents by the covariance of its sum."""
+    each = np.stack([regression_weights(one, graph) for one in S])
+    return np.asarray(each[group, :, np.arange(len(group))].T)
