@@ -7,6 +7,8 @@ from typing import Literal
 
 Graph = Literal["ER", "SF"]
 """Erdős–Rényi or scale-free (Barabási–Albert)"""
+Experiment = Literal["randomised", "soft", "inhibiting"]
+"""what happens to a target: `data/generators/interventions.py`"""
 Noise = Literal["gaussian", "exponential", "gumbel"]
 """the distributions of a linear model's errors (Fassy El Fehri et al., B.1.1)"""
 Effects = Literal["additive", "slopes", "configurations"]

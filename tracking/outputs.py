@@ -54,7 +54,9 @@ def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
 def _contents(result: RunResult) -> dict[str, str | bytes]:
     title = f"{result.algorithm} on {result.dataset}, seed {result.seed}"
     contents = (
-        structure_csv(result.structure, strengths_in(result), result.knowledge),
+        structure_csv(
+            result.structure, strengths_in(result), result.knowledge, result.experimental if result.targets else None
+        ),
         json_text(flat_metrics(result)),
         rounds_csv(result.rounds),
         json_text(config(result)),
@@ -83,14 +85,22 @@ def _optional_contents(result: RunResult, title: str) -> dict[str, str | bytes]:
     return found
 
 
-def structure_csv(structure: Structure, strengths: Strengths | None = None, knowledge: Knowledge = NO_KNOWLEDGE) -> str:
+def structure_csv(
+    structure: Structure,
+    strengths: Strengths | None = None,
+    knowledge: Knowledge = NO_KNOWLEDGE,
+    experimental: Mapping[tuple[str, str], str] | None = None,
+) -> str:
     """One line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
 
     A dynamic structure has an additional column `lag`, 0 within one time step. With `strengths` there are columns
     `strength` and `direction`, empty if no resample has the edge. With background `knowledge` there is a column
-    `imposed`: 1 for a required edge, else 0.
+    `imposed`: 1 for a required edge, else 0. With `experimental` arcs, `experiment` is "target" for a direction that
+    rests on experiments, "follows" for one that follows from these, else empty.
     """
     header, rows = _structure_rows(structure)
+    if experimental is not None:
+        header, rows = (*header, "experiment"), [(*row, experimental.get((row[0], row[1]), "")) for row in rows]
     if knowledge:
         lag = header.index("lag") if "lag" in header else None
         imposed = (int(row[:2] in knowledge.required and not (lag and row[lag])) for row in rows)
@@ -217,6 +227,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "tuning": asdict(result.tuning) if result.tuning else None,
         "secure": result.secure,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
+        **({"targets": result.schema.targets} if result.targets else {}),
         "bootstrap": result.bootstrap,
         "small_cells": result.small_cells,
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},

@@ -19,6 +19,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
 from fedbnsl.algorithms.events.hawkes import Intensities
+from fedbnsl.algorithms.graphs.cpdag import experimental_arcs
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -278,6 +279,26 @@ class RunResult(RunDescription):
     def labelled(self) -> tuple[str, ...]:
         """The variables with labels where others have numbers; none if all are of one kind."""
         return tuple(self.schema.levels) if self.schema.kind == "mixed" else ()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The variables that an experiment has set in some silo, in their order; empty without experiments."""
+        named = {name for conditions in self.schema.targets.values() for own in conditions for name in own}
+        return tuple(name for name in self.schema.variables if name in named)
+
+    @property
+    def experimental(self) -> dict[Arc, str]:
+        """The arcs whose direction rests on experiments: "target" if these set one of their variables, or "follows".
+
+        A direction follows if Meek's rules determine it from one that rests on experiments.
+        """
+        names, edges = self.structure.variables, self.structure.adjacency
+        if not self.targets or self.structure.lags or self.structure.kind == "pag":
+            return {}
+        prior = self.schema.prior
+        both = experimental_arcs(edges, prior.separated, prior.required, prior.possible)
+        marks = zip(("target", "follows"), both, strict=True)
+        return {(names[i], names[j]): mark for mark, arcs in marks for i, j in np.argwhere(arcs)}
 
     @property
     def knowledge(self) -> Knowledge:

@@ -52,8 +52,8 @@ def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
 
 
 COLUMNS = ("source", "target", "weight", "type", "lag")
-IGNORED_COLUMNS = ("strength", "direction", "imposed")
-"""columns of a run with resamples or background knowledge, which are not part of the graph"""
+IGNORED_COLUMNS = ("strength", "direction", "imposed", "experiment")
+"""columns of a run with resamples, background knowledge or experiments, which are not part of the graph"""
 SILO_WEIGHT = "weight:"
 MAX_LAG = 1000
 """maximum lag of an edge, in steps"""

@@ -93,6 +93,7 @@ def _schema(config: dict[str, Any]) -> Schema:
         transforms=config["transforms"],
         counts=tuple(config["counts"]),
         knowledge=Knowledge(**{name: tuple(tuple(arc) for arc in arcs) for name, arcs in known.items()}),
+        targets={silo: tuple(map(tuple, own)) for silo, own in config.get("targets", {}).items()},
     )
 
 

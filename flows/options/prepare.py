@@ -27,6 +27,7 @@ from fedbnsl.data.defaults import (
     Version,
 )
 
+from .experiments import Interventions
 from .model import (
     Concentration,
     DataRecipe,
@@ -455,6 +456,7 @@ Recipe = (
     Homogeneous
     | Heterogeneous
     | Nonlinear
+    | Interventions
     | Discrete
     | Mixed
     | Surrogate

@@ -118,6 +118,7 @@ def count_unstable(edges: Iterable[Edge], strengths: Strengths | None) -> int:
 
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.path import Path
@@ -139,6 +140,8 @@ NOT_IDENTIFIED = "#a9b2bd"
 """colour of the dotted line between variables of which no row has both"""
 BAND, BAND_WIDTH = "#f0e442", 6.0
 """colour and width, in points, of the band behind a required edge"""
+TARGET, TARGET_WIDTH = "#8a2da5", 2.2
+"""colour and width, in points, of the border of a variable that an experiment set"""
 
 
 def draw_graph(
@@ -150,12 +153,13 @@ def draw_graph(
     required: Collection[Arc] = (),
     labels: Collection[str] = (),
     not_identified: Collection[Arc] = (),
+    targets: Collection[str] = (),
 ) -> "Figure":
     """A figure as large as the graph needs: one inch of layout is one inch on paper.
 
     Line widths show the `strengths` or, without these, the weights. `required` edges have a yellow band behind them.
     Variables with `labels`, where others have numbers, have square, tinted boxes. Dotted lines without marks
-    join the pairs that are `not_identified`; they come last in the layout.
+    join the pairs that are `not_identified`; they come last in the layout. Boxes of `targets` have a thick border.
     """
     from matplotlib.figure import Figure
 
@@ -167,7 +171,9 @@ def draw_graph(
     left, bottom, right, top = layout.bounds
     entries, bands = legend_entries(edges, compared), sum(is_required(edge, required) for edge in edges)
     unstable = count_unstable(edges, strengths)
-    legend_width = ENTRY_WIDTH * (len(entries) + bool(bands) + bool(unstable) + 2 * bool(labels) + bool(pairs))
+    legend_width = ENTRY_WIDTH * (
+        len(entries) + bool(bands) + bool(unstable) + 2 * bool(labels) + bool(pairs) + 1.5 * bool(targets)
+    )
     width = max(right - left + 2 * MARGIN, MIN_WIDTH, legend_width)
     height = top - bottom + 2 * MARGIN + LEGEND + (TITLE if title else 0.0)
     figure = Figure(figsize=(width, height))
@@ -184,8 +190,9 @@ def draw_graph(
         if is_required(edge, required):
             _draw_band(axes, route)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
-        draw_box(axes, name, x, y, box, layout.height, labels=variable in labels)
-    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, kinds=bool(labels), apart=len(pairs))
+        draw_box(axes, name, x, y, box, layout.height, labels=variable in labels, target=variable in targets)
+    marks: dict[str, Any] = {"kinds": bool(labels), "apart": len(pairs), "targets": len(targets)}
+    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, **marks)
     return figure
 
 
@@ -267,19 +274,45 @@ def route_path(route: FloatArray) -> "Path":
     return Path(np.array(vertices), codes)
 
 
-def draw_box(axes: "Axes", name: str, x: float, y: float, width: float, height: float, *, labels: bool = False) -> None:
-    """Draw the box of a variable around (`x`, `y`) with its name, square for variables with `labels`."""
+def draw_box(
+    axes: "Axes",
+    name: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    *,
+    labels: bool = False,
+    target: bool = False,
+) -> None:
+    """Draw the box of a variable around (`x`, `y`) with its name, square for variables with `labels`.
+
+    The box of a `target` of experiments has a thick border.
+    """
     from matplotlib.patches import FancyBboxPatch
 
     inset = 0.09
     shape = f"square,pad={inset}" if labels else f"round,pad={inset},rounding_size={inset}"
     fill = LABELS_FILL if labels else FILL
     corner = (x - width / 2 + inset, y - height / 2 + inset)
-    box = FancyBboxPatch(corner, width - 2 * inset, height - 2 * inset, shape, fc=fill, ec="#4a5a6e", lw=0.9)
+    edge, line = (TARGET, TARGET_WIDTH) if target else ("#4a5a6e", 0.9)
+    box = FancyBboxPatch(corner, width - 2 * inset, height - 2 * inset, shape, fc=fill, ec=edge, lw=line)
     box.set_zorder(5)
     axes.add_patch(box)
     label = axes.text(x, y, name, ha="center", va="center_baseline", fontsize=FONT_SIZE, color=INK, zorder=6)
     label.set_parse_math(False)
+
+
+def _box_handles(*, kinds: bool, targets: int) -> list["Artist"]:
+    """The entries of the legend on boxes."""
+    from matplotlib.patches import Patch
+
+    handles: list[Artist] = []
+    if targets:
+        handles.append(Patch(fc=FILL, ec=TARGET, lw=TARGET_WIDTH, label=f"{targets} set by experiments"))
+    for fill, kind in ((FILL, "numbers"), (LABELS_FILL, "labels")) if kinds else ():
+        handles.append(Patch(fc=fill, ec="#4a5a6e", label=kind))
+    return handles
 
 
 def write_header(
@@ -293,15 +326,15 @@ def write_header(
     *,
     kinds: bool = False,
     apart: int = 0,
+    targets: int = 0,
 ) -> None:
     """Write the title, and below it the legend, whose lower edge is at `bottom`.
 
-    `bands` counts the required edges, `unstable` those that at most half of the resamples have, and `apart` the pairs
-    that are not identified. With `kinds`, the legend distinguishes the boxes of numbers and of labels.
+    `bands` counts the required edges, `unstable` those that at most half of the resamples have, `apart` the pairs that
+    are not identified, and `targets` the variables that experiments set. With `kinds`, the legend distinguishes the
+    boxes of numbers and of labels.
     """
-    from matplotlib.artist import Artist
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
     heading = axes.text(middle, bottom + LEGEND + TITLE / 2, title, ha="center", va="center", fontsize=10.5, color=INK)
     heading.set_parse_math(False)
@@ -315,10 +348,7 @@ def write_header(
         handles.append(Line2D([], [], color=INK, linewidth=1.0, alpha=UNSTABLE_OPACITY, label=f"{unstable} unstable"))
     if apart:
         handles.append(Line2D([], [], color=NOT_IDENTIFIED, linestyle=":", label=f"{apart} not identified"))
-    if kinds:
-        handles += [
-            Patch(fc=fill, ec="#4a5a6e", label=kind) for fill, kind in ((FILL, "numbers"), (LABELS_FILL, "labels"))
-        ]
+    handles += _box_handles(kinds=kinds, targets=targets)
     axes.legend(
         handles=handles,
         loc="center",

@@ -53,20 +53,21 @@ def draw_structure(
     required: Collection[Arc] = (),
     labels: Collection[str] = (),
     not_identified: Collection[Arc] = (),
+    targets: Collection[str] = (),
 ) -> "Figure":
     """A figure of `structure`, compared with `truth` if there is one; line widths show the `strengths`.
 
-    A drawing as a graph marks the edges that background knowledge `required`, and the variables with `labels` where
-    others have numbers. Pairs that are `not_identified` have a light dotted line without marks. A true graph of time
-    series without lags is not part of a drawing over time, but is shown beside the matrices. Raises `ValueError` if the
-    truth has other variables.
+    A drawing as a graph marks the edges that background knowledge `required`, the variables with `labels` where others
+    have numbers, and the `targets` of experiments. Pairs that are `not_identified` have a light dotted line without
+    marks. A true graph of time series without lags is not part of a drawing over time, but is shown beside the
+    matrices. Raises `ValueError` if the truth has other variables.
     """
     if structure.lags:
         return _draw_dynamic(structure, truth, title, strengths)
     edges, compared = classify(structure, truth), truth is not None
     if len(structure.variables) > MAX_DRAWN_VARIABLES:
         return draw_heat_map(structure.variables, edges, compared, title, not_identified)
-    return draw_graph(structure.variables, edges, compared, title, strengths, required, labels, not_identified)
+    return draw_graph(structure.variables, edges, compared, title, strengths, required, labels, not_identified, targets)
 
 
 def _draw_dynamic(structure: Structure, truth: Structure | None, title: str, strengths: Strengths | None) -> "Figure":

@@ -173,6 +173,7 @@ def contents(result: RunResult) -> dict[str, Any]:
         "changes": _changes(result),
         "data": _data(result),
         "knowledge": _knowledge(result),
+        "experiments": _experiments(result),
         "pictures": _pictures(result),
         "scores": _scores(result),
         "edges": edge_sections(result),
@@ -316,6 +317,19 @@ def _listed_arcs(arcs: Sequence[Arc]) -> str:
     return ", ".join(arc_text(arc) for arc in arcs[:MAX_LISTED_ARCS]) + more
 
 
+def _experiments(result: RunResult) -> dict[str, Any] | None:
+    """The variables that were set in each silo, and the arcs whose direction rests on that."""
+    if not result.targets:
+        return None
+    arcs = result.experimental
+    rows = [(silo, "; ".join(map(", ".join, own))) for silo, own in sorted(result.schema.targets.items()) if any(own)]
+    return {
+        "targets": ReportTable(("silo", "variables set by an experiment"), rows, scrolling=len(rows) > SCROLLING_ROWS),
+        "target": _counted_arcs([arc for arc, mark in arcs.items() if mark == "target"]),
+        "follows": _counted_arcs([arc for arc, mark in arcs.items() if mark == "follows"]),
+    }
+
+
 def knowledge_line(result: RunResult) -> list[str]:
     """The size of the background knowledge as a line for the terminal; empty without knowledge."""
     known = result.knowledge
@@ -334,6 +348,7 @@ def draw_result(result: RunResult, title: str = "") -> "Figure":
         result.knowledge.required,
         result.labelled,
         result.not_identified,
+        result.targets,
     )
 
 

@@ -16,6 +16,7 @@ BASES = {
     "homogeneous": GRAPH,
     "heterogeneous": GRAPH,
     "nonlinear": GRAPH,
+    "interventions": {**GRAPH, "silos": 4, "targeted": 1},
     "discrete": GRAPH,
     "mixed": GRAPH,
     "surrogate": GRAPH,
@@ -37,6 +38,9 @@ OTHER = {
     "graph": "SF",
     "noise": "uniform",
     "weight_variance": 0.9,
+    "experiment": "soft",
+    "targeted": 2,
+    "strength": 0.7,
     "degree": 1.0,
     "levels": "6",
     "concentration": 0.3,
@@ -88,6 +92,7 @@ SPECIAL = {
 BESIDE = {
     ("sachs", "rows"): {"discrete": True},
     ("dynamic", "decay"): {"lags": 2},
+    ("interventions", "strength"): {"experiment": "inhibiting", "targeted": 3},
 }
 """the run to compare those with that need another one"""
 OF_FILES = {"form"}

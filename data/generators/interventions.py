@@ -1,0 +1,106 @@
+"""Experiments on a linear model: some silos randomise, weaken or change the mechanisms of variables (ours).
+
+Every silo has its own number of rows and its own offsets; the last silos set nothing. In a targeted silo the mechanism
+of a target is
+
+- randomised: N(0, 4), whatever its causes;
+- soft: its causes act with half their strength in the opposite direction, and its noise is twice as large;
+- inhibiting: its causes act with `strength` times their strength.
+
+The first cuts a target off from its causes, the other two do not.
+"""
+
+from dataclasses import asdict, replace
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core.experiments import Targets
+from fedbnsl.algorithms.core.schema import FloatArray
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.dag import topological_order
+from fedbnsl.algorithms.graphs.structure import Structure
+
+from ..defaults import GRAPH, Experiment, Graph
+from ..federated import FederatedData, continuous, silo_names
+from .linear import LinearSettings, random_dag, variable_names
+
+WEIGHTS, DEVIATIONS = (0.5, 1.5), (0.5, 1.5)
+"""ranges of the absolute weights and of the standard deviations of the noise, drawn uniformly"""
+RANDOMISED_DEVIATION = 2.0
+SOFT_WEIGHT, SOFT_NOISE = -0.5, 2.0
+"""factors of the weights and of the noise of a target of a soft experiment"""
+
+
+def interventions(
+    variables: int,
+    silos: int,
+    rows: int,
+    seed: int,
+    experiment: Experiment,
+    targeted: int,
+    edges: int | None = None,
+    graph: Graph = GRAPH,
+    strength: float = 0.2,
+    site_means: float = 2.0,
+) -> FederatedData:
+    """Draw silos of about `rows` rows, of which the first `targeted` each set one or two variables.
+
+    The causal order of the columns is random. Numbers of rows are between half and one and a half times `rows`, and
+    the offsets of a silo's columns N(0, `site_means`²). The targets are in the schema and in `about.json`, the weights
+    in the truth. Raises `BadInput` as `LinearSettings` does, and for targeted silos that leave none without targets.
+    """
+    plan = LinearSettings(variables, silos, rows, seed, edges, graph)
+    if experiment not in get_args(Experiment):
+        raise BadInput(f"experiment: {experiment!r} is not one of {', '.join(get_args(Experiment))}")
+    if not 0 <= targeted < silos:
+        raise BadInput(f"targeted: {targeted} of {silos} silos: at least one must set no variable")
+    rng, names = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,))), variable_names(variables)
+    dag = random_dag(variables, plan.expected_edges, rng, graph)
+    weights = np.where(dag, rng.uniform(*WEIGHTS, dag.shape) * rng.choice([-1.0, 1.0], dag.shape), 0.0)
+    deviations = rng.uniform(*DEVIATIONS, variables)
+    tables, targets = {}, dict[str, Targets]()
+    for number, silo in enumerate(silo_names(silos)):
+        own = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5, number)))
+        count, offsets = max(2, round(rows * own.uniform(0.5, 1.5))), own.normal(0.0, site_means, variables)
+        chosen = own.permutation(variables)[: own.integers(1, min(3, variables)) * (number < targeted)]
+        changed = np.isin(np.arange(variables), chosen)
+        tables[silo] = _draw(weights, deviations, changed, experiment, strength, count, own) + offsets
+        if changed.any():
+            targets[silo] = (tuple(names[v] for v in np.flatnonzero(changed)),)
+    own_parameters = {"experiment": experiment, "targeted": targeted, "strength": strength, "site_means": site_means}
+    parameters = {**asdict(plan), "edges": plan.expected_edges, **own_parameters}
+    about = {
+        **{"kind": "continuous", "generator": "interventions", "source": "ours"},
+        **{
+            "parameters": {name: parameters[name] for name in parameters if name not in ("seed", "noise")},
+            "seed": seed,
+        },
+    }
+    schema = replace(continuous(tables, names), targets=targets)
+    return FederatedData(schema, tables, Structure(names, weights), {}, about)
+
+
+def _draw(
+    weights: FloatArray,
+    deviations: FloatArray,
+    changed: NDArray[np.bool_],
+    experiment: Experiment,
+    strength: float,
+    rows: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Rows `[rows, d]` of the model in which the mechanisms of the `changed` variables are those of the experiment."""
+    noise = rng.standard_normal((rows, len(weights)))
+    X = np.zeros_like(noise)
+    for j in topological_order(weights != 0):
+        factor, deviation = 1.0, deviations[j]
+        if changed[j]:
+            factor, deviation = {
+                "randomised": (0.0, RANDOMISED_DEVIATION),
+                "soft": (SOFT_WEIGHT, SOFT_NOISE * deviation),
+                "inhibiting": (strength, deviation),
+            }[experiment]
+        X[:, j] = factor * (X @ weights[:, j]) + deviation * noise[:, j]
+    return X

@@ -1,0 +1,91 @@
+"""Runs with targets of experiments, from a folder to the files of a run: both engines, masks, refusals, marks."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.generators.interventions import interventions
+from fedbnsl.flows.api.loading import load
+from fedbnsl.flows.learn import learn
+from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.flows.start import learn_inline, precheck
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("experiments") / "study"
+    write_folder(folder, interventions(6, 5, 900, 1002, "inhibiting", targeted=3, edges=8, strength=0.5))
+    return folder
+
+
+def settings(study, out, **options):
+    return LearnSettings(data=str(study), out=str(out), **options).named()
+
+
+def rows(folder):
+    with (folder / "structure.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_auto_learns_the_interventional_class_and_marks_what_rests_on_experiments(study, tmp_path):
+    done = learn_inline(settings(study, tmp_path / "run"), precheck(settings(study, tmp_path / "run")))
+    assert (done.result.algorithm, done.result.metrics["shd"]) == ("secure-linear", 0)
+    marks = {(row["source"], row["target"]): row["experiment"] for row in rows(tmp_path / "run")}
+    found = done.result.experimental
+    assert {arc: mark for arc, mark in marks.items() if mark} == found
+    assert "target" in found.values()
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert f"Directions that rest on experiments: {list(found.values()).count('target')}" in page
+    again = load(tmp_path / "run").result
+    assert (again.targets, again.experimental) == (done.result.targets, found)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["targets"] == {silo: [list(*own)] for silo, own in done.result.schema.targets.items()}
+
+
+def test_without_targets_it_is_another_graph(study, tmp_path):
+    options = settings(study, tmp_path / "run", targets="none", algorithm="secure-boss")
+    done = learn_inline(options, precheck(options))
+    assert "experiment" not in rows(tmp_path / "run")[0]
+    assert not done.result.targets
+    asked = settings(study, tmp_path / "with", algorithm="secure-boss")
+    found = learn_inline(asked, precheck(asked)).result.structure.adjacency
+    assert not np.array_equal(done.result.structure.adjacency, found)
+
+
+def test_parameters_of_a_target_are_those_of_the_rows_in_which_it_was_not_set(study, tmp_path):
+    done = learn_inline(settings(study, tmp_path / "run"), precheck(settings(study, tmp_path / "run")))
+    fitted, truth = done.result.parameters.network.structure, precheck(settings(study, tmp_path / "x")).truth
+    targets = [fitted.variables.index(name) for name in done.result.targets]
+    learned = fitted.weights[:, targets] != 0
+    np.testing.assert_allclose(fitted.weights[:, targets][learned], truth.weights[:, targets][learned], atol=0.12)
+    assert learned.any()
+
+
+REFUSED = {
+    "a learner that cannot use them": ({"algorithm": "fed-pc"}, "fed-pc does not use the targets of experiments: use"),
+    "an ε": ({"epsilon": 5.0}, "secure-sum with an ε does not use the targets of experiments"),
+    "weights of each silo's own": (
+        {"algorithm": "secure-boss", "params": {"weights": "own"}},
+        "weights=own does not use targets of experiments",
+    ),
+    "outliers set aside": ({"outliers": "set-aside"}, "targets of experiments need complete tables"),
+}
+
+
+@pytest.mark.parametrize(("options", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_use_targets_refuses_them_in_one_line(study, tmp_path, options, reason):
+    with pytest.raises(BadInput, match=reason) as refusal:
+        asked = settings(study, tmp_path / "run", **options)
+        learn_inline(asked, precheck(asked))
+    assert "\n" not in str(refusal.value)
+    assert "--targets none" in str(refusal.value)
+
+
+def test_both_engines_agree_and_masks_change_nothing(study, tmp_path, server):
+    one = learn_inline(settings(study, tmp_path / "one"), precheck(settings(study, tmp_path / "one")))
+    other = learn(settings(study, tmp_path / "other", secure=True))
+    np.testing.assert_array_equal(one.result.structure.weights, other.result.structure.weights)
