@@ -38,6 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
@@ -175,11 +176,21 @@ MIN_RESIDUAL_SHARE = 1e-9
 
 def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) -> NDArray[np.int64]:
     """`order` with each variable moved behind all variables that precede it by `precedes` `[d, d]`."""
+    if not precedes.any():
+        return order
     remaining, constrained = list(order), list[int]()
     while remaining:
         constrained.append(next(v for v in remaining if not precedes[remaining, v].any()))
         remaining.remove(constrained[-1])
     return np.array(constrained, np.int64)
+
+
+MIN_CANDIDATE_T = 1.75
+"""t-value in the regression on all earlier columns below which a column is no candidate of a screened elimination"""
+MAX_UNSCREENED = 100
+"""number of variables above which elimination is screened, so that it is not O(d⁴)"""
+MIN_ROWS_OF_SCREEN = 10
+"""rows per variable above which it is: with fewer, parents that explain only together have small t-values"""
 
 
 def backward_elimination(
@@ -191,10 +202,55 @@ def backward_elimination(
     parents and s the residual variance given all of them. Impossible parents are removed first, required ones never. If
     rows are no more than variables, the variables from position `rows` on are determined by the earlier ones for any
     data: as parents they count as having their own variance added once more.
+
+    Of many variables with many rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed at once: one
+    triangular inverse has the t-values of all regressions, and few candidates are left in each.
     """
-    knowledge = prior or no_prior(len(S))
+    d, knowledge = len(S), prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
-    return np.asarray(_eliminate(np.array(S), order, rows, least, knowledge.possible, knowledge.required))
+    if d <= MAX_UNSCREENED or rows <= MIN_ROWS_OF_SCREEN * d:
+        return np.asarray(_eliminate(np.array(S), order, rows, least, knowledge.possible, knowledge.required))
+    position = np.argsort(order)
+    earlier = position[:, None] < position[None, :]
+    strong = squared_t_values(S, order, rows) >= MIN_CANDIDATE_T**2
+    return eliminate_among(S, (strong & knowledge.possible | knowledge.required) & earlier, least, knowledge.required)
+
+
+def eliminate_among(
+    S: FloatArray, candidates: NDArray[np.bool_], least: float, required: NDArray[np.bool_]
+) -> FloatArray:
+    """The weights `[m, d]` after backward elimination of each variable's `candidates` `[m, d]`.
+
+    A parent stays if it explains at least the share `least` of the residual variance, or is `required` `[m, m]`. `S`
+    `[m, m]` are the second moments; columns beyond the first d are lagged.
+    """
+    weights = np.zeros(candidates.shape[::-1])
+    for j in range(len(weights)):
+        parents = np.flatnonzero(candidates[:, j])
+        K = np.linalg.inv(S[np.ix_(parents, parents)])
+        b = K @ S[parents, j]
+        allowed = np.ones(len(parents), np.bool_)
+        residual = float(S[j, j] - b @ S[parents, j])
+        drop_parents(K, b, residual, parents, least, allowed, required[parents, j], weights[j])
+    return np.ascontiguousarray(weights.T)
+
+
+def squared_t_values(S: FloatArray, order: NDArray[np.int64], rows: int) -> FloatArray:
+    """Squared t-values of the columns in the regression of each variable on all lagged and earlier columns, `[m, d]`.
+
+    All regressions come from one triangular inverse of S in that order: with rows r of L⁻¹, the weights of the j-th
+    column are −r_j/r_jj, its residual variance is 1/r_jj², and the inverse moments of all columns before it have the
+    diagonal Σ_k r_k² over these.
+    """
+    m, d = len(S), len(order)
+    columns = np.concatenate([np.arange(d, m), order])
+    inverse = dtrtri(np.linalg.cholesky(S[np.ix_(columns, columns)]), lower=1)[0]
+    diagonals = np.concatenate([np.zeros((1, m)), np.cumsum(inverse**2, axis=0)])[m - d : m]
+    found = np.zeros((m, d))
+    squares = rows * inverse[m - d :] ** 2 / np.where(diagonals > 0, diagonals, np.inf)
+    found[np.ix_(columns, order)] = squares.T
+    found[order, order] = 0.0
+    return found
 
 
 @njit(cache=True)
@@ -297,8 +353,14 @@ class LinearFit:
         return int(np.count_nonzero(self.weights))
 
 
-def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None) -> LinearFit:
-    """The best of the fits with equal error variances to second moments `S` `[d, d]` of this number of rows."""
+def best_equal_variance_fit(
+    S: FloatArray, rows: int, prior: Prior | None = None, rejects: Callable[[LinearFit], bool] = lambda first: False
+) -> LinearFit:
+    """The best of the fits with equal error variances to second moments `S` `[d, d]` of this number of rows.
+
+    The search for better orders costs far more than the first fit. It is left out, and the first fit returned, if
+    `rejects` says of that fit that no better one would be used either (`clearly_unequal`).
+    """
     d = len(S)
     knowledge = prior or no_prior(d)
     price = math.log(rows) + 2 * math.log(d)
@@ -311,6 +373,8 @@ def best_equal_variance_fit(S: FloatArray, rows: int, prior: Prior | None = None
     fits = [fit(np.argsort(top_down_order(S, knowledge.precedence)[0]))] if rows > MIN_ROWS_PER_VARIABLE * d else []
     if fits and is_exact(fits[0].variances, rows):
         return _best_after_reversals(S, fits[0], rows, price, fit)
+    if fits and rejects(fits[0]):
+        return fits[0]
     fits.append(fit(equal_variance(S, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows), d - 1, MAX_PASSES).order))
     best = max(fits, key=lambda one: one.score)
     for _ in range(MAX_REFINEMENTS):
@@ -403,3 +467,20 @@ def variance_evidence(near: VarianceEvidence, fit: LinearFit, free: BestOrder, r
     likelihood_free = free.score - 0.5 * rows * d * (np.log(2 * np.pi) + 1) - 0.5 * d * np.log(rows)
     gain = fit.score - float(likelihood_free)
     return VarianceEvidence(near.equal or gain > 0, near.spread, near.marginal, gain)
+
+
+CLEAR_LOSS, CLEAR_LOSS_OF_FEW_ROWS = 0.02, 0.1
+"""loss in score that no search for better orders makes up: nats per row and variable, and more per variable squared"""
+
+
+def clearly_unequal(S: FloatArray, first: LinearFit, free: Callable[[], BestOrder], rows: int) -> bool:
+    """Whether no fit with equal variances can be chosen, as the `first` one, given all earlier variables, is far off.
+
+    Its spread must exceed twice the largest that counts as near equal, and its score must be so much worse than that of
+    the fit with a variance for each variable, `free`, that a better order cannot make up for it.
+    """
+    near, d = variances_near_equal(S, first), len(S)
+    if near.spread <= 2 * min(MAX_SPREAD, MAX_SPREAD_RATIO * near.marginal):
+        return False
+    gain = variance_evidence(near, first, free(), rows).gain
+    return gain < -d * (CLEAR_LOSS * rows + CLEAR_LOSS_OF_FEW_ROWS * d)

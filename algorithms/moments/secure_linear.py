@@ -20,6 +20,7 @@ Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for e
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ from ..score.equivalence import class_of
 from ..score.experiment_scores import experiment_basis
 from ..score.families import OrderSettings, Targeted
 from ..score.gaussian_order import gaussian_boss
+from ..score.order_starts import BestOrder
 from ..statistics.em import about_own_means
 from ..statistics.lagged import centred_means, centred_windows, window_schema, windows
 from ..statistics.moments import (
@@ -49,6 +51,7 @@ from .equal_variance import (
     LinearFit,
     VarianceEvidence,
     best_equal_variance_fit,
+    clearly_unequal,
     is_exact,
     variance_evidence,
     variances_near_equal,
@@ -340,24 +343,37 @@ def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
     flat = np.flatnonzero(np.diag(S) <= 0)
     for v in flat[:1]:
         raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so no edge can be learned")
-    singular = np.linalg.eigvalsh(unit_diagonal(S))[0] < SINGULAR
-    return S + FLOOR * np.diag(np.diag(S)) if singular else S
+    try:
+        np.linalg.cholesky(unit_diagonal(S) - SINGULAR * np.eye(len(S)))
+    except np.linalg.LinAlgError:
+        return S + FLOOR * np.diag(np.diag(S))
+    return S
 
 
 def select_fit(server: Server, settings: SecureLinear) -> Server:
     """The state with the fits to its second moments, and the choice that the data support."""
     S, rows, m, d = server.S, server.rows, len(server.S), len(server.schema.variables)
     knowledge = server.schema.knowledge.prior(server.schema.variables)
-    fit = best_lagged_fit(S, rows, knowledge) if m > d else best_equal_variance_fit(S, rows, knowledge)
-    evidence = variances_near_equal(S, fit)
+    price = math.log(rows) + 2 * math.log(d)
     may_be_equal = settings.error_variances == "auto" and not mixes_counts(server.schema)
+
+    @cache
+    def search_class() -> BestOrder:
+        return gaussian_boss(S, rows, price, settings, knowledge)
+
+    def rejects(first: LinearFit) -> bool:
+        return settings.error_variances != "equal" and not (
+            may_be_equal and not clearly_unequal(S, first, search_class, rows)
+        )
+
+    fit = best_lagged_fit(S, rows, knowledge) if m > d else best_equal_variance_fit(S, rows, knowledge, rejects)
+    evidence = variances_near_equal(S, fit)
     if settings.error_variances == "equal" or (may_be_equal and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
-    price = math.log(rows) + 2 * math.log(d)
     if m > d:
         free_fit, knowledge = free_lagged_fit(S, rows, settings, knowledge), knowledge.of_windows(m)
     else:
-        free_fit = gaussian_boss(S, rows, price, settings, knowledge)
+        free_fit = search_class()
     evidence = variance_evidence(evidence, fit, free_fit, rows)
     if may_be_equal and evidence.equal:
         return replace(server, fit=fit, evidence=evidence, done=True)

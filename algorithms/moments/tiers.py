@@ -34,15 +34,17 @@ from .edge_reversals import order_after_reversals
 from .equal_variance import (
     MAX_PASSES,
     MAX_SPREAD,
+    MIN_CANDIDATE_T,
     MIN_ROWS_PER_VARIABLE,
     MIN_SCORE_GAIN,
     LinearFit,
-    drop_parents,
+    eliminate_among,
     equal_variance,
     has_weak_edges,
     is_exact,
     respect_precedence,
     score_fit,
+    squared_t_values,
     variance_spread,
 )
 from .pooled import lagged_price, order_given_past
@@ -86,10 +88,6 @@ def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
     return _after_reversals(S, max(fits, key=lambda one: one.score), rows, price, fit)
 
 
-MIN_CANDIDATE_T = 1.75
-"""t-value in the regression on all earlier columns below which a column is no candidate of the backward elimination"""
-
-
 def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior: Prior) -> FloatArray:
     """The weights `[m, d]` of the best families found under one `order` of the variables.
 
@@ -103,39 +101,15 @@ def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior
         return weights
     squares = squared_t_values(S, order, rows)
     candidates = (grown | (squares >= MIN_CANDIDATE_T**2)) & prior.possible[:, :d] | prior.required[:, :d]
-    least = math.expm1(price / rows)
+    eliminated = eliminate_among(S, candidates, math.expm1(price / rows), prior.required)
     for j in range(d):
-        of = np.flatnonzero(candidates[:, j])
-        if not len(of):
-            continue
-        K, eliminated = np.linalg.inv(S[np.ix_(of, of)]), np.zeros(m)
-        b = K @ S[of, j]
-        allowed = np.ones(len(of), np.bool_)
-        drop_parents(K, b, float(S[j, j] - b @ S[of, j]), of, least, allowed, prior.required[of, j], eliminated)
         costs = [
-            rows * math.log(S[j, j] - w @ S[:, j]) + price * np.count_nonzero(w) for w in (weights[:, j], eliminated)
+            rows * math.log(S[j, j] - w[:, j] @ S[:, j]) + price * np.count_nonzero(w[:, j])
+            for w in (weights, eliminated)
         ]
         if costs[1] < costs[0]:
-            weights[:, j] = eliminated
+            weights[:, j] = eliminated[:, j]
     return weights
-
-
-def squared_t_values(S: FloatArray, order: Order, rows: int) -> FloatArray:
-    """Squared t-values of the columns in the regression of each variable on all lagged and earlier columns, `[m, d]`.
-
-    All regressions come from one triangular inverse of S in that order: with rows r of L⁻¹, the weights of the j-th
-    column are −r_j/r_jj, its residual variance is 1/r_jj², and the inverse moments of all columns before it have the
-    diagonal Σ_k r_k² over these.
-    """
-    m, d = len(S), len(order)
-    columns = np.concatenate([np.arange(d, m), order])
-    inverse = np.tril(np.linalg.inv(np.linalg.cholesky(S[np.ix_(columns, columns)])))
-    diagonals = np.cumsum(inverse**2, axis=0)[m - d - 1 : -1]
-    found = np.zeros((m, d))
-    squares = rows * inverse[m - d :] ** 2 / np.where(diagonals > 0, diagonals, np.inf)
-    found[np.ix_(columns, order)] = squares.T
-    found[order, order] = 0.0
-    return found
 
 
 def _after_reversals(

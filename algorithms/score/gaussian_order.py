@@ -4,13 +4,15 @@ Given an order, the parents of a variable are grown and shrunk among the earlier
 `price` for each parent: −n/2·ln σ² − ½·price·k (Andrews et al. 2023, Algorithm 2). Scores follow from the covariance,
 so none is stored: a selection of p parents among k candidates updates each candidate's variance and covariance given
 the chosen parents, O(k·p²), and a search of twenty variables takes some milliseconds. A sweep moves each variable to
-its best position, O(d²) selections. Columns beyond the first d, such as the past of time series, precede all
-variables: they may be parents only.
+its best position, which compares O(d²) selections. Nearly all of them are the previous one with one candidate more or
+less: whether it has a part in growing the parents takes O(p²) (`_would_grow`), and only then they are selected anew.
+Columns beyond the first d, such as the past of time series, precede all variables: they may be parents only.
 
 Starts and restarts are in `order_starts.py`.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -24,6 +26,12 @@ from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Mov
 
 # A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
 COLLINEARITY_TOLERANCE = 1e-9
+MAX_PATH = 128
+"""largest number of grown parents that are stored"""
+TOO_LONG = -1
+"""the size of a path that is not stored"""
+PATH_MARGIN = 1e-6
+"""relative difference of two explained variances that may be rounding"""
 
 
 def gaussian_boss(
@@ -57,17 +65,53 @@ def parents_in_order(
     return np.asarray(_graph(unit_diagonal(S), order, price / rows, prior.possible, prior.required)[0])
 
 
+class Paths(NamedTuple):
+    """How the parents of each variable were grown, by row: d rows for an order, and one for the variable that moves."""
+
+    cost: FloatArray
+    """the cost of the parents, `[d + 1]`"""
+    size: NDArray[np.int64]
+    """the number of parents that were grown, before any was removed; `TOO_LONG` if they are not stored"""
+    grown: NDArray[np.int64]
+    """these parents in the order of growing, `[d + 1, MAX_PATH]`"""
+    factor: FloatArray
+    """the Cholesky factor of their covariance, its upper triangle by columns, `[d + 1, MAX_PATH·(MAX_PATH + 1)/2]`"""
+    effect: FloatArray
+    """the square root of the variance that each explained when it was added, with the sign of the effect"""
+    least: FloatArray
+    """the variance that another candidate has to explain to be added in place of each parent, or after the last one"""
+
+
+@njit(cache=True)
+def _empty_paths(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return Paths(
+        np.zeros(d + 1),
+        np.zeros(d + 1, np.int64),
+        np.zeros((d + 1, MAX_PATH), np.int64),
+        np.zeros((d + 1, MAX_PATH * (MAX_PATH + 1) // 2)),
+        np.zeros((d + 1, MAX_PATH)),
+        np.zeros((d + 1, MAX_PATH + 1)),
+    )
+
+
 @njit(cache=True)
 def _sweep(R, order, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """`order` after moving each variable to its best position, until none moves or after `sweeps` sweeps."""
-    Q = np.empty((len(R), len(R)))
+    m, d = len(R), len(order)
+    Q, paths = np.empty((m, m)), _empty_paths(d)
+    before = np.arange(m) >= d
+    for j in order:
+        _store(paths, j, R, j, before, price, possible, required, Q)
+        before[j] = True
     for _ in range(sweeps):
         moved = False
         for x in order.copy():
-            place = _best_place(R, order, x, price, possible, required, Q)
-            if order[place] != x:
+            at = int(np.argmax(order == x))
+            place = _best_place(R, order, x, at, price, possible, required, Q, paths)
+            if place != at:
                 rest = order[order != x]
                 order = np.concatenate((rest[:place], np.array([x]), rest[place:]))
+                _update(R, order, x, at, place, price, possible, required, Q, paths)
                 moved = True
         if not moved:
             break
@@ -75,34 +119,113 @@ def _sweep(R, order, price, possible, required, sweeps):  # type: ignore[no-unty
 
 
 @njit(cache=True)
-def _best_place(R, order, x, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The position of x in the order with the least total cost; its current position unless another one is better.
+def _best_place(R, order, x, at, price, possible, required, Q, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The position of x in the order with the least total cost; its current one, `at`, unless another one is better.
 
     The total with x at position i has the costs of the variables before x, which cannot have x as a parent, of x, and
-    of the variables after x, which can.
+    of the variables after x, which can. Most of these costs are those of the current order, or of the previous
+    position: parents are selected again only where the variable that comes or goes has a part in growing them.
     """
     d = len(order)
     rest = order[order != x]
     before, change = np.arange(len(R)) >= d, np.empty(d)
-    own = _select(R, x, before, price, possible, required, Q, x)[0]
+    own = _store(paths, d, R, x, before, price, possible, required, Q)
     change[0] = 0.0
     for i in range(d - 1):
         y = rest[i]
         if not (possible[x, y] or possible[y, x] or required[x, y] or required[y, x]):
             before[y], change[i + 1] = True, change[i]
             continue
-        before[x] = True
-        with_x, _, grown = _select(R, y, before, price, possible, required, Q, x)
-        before[x] = False
-        without = _select(R, y, before, price, possible, required, Q, x)[0] if grown or required[x, y] else with_x
+        with_x = without = paths.cost[y]
+        if i >= at:
+            if required[x, y] or _has_grown(paths, y, x):
+                without = _select(R, y, before, price, possible, required, Q)[0]
+        elif required[x, y] or (possible[x, y] and _would_grow(paths, y, R, y, x)):
+            before[x] = True
+            with_x = _select(R, y, before, price, possible, required, Q)[0]
+            before[x] = False
         before[y] = True
-        after = _select(R, x, before, price, possible, required, Q, x)[0]
+        after = own
+        if required[y, x] or (possible[y, x] and _would_grow(paths, d, R, x, y)):
+            after = _store(paths, d, R, x, before, price, possible, required, Q)
         change[i + 1] = change[i] + without - with_x + after - own
         own = after
-    place = int(np.argmax(order == x))
-    if change[place] <= change.min() + SCORE_TOLERANCE:
-        return place
+    if change[at] <= change.min() + SCORE_TOLERANCE:
+        return at
     return int(np.argmax(change <= change.min() + SCORE_TOLERANCE))  # the first of those equal up to rounding
+
+
+@njit(cache=True)
+def _update(R, order, x, at, place, price, possible, required, Q, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Update the paths of the variables that x passed when it moved from position `at` to `place` of `order`."""
+    before = np.arange(len(R)) >= len(order)
+    for i in range(max(at, place) + 1):
+        j = order[i]
+        if j == x:
+            stale = True
+        elif i < min(at, place):
+            stale = False
+        elif place < at:
+            stale = required[x, j] or (possible[x, j] and _would_grow(paths, j, R, j, x))
+        else:
+            stale = required[x, j] or _has_grown(paths, j, x)
+        if stale:
+            _store(paths, j, R, j, before, price, possible, required, Q)
+        before[j] = True
+
+
+@njit(cache=True)
+def _store(paths, row, R, j, before, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Select parents of j among `before`, and store how in a row of `paths`; return their cost."""
+    cost, candidates, chosen, _, forced, residual = _select(R, j, before, price, possible, required, Q)
+    paths.cost[row], paths.size[row] = cost, len(chosen) if len(chosen) <= MAX_PATH else TOO_LONG
+    for b in range(paths.size[row]):
+        covariance = R[candidates[chosen[b]], j]
+        for a in range(b):
+            covariance -= Q[a, chosen[b]] * paths.effect[row, a]
+        for a in range(b + 1):
+            paths.factor[row, b * (b + 1) // 2 + a] = Q[a, chosen[b]]
+        effect = covariance / Q[b, chosen[b]]
+        paths.grown[row, b], paths.effect[row, b] = candidates[chosen[b]], effect
+        paths.least[row, b] = np.inf if b < forced else effect * effect * (1.0 - PATH_MARGIN)
+    if len(chosen) <= MAX_PATH:
+        paths.least[row, len(chosen)] = (1.0 - math.exp(-price)) * residual * (1.0 - PATH_MARGIN)
+    return cost
+
+
+@njit(cache=True)
+def _has_grown(paths, row, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether x was added while growing the path of a row, or may have been."""
+    for a in range(paths.size[row]):
+        if paths.grown[row, a] == x:
+            return True
+    return paths.size[row] == TOO_LONG
+
+
+@njit(cache=True)
+def _would_grow(paths, row, R, j, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether x as one more candidate would be added to the path of a row, that of j, or may be, up to rounding.
+
+    This is O(p²) for p grown parents, whatever the number of candidates: their own order stays as it is until x is
+    added.
+    """
+    size = paths.size[row]
+    if size == TOO_LONG:
+        return True
+    variance, covariance, of_x = 1.0, R[x, j], np.empty(MAX_PATH)
+    for b in range(size + 1):
+        if variance <= COLLINEARITY_TOLERANCE * (1.0 - PATH_MARGIN):
+            return False
+        if covariance * covariance > paths.least[row, b] * variance:
+            return True
+        if b < size:
+            given, column = R[x, paths.grown[row, b]], b * (b + 1) // 2
+            for a in range(b):
+                given -= of_x[a] * paths.factor[row, column + a]
+            of_x[b] = given / paths.factor[row, column + b]
+            covariance -= of_x[b] * paths.effect[row, b]
+            variance -= of_x[b] * of_x[b]
+    return False
 
 
 @njit(cache=True)
@@ -111,19 +234,20 @@ def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]
     m, d = len(R), len(order)
     Q, dag, before, total = np.empty((m, m)), np.zeros((m, d), np.bool_), np.arange(m) >= d, 0.0
     for j in order:
-        cost, parents, _ = _select(R, j, before, price, possible, required, Q, j)
+        cost, candidates, _, chosen, _, _ = _select(R, j, before, price, possible, required, Q)
         total += cost
-        for p in parents:
+        for p in candidates[chosen]:
             dag[p, j] = True
         before[j] = True
     return dag, total
 
 
 @njit(cache=True)
-def _select(R, j, before, price, possible, required, Q, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Select parents of j among `before`: return its cost, the parents, and whether x was added while growing.
+def _select(R, j, before, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Select parents of j among `before`.
 
-    If x was not added, the result is the same without x before j.
+    Returns their cost, the candidates, the numbers of those that were grown and of the parents left after shrinking,
+    how many were forced, and the residual variance given the grown ones.
     """
     candidates = np.flatnonzero(before & possible[:, j])
     forced, late = 0, 0
@@ -135,11 +259,12 @@ def _select(R, j, before, price, possible, required, Q, x):  # type: ignore[no-u
                 forced += 1
             else:
                 late += 1
-    residual, chosen = _grow(R, j, candidates, forced, 1.0 - math.exp(-price), Q)
-    grown = bool((candidates[chosen] == x).any())
-    if len(chosen) > max(forced, 1):
-        residual, chosen = _shrink(R, j, candidates, chosen, forced, residual, math.exp(price) - 1.0, Q)
-    return math.log(residual) + price * len(chosen) + MISPLACED_PARENT_COST * late, candidates[chosen], grown
+    left, grown = _grow(R, j, candidates, forced, 1.0 - math.exp(-price), Q)
+    residual, chosen = left, grown
+    if len(grown) > max(forced, 1):
+        residual, chosen = _shrink(R, j, candidates, grown, forced, left, math.exp(price) - 1.0, Q)
+    cost = math.log(residual) + price * len(chosen) + MISPLACED_PARENT_COST * late
+    return cost, candidates, grown, chosen, forced, left
 
 
 @njit(cache=True)

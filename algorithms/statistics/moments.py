@@ -342,20 +342,34 @@ def product_units(units: FloatArray) -> FloatArray:
     return triangle(np.outer(units, units))
 
 
+PANEL = 64
+"""number of variables that are ordered before the others are updated by one product of matrices"""
+
+
 def top_down_order(
     covariance: FloatArray, precedes: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """Each variable's position, `[d]`, and its variance given all earlier ones, `[d]`; least variance first.
 
-    The order respects `precedes` `[d, d]`. The variances are Schur complements, updated by one elimination: O(d³).
+    The order respects `precedes` `[d, d]`. The variances are Schur complements, updated by one Cholesky factorisation
+    that pivots on the least of them, in panels as in LAPACK's `pstrf`: O(d³/3).
     """
     d = len(covariance)
     predecessors = np.zeros((d, d), bool) if precedes is None else precedes
-    residual, position, variances = covariance.copy(), np.full(d, -1, dtype=np.int64), np.empty(d)
-    for step in range(d):
-        may_be_next = (position < 0) & ~predecessors[position < 0].any(axis=0)
-        candidates = np.where(may_be_next, np.diag(residual), np.inf)
-        j = int(np.argmin(candidates))
-        position[j], variances[j] = step, candidates[j]
-        residual -= np.outer(residual[:, j], residual[j]) / residual[j, j]
+    position, variances, waits = np.empty(d, np.int64), np.empty(d), predecessors.sum(axis=0)
+    remaining, residual = np.arange(d), covariance
+    for begin in range(0, d, PANEL):
+        width, diagonal, left = min(PANEL, d - begin), np.diag(residual).copy(), np.ones(len(remaining), np.bool_)
+        rows, scaled = np.empty((2, width, len(remaining)))
+        for k in range(width):
+            candidates = np.where(left & (waits[remaining] == 0), diagonal, np.inf)
+            at = int(np.argmin(candidates))
+            variable = remaining[at]
+            position[variable], variances[variable] = begin + k, candidates[at]
+            rows[k] = residual[at] - scaled[:k, at] @ rows[:k]
+            scaled[k] = rows[k] / candidates[at]
+            diagonal -= rows[k] * scaled[k]
+            left[at] = False
+            waits -= predecessors[variable]
+        remaining, residual = remaining[left], residual[np.ix_(left, left)] - rows[:, left].T @ scaled[:, left]
     return position, variances

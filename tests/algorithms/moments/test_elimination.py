@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.moments.equal_variance import backward_elimination, respect_precedence
+from fedbnsl.algorithms.moments import equal_variance as module
+from fedbnsl.algorithms.moments.equal_variance import backward_elimination, respect_precedence, squared_t_values
 from fedbnsl.algorithms.score.gaussian_order import Prior
 from fedbnsl.algorithms.statistics.moments import top_down_order
 
@@ -139,3 +140,58 @@ def test_what_precedes_comes_first_and_the_rest_keeps_its_order():
     assert respect_precedence(np.array([4, 3, 2, 1, 0]), precedes).tolist() == [4, 3, 2, 1, 0]
     S = np.diag([1.0, 2.0, 3.0, 4.0, 5.0])
     assert order_of(S, precedes).tolist() == [2, 3, 1, 4, 0]
+
+
+def one_by_one(S, precedes):
+    """The order by least Schur complement, with one elimination step for each variable."""
+    residual, left, order, variances = S.copy(), list(range(len(S))), [], np.empty(len(S))
+    while left:
+        j = min((v for v in left if not precedes[left, v].any()), key=lambda v: residual[v, v])
+        left.remove(j)
+        order.append(j)
+        variances[j] = residual[j, j]
+        residual = residual - np.outer(residual[:, j], residual[j]) / residual[j, j]
+    return order, variances
+
+
+@pytest.mark.parametrize("d", [1, 63, 64, 65, 150])
+def test_panels_of_variables_have_the_order_of_single_ones(d):
+    rng = np.random.default_rng(d)
+    X, tier = rng.normal(size=(3 * d, d)) @ (np.eye(d) + rng.normal(size=(d, d)) / (2 * d)), rng.integers(0, 3, d)
+    S = X.T @ X / (3 * d)
+    for precedes in (np.zeros((d, d), bool), tier[:, None] < tier):
+        order, variances = one_by_one(S, precedes)
+        np.testing.assert_array_equal(order_of(S, precedes), order)
+        np.testing.assert_allclose(top_down_order(S, precedes)[1], variances, rtol=1e-8)
+
+
+def test_of_many_variables_only_candidates_with_a_sizeable_t_value_are_eliminated_one_by_one():
+    """The screened elimination is that of the candidates above the bound, and finds the graph."""
+    d, n, rng = 130, 6000, np.random.default_rng(8)
+    W = np.triu(rng.random((d, d)) < 3 / d, 1) * rng.uniform(0.4, 1.2, (d, d))
+    X = rng.normal(size=(n, d)) @ np.linalg.inv(np.eye(d) - W)
+    S, order = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0)) / n, np.arange(d)
+    price, possible, required = math.log(n) + 2 * math.log(d), *unknown(d)
+    found = backward_elimination(S, order, n, price)
+    np.testing.assert_array_equal(found != 0, W != 0)
+    last = np.flatnonzero(squared_t_values(S, order, n)[:, d - 1] >= module.MIN_CANDIDATE_T**2)
+    few = np.append(last, d - 1)
+    expected = backward_elimination(S[np.ix_(few, few)], np.arange(len(few)), n, price)[:-1, -1]
+    np.testing.assert_allclose(found[last, d - 1], expected, atol=1e-9)
+    absent = np.argwhere((W == 0) & np.triu(np.ones((d, d), bool), 1))[40]
+    present = np.argwhere(W)[40]
+    required[tuple(absent)], possible[tuple(present)] = True, False
+    known = backward_elimination(S, order, n, price, Prior(possible, required))
+    assert known[tuple(absent)] != 0
+    assert known[tuple(present)] == 0
+
+
+def test_few_rows_a_variable_are_not_screened(monkeypatch):
+    """Of 5 rows a variable, parents that explain only together have small t-values: all of them are eliminated."""
+    _, S = rows_of(110, 550, 4)
+    screened = backward_elimination(S, np.arange(110), 550, 16.0)
+    monkeypatch.setattr(module, "MAX_UNSCREENED", 1000)
+    np.testing.assert_array_equal(screened, backward_elimination(S, np.arange(110), 550, 16.0))
+    many = backward_elimination(S, np.arange(110), 5500, 16.0)
+    monkeypatch.undo()
+    assert not np.array_equal(many, backward_elimination(S, np.arange(110), 5500, 16.0))

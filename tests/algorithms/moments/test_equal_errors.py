@@ -1,20 +1,24 @@
 """Fits with equal error variances, and the choice between equal and free ones, against closed forms and plain rows."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.knowledge import Knowledge
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.moments import equal_variance as equal_errors_module
 from fedbnsl.algorithms.moments.equal_variance import (
+    MAX_SPREAD,
     best_equal_variance_fit,
     variance_evidence,
     variance_spread,
     variances_near_equal,
 )
+from fedbnsl.algorithms.moments.secure_linear import SecureLinear, open_server, select_fit
 from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import gaussian_boss
 from fedbnsl.data.generators.linear import homogeneous
@@ -143,3 +147,41 @@ def test_where_the_first_order_leaves_no_more_spread_than_sampling_none_is_sough
     assert ((np.abs(found.weights) > 0.3) == data.truth.adjacency).all()
     with pytest.raises(TypeError, match="not callable"):
         best_equal_variance_fit(S * np.outer(range(1, 7), range(1, 7)), 20_000)
+
+
+def no_search(monkeypatch):
+    """Let the search for better orders of equal variances fail the test."""
+
+    def search(*args):
+        raise AssertionError("the search for better orders began")
+
+    monkeypatch.setattr(equal_errors_module, "equal_variance", search)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fit_far_from_equal_variances_is_not_improved(seed, monkeypatch):
+    """The class is learned first, and the decision is the one after a search for better orders."""
+    _, X = drawn(15, 3000, 900 + seed)
+    standard = X / X.std(axis=0)
+    schema = Schema(tuple(map(str, range(15))), {"a": len(X) + 1})
+    server = replace(open_server(schema), S=covariance(standard), rows=len(X))
+    searched, fit, _ = evidence_of(standard)
+    no_search(monkeypatch)
+    found = select_fit(server, SecureLinear())
+    assert not found.evidence.equal
+    assert not searched.equal
+    assert found.fit.score <= fit.score
+    with pytest.raises(AssertionError, match="better orders"):
+        select_fit(server, SecureLinear(error_variances="equal"))
+
+
+def test_a_fit_that_is_nearly_equal_is_improved(monkeypatch):
+    """Its score is far below that of the class, but a better order could bring its spread below the bound."""
+    _, X = drawn(15, 3000, 907, sd=np.linspace(0.7, 1.3, 15))
+    server = replace(open_server(Schema(tuple(map(str, range(15))), {"a": len(X) + 1})), S=covariance(X), rows=len(X))
+    evidence, _, _ = evidence_of(X)
+    assert MAX_SPREAD < evidence.spread < 2 * MAX_SPREAD
+    assert evidence.gain < -0.03 * X.size
+    no_search(monkeypatch)
+    with pytest.raises(AssertionError, match="better orders"):
+        select_fit(server, SecureLinear())

@@ -11,13 +11,13 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure, unstacked
+from fedbnsl.algorithms.moments.equal_variance import squared_t_values
 from fedbnsl.algorithms.moments.tiers import (
     RIDGE,
     best_lagged_fit,
     free_lagged_fit,
     ridge_effects,
     ridge_strengths,
-    squared_t_values,
     weights_in_order,
 )
 from fedbnsl.algorithms.score.families import OrderSettings

@@ -12,7 +12,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score.families import OrderSettings
-from fedbnsl.algorithms.score.gaussian_order import Prior, _select, gaussian_boss
+from fedbnsl.algorithms.score.gaussian_order import SCORE_TOLERANCE, Prior, _graph, _select, _sweep, gaussian_boss
 
 # Three starts that agree may all have ended beside the best score.
 THOROUGH = OrderSettings(starts=30, agreeing=10)
@@ -136,8 +136,9 @@ def selected(S, j, before, price, possible=None, required=None):
     possible = np.ones((d, d), bool) if possible is None else possible
     required = np.zeros((d, d), bool) if required is None else required
     scale = np.sqrt(np.diag(S))
-    cost, parents, _ = _select(S / np.outer(scale, scale), j, before, price, possible, required, np.empty((d, d)), j)
-    return cost, sorted(map(int, parents))
+    R = S / np.outer(scale, scale)
+    cost, candidates, _, chosen, *_ = _select(R, j, before, price, possible, required, np.empty((d, d)))
+    return cost, sorted(map(int, candidates[chosen]))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -195,3 +196,39 @@ def test_starts_end_once_enough_agree():
     assert (found.starts, found.agreeing) == (5, 5)
     with pytest.raises(BadInput, match="starts is 0"):
         OrderSettings(starts=0)
+
+
+def moved_one_by_one(R, order, price, possible, required):
+    """One sweep in which all parents are selected anew for every position of every variable."""
+    for x in order.copy():
+        rest, at = order[order != x], int(np.argmax(order == x))
+        tries = [np.concatenate([rest[:i], [x], rest[i:]]) for i in range(len(order))]
+        totals = np.array([_graph(R, one, price, possible, required)[1] for one in tries])
+        if totals[at] > totals.min() + SCORE_TOLERANCE:
+            order = tries[int(np.argmax(totals <= totals.min() + SCORE_TOLERANCE))]
+    return order
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sweep_moves_variables_as_if_all_parents_were_selected_anew(seed):
+    """With background knowledge, columns that precede all others, and a price at which paths are long."""
+    rng, d, lagged = np.random.default_rng(seed), 11, 3
+    _, S = rows_of(d + lagged, 300, 700 + seed, density=0.5)
+    R = S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    possible = rng.random(R.shape) < (0.7 if seed % 2 else 1.0)
+    np.fill_diagonal(possible, False)
+    order, required = rng.permutation(d), np.zeros(R.shape, bool)
+    for a, b in rng.choice(d, (2, 2), replace=False):
+        required[a, b] = possible[a, b] = seed % 2
+    price = (0.3, 2.0, 9.0)[seed % 3] / 300
+    expected = moved_one_by_one(R, order, price, possible, required)
+    assert not np.array_equal(expected, order)
+    np.testing.assert_array_equal(_sweep(R, order, price, possible, required, 1), expected)
+
+
+def test_more_parents_than_a_path_stores_are_all_found():
+    """A sum of 134 independent columns has them all as parents, wherever the search begins."""
+    S = np.eye(135)
+    S[134, :134] = S[:134, 134] = 1.0
+    S[134, 134] = 135.0
+    assert gaussian_boss(S, 100_000, 20.0, OrderSettings(starts=1)).dag[:134, 134].all()
