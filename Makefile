@@ -61,6 +61,7 @@ bench: setup
 	$(BIN)/python benchmarks/effects.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/tune.py
+	$(BIN)/python benchmarks/experiments.py
 	$(BIN)/python benchmarks/dynamic.py
 	$(BIN)/python benchmarks/events.py
 	$(BIN)/python benchmarks/nonlinear.py

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
-from ..score.experiment_scores import number_scores
+from ..score.experiment_scores import best_class, number_scores
 from ..score.families import OrderSettings, SearchSettings, Targeted
-from ..score.procedures import BOSS, search
+from ..score.procedures import BOSS
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, conditions_of, pooled_packing, regression_weights
 from ..statistics.packing import from_triangle
@@ -67,7 +67,7 @@ def learn_from_experiments(
     pack = pooled_packing(d).pack
     moments = [pack(rows=float(n), sums=np.zeros(d), products=S) for n, S in zip(rows, products, strict=True)]
     scores = number_scores(np.stack(moments), sent.group, targeted, math.log(d))
-    graph = search(BOSS, d, SearchSettings(starts=settings.starts, seed=settings.seed), scores, prior)
+    graph = best_class(BOSS, d, SearchSettings(starts=settings.starts, seed=settings.seed), scores, prior)
     return ExperimentFit(graph, products / rows[:, None, None], rows, sent.group)
 
 

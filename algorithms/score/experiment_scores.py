@@ -14,6 +14,8 @@ same rows.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +27,18 @@ from ..statistics.coding import Coding, blocks_of
 from ..statistics.count_tables import PAD, offsets
 from ..statistics.moments import covariance
 from ..statistics.rows import configuration_offsets
+from .boss import rounding_error
 from .discrete import sets_of
-from .families import Batch, Targeted, split_by_group
+from .equivalence import member_of
+from .families import Batch, SearchSettings, Targeted, split_by_group
 from .gaussian import score_blocks, score_covariance, score_own_covariance
 from .ges import Scores
+from .procedures import ScoreSearch, search
 
+SEARCHES = 4
+"""number of searches over orders, each from several random ones, of which the best result is kept"""
+MAX_REPEATED = 40
+"""number of variables above which there is one search"""
 MIN_SPARE_ROWS = 3
 """rows beyond the number of coded columns that the conditions which target a variable need for scores of their own"""
 
@@ -64,6 +73,29 @@ def block_scores(moments: FloatArray, coding: Coding, group: NDArray[np.int64], 
         return untargeted(sums) if enough else lambda batch: np.zeros(len(batch))
 
     return _by_sum(moments, group, untargeted, own if targeted == "own" else None)
+
+
+def best_class(
+    procedure: ScoreSearch[Any], d: int, settings: SearchSettings, scores: Scores, prior: Prior
+) -> NDArray[np.bool_]:
+    """The class `[d, d]` that `procedure` finds with these `scores`.
+
+    A search over orders is repeated with other random ones. Where experiments direct most edges, an order is seldom
+    one of many with the same score, and the starts of one search may all end in the same local optimum.
+    """
+    repeats = SEARCHES if procedure.orders and d <= MAX_REPEATED else 1
+    found = [search(procedure, d, replace(settings, seed=settings.seed + k), scores, prior) for k in range(repeats)]
+    if len(found) == 1:
+        return found[0]
+    totals = [total_score(member_of(graph), scores) for graph in found]
+    return found[next(k for k in range(repeats) if totals[k] >= max(totals) - rounding_error(max(totals)))]
+
+
+def total_score(dag: NDArray[np.bool_], scores: Scores) -> float:
+    """The sum of the `scores` of the families of `dag` `[d, d]`."""
+    families = [np.concatenate([[child], np.flatnonzero(dag[:, child])]) for child in range(len(dag))]
+    first = np.cumsum([0, *map(len, families)]).astype(np.int64)
+    return float(scores(Batch(first, np.concatenate(families).astype(np.uint16))).sum())
 
 
 def _by_sum(

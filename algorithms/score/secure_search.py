@@ -76,7 +76,15 @@ from .discrete import (
     sets_of,
 )
 from .equivalence import member_of
-from .experiment_scores import block_scores, experiment_basis, length_of_tables, number_scores, numbered_sets, requests
+from .experiment_scores import (
+    best_class,
+    block_scores,
+    experiment_basis,
+    length_of_tables,
+    number_scores,
+    numbered_sets,
+    requests,
+)
 from .families import Batch, Families, SearchSettings, SecureSearch, listed_families, no_families
 from .gaussian import score_configurations, score_covariance, score_own_rows
 from .ges import EquivalenceSearch
@@ -88,7 +96,6 @@ from .procedures import (
     open_search_rows,
     refuse_gaps,
     refuse_wide,
-    search,
     search_blocks,
     search_moments,
     shuffled,
@@ -194,7 +201,6 @@ def _initial_server(
     """The state of a search that needs its first scores. Raises BadInput for data that cannot be scored."""
     known, present, group, sum_rows = schema.prior, len(schema.variables), np.zeros(0, np.int64), np.zeros(0, np.int64)
     if schema.has_targets:
-        _refuse_own_weights(schema, settings)
         experiments = schema.experiments
         group, sum_rows = (
             experiments.group,
@@ -203,7 +209,7 @@ def _initial_server(
         sum_rows = np.concatenate([sum_rows, sum_rows[0] - sum_rows])
     schema = settings.columns(schema)
     cardinalities = cardinalities_of(schema)
-    _refuse_labels(schema, settings)
+    _refuse_own_weights(schema, settings)
     if schema.kind == "mixed" and settings.in_tables(schema.kind):
         cardinalities = configurations_of(schema)
     refuse_wide(schema, settings.most_cells)
@@ -257,16 +263,12 @@ def structure(server: Server[Any]) -> Structure:
     return Structure(server.variables[:d], graph[:d, :d], "cpdag" if undirected else "dag", lagged=lagged)
 
 
-def _refuse_labels(schema: Schema, settings: SecureSearch) -> None:
-    """Raise `BadInput` for labels if the silos are to fit their own weights: the scores are those of regressions."""
+def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
+    """Raise `BadInput` for labels and for experiments if the silos are to fit their own weights, by regressions."""
     if settings.own_scores and schema.levels:
         column = next(iter(schema.levels))
         raise BadInput(f"weights=own scores columns of numbers, and '{column}' has labels: use weights=common")
-
-
-def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
-    """Raise `BadInput` for targets of experiments if the silos are to fit their own weights."""
-    if settings.own_scores:
+    if settings.own_scores and schema.has_targets:
         raise BadInput("weights=own does not use targets of experiments: use weights=common, or --targets none")
 
 
@@ -486,13 +488,11 @@ def _from_moments(
 ) -> Server[Any]:
     """The final state, found from the moments of each sum, `[n_sums, size]`, which determine all scores."""
     d = len(server.variables)
-    if len(moments) > 1 and server.kind == "mixed":
-        scores = block_scores(moments, server.coding, server.group, settings.targeted)
-        found = search(procedure, d, settings, scores, server.prior)
-    elif len(moments) > 1:
-        price = math.log(d) if procedure.orders else 0.0
-        scores = number_scores(moments, server.group, settings.targeted, price)
-        found = search(procedure, d, settings, scores, server.prior)
+    if len(moments) > 1:
+        how = (server.group, settings.targeted)
+        mixed, price = server.kind == "mixed", math.log(d) if procedure.orders else 0.0
+        scores = block_scores(moments, server.coding, *how) if mixed else number_scores(moments, *how, price)
+        found = best_class(procedure, d, settings, scores, server.prior)
     elif server.kind == "mixed":
         found = search_blocks(procedure, blocks_of(moments[0], server.coding), settings, server.prior)
     else:

@@ -39,6 +39,12 @@ ALSO = {
     "secure-ges, series": ("secure-ges", {"lags": 1}),
     "secure-sum, series, private": ("secure-sum", {"lags": 1, "epsilon": 50.0, "protect": "row"}),
     "dp-covariance, series": ("dp-covariance", {"lags": 1, "epsilon": 200.0}),
+    "secure-linear, experiments": ("secure-linear", {}),
+    "secure-boss, experiments": ("secure-boss", {}),
+    "secure-ges, experiments": ("secure-ges", {"refine": True}),
+    "secure-boss, experiments, mixed": ("secure-boss", {}),
+    "secure-boss, experiments, by configuration, mixed": ("secure-boss", {"mixed_score": "conditional-gaussian"}),
+    "secure-boss, experiments, labels": ("secure-boss", {}),
     "secure-boss, mixed": ("secure-boss", {}),
     "secure-ges, mixed": ("secure-ges", {}),
     "secure-ges, refined": ("secure-ges", {"refine": True}),
@@ -50,10 +56,12 @@ ALSO = {
     "dp-covariance, mixed": ("dp-covariance", {"epsilon": 50.0}),
 }
 # They learn from discrete data alone.
-DISCRETE = ("fed-pc, private", "fed-fci, private")
+DISCRETE = ("fed-pc, private", "fed-fci, private", "secure-boss, experiments, labels")
 # They learn from three columns of numbers, and two of three levels: two indicators each.
 MIXED = tuple(name for name in ALSO if ", mixed" in name)
 # So few rows that little noise drowns them; networks so small that they are soon trained.
+# Their silos have set variables: each other ones, and all but the last.
+EXPERIMENTS = tuple(name for name in ALSO if ", experiments" in name)
 LENIENT = {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}} | {
     f"notears-mlp{kind}": {"units": 3, "steps": 20} for kind in ("", "-admm", "-best", "-voting")
 }
@@ -102,8 +110,8 @@ def most_numbers(case: str) -> int:
     if algorithm_of(case).private:
         return columns * BUCKETS
     if case in MIXED:
-        return 1 + columns + columns * (columns + 1) // 2
-    return 3 * columns * 5 if case in SERIES else 5 * 5  # a structure of each of three silos
+        return (1 + columns + columns * (columns + 1) // 2) * (3 if case in EXPERIMENTS else 1)
+    return 3 * columns * 5 if case in SERIES else 5 * 5 * (3 if case in EXPERIMENTS else 1)  # of each of three silos
 
 
 def columns_of(case: str) -> int:
@@ -147,6 +155,8 @@ def federation_of(name: str, given: dict[str, np.ndarray], **other: Any) -> InPr
     if name in EVENTS:
         return as_events(given, **other)
     variables = other.pop("variables", tuple(f"x{i}" for i in range(5)))
+    if name in EXPERIMENTS:
+        return in_experiments(name, given, variables, **other)
     if name in MIXED:
         return InProcessFederation(*in_part_labelled(given, variables), **other)
     if name not in DISCRETE:
@@ -156,6 +166,22 @@ def federation_of(name: str, given: dict[str, np.ndarray], **other: Any) -> InPr
         variables, {silo: len(t) for silo, t in codes.items()}, "discrete", dict.fromkeys(variables, LEVELS)
     )
     return InProcessFederation(schema, codes, **other)
+
+
+def in_experiments(
+    name: str, given: dict[str, np.ndarray], variables: tuple[str, ...], **other: Any
+) -> InProcessFederation:
+    """The silos with the `given` tables, in which the first and the third variable were set in all but the last."""
+    if name in MIXED:
+        schema, given = in_part_labelled(given, variables)
+    elif name in DISCRETE:
+        given = {silo: np.digitize(table, (-0.5, 0.5)) for silo, table in given.items()}
+        levels = dict.fromkeys(variables, LEVELS)
+        schema = Schema(variables, {silo: len(table) for silo, table in given.items()}, "discrete", levels)
+    else:
+        schema = Schema(variables, {silo: len(table) for silo, table in given.items()})
+    setting = dict(zip(sorted(given)[:-1], (variables[:1], (variables[0], variables[2])), strict=False))
+    return InProcessFederation(replace(schema, targets={silo: (own,) for silo, own in setting.items()}), given, **other)
 
 
 def in_part_labelled(given: dict[str, np.ndarray], names: tuple[str, ...]) -> tuple[Schema, dict[str, np.ndarray]]:

@@ -132,6 +132,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "participants": Change(2),
     "draws": Change(3, {"participants": 2}),
     "refine": Change(True),
+    "targeted": Change("left-out", kind="experiments", hard=True),
     "collect": Change(False),
     # Of event sequences.
     "delay": Change(30.0),
@@ -248,6 +249,12 @@ def federation(kind: str, hard: bool) -> InProcessFederation:
         return in_stretches(given, variables=names)
     if kind == "events":
         return as_events(given, variables=names)
+    if kind == "experiments":
+        rows = {silo: len(table) for silo, table in given.items()}
+        targets = {silo: (names[4 * n : 4 * n + 4],) for n, silo in enumerate(sorted(given)[:2])}
+        for n, silo in enumerate(targets):
+            given[silo][:, 4 * n : 4 * n + 4] *= 0.1  # they still depend on their causes
+        return InProcessFederation(Schema(names, rows, targets=targets), given)
     rows, labelled = (
         {silo: len(table) for silo, table in given.items()},
         names[: {"mixed": 2, "discrete": 9}.get(kind, 0)],

@@ -78,12 +78,9 @@ REFUSED = {
 
 @pytest.mark.parametrize(("options", "reason"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_use_targets_refuses_them_in_one_line(study, tmp_path, options, reason):
-    def learned():
-        asked = settings(study, tmp_path / "run", **options)
-        learn_inline(asked, precheck(asked))
-
+    asked = settings(study, tmp_path / "run", **options)
     with pytest.raises(BadInput, match=reason) as refusal:
-        learned()
+        learn_inline(asked, precheck(asked))
     assert "\n" not in str(refusal.value)
     assert "--targets none" in str(refusal.value)
 

@@ -154,12 +154,13 @@ class TestScores:
         best = max(all_dags(4), key=score)
         np.testing.assert_array_equal(found.adjacency, class_of(best, schema.experiments.separated))
 
-    def test_rows_left_out_reward_wrong_directions_where_a_dependence_remains(self) -> None:
-        """The effect of a on b is halved at p: with parameters of its own it directs a → b, left out it does not."""
+    @pytest.mark.parametrize("kind", ["continuous", "discrete", "mixed"])
+    def test_rows_left_out_reward_wrong_directions_where_a_dependence_remains(self, kind) -> None:
+        """The effect of a on b is weaker at p: with parameters of its own it directs a → b, left out it does not."""
         targets = {"p": (("b",),)}
-        tables = draw(3000, targets, 5, factor=0.5, silos="pq")
-        own, *_ = learned(tables, targets)
-        out, *_ = learned(tables, targets, targeted="left-out")
+        tables = draw(3000, targets, 5, kind, factor=0.5 if kind == "continuous" else 0.8, silos="pq")
+        own, *_ = learned(tables, targets, kind=kind)
+        out, *_ = learned(tables, targets, kind=kind, targeted="left-out")
         assert own.adjacency[0, 1]
         assert not own.adjacency[1, 0]
         assert out.adjacency[1, 0]
