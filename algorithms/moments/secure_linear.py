@@ -43,8 +43,8 @@ from ..statistics.moments import (
     column_units,
     product_units,
     regression_weights,
+    require_positive_definite,
     sum_over_chunks,
-    unit_diagonal,
 )
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import (
@@ -76,10 +76,6 @@ APPROXIMATE_SERIES_THRESHOLD = 0.1
 """the same for time series: a stable series has small weights"""
 APPROXIMATE_SHARE = 0.05
 """share of a residual variance that an edge of a class must explain where no sparse DAG fits"""
-FLOOR = 1e-9
-"""share of the diagonal added to singular second moments, such as those of fewer rows than variables"""
-SINGULAR = 1e-7
-"""eigenvalue below which correlations are singular, up to the rounding of masks"""
 
 
 @dataclass(frozen=True)
@@ -336,18 +332,6 @@ def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
 def effective_rows(schema: Schema, rows: int) -> int:
     """The effective number of complete rows: fewer than `rows` if cells are empty."""
     return max(1, round(rows * schema.imputation_model.rows / sum(schema.rows.values()))) if schema.gaps else rows
-
-
-def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
-    """`S` `[d, d]`, made positive definite if it is singular; raises `BadInput` for a column without variance."""
-    flat = np.flatnonzero(np.diag(S) <= 0)
-    for v in flat[:1]:
-        raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so no edge can be learned")
-    try:
-        np.linalg.cholesky(unit_diagonal(S) - SINGULAR * np.eye(len(S)))
-    except np.linalg.LinAlgError:
-        return S + FLOOR * np.diag(np.diag(S))
-    return S
 
 
 def select_fit(server: Server, settings: SecureLinear) -> Server:

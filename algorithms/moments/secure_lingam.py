@@ -21,11 +21,11 @@ from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
 from ..graphs.structure import Structure, empty_structure
-from ..statistics.moments import column_units, product_units, sum_over_chunks, unit_diagonal
+from ..statistics.moments import column_units, product_units, require_positive_definite, sum_over_chunks, unit_diagonal
 from ..statistics.packing import from_triangle, triangle
 from .equal_variance import backward_elimination
 from .non_gaussian import negentropies
-from .secure_linear import Silo, degrees_of_freedom, open_silo, require_positive_definite
+from .secure_linear import Silo, degrees_of_freedom, open_silo
 
 MEANS_PER_RESIDUAL = 2
 """the means of ln cosh u and of u·e^(−u²/2) of each residual"""

@@ -197,6 +197,24 @@ def unit_diagonal(S: FloatArray) -> FloatArray:
     return np.asarray(S / np.outer(scale, scale))
 
 
+FLOOR = 1e-9
+"""share of the diagonal added to singular second moments, such as those of fewer rows than variables"""
+SINGULAR = 1e-7
+"""eigenvalue below which correlations are singular, up to the rounding of masks"""
+
+
+def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
+    """`S` `[d, d]`, made positive definite if it is singular; raises `BadInput` for a column without variance."""
+    flat = np.flatnonzero(np.diag(S) <= 0)
+    for v in flat[:1]:
+        raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so no edge can be learned")
+    try:
+        np.linalg.cholesky(unit_diagonal(S) - SINGULAR * np.eye(len(S)))
+    except np.linalg.LinAlgError:
+        return S + FLOOR * np.diag(np.diag(S))
+    return S
+
+
 def regression_weights(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
     """The least-squares weights of every variable on its parents, from second moments `S` `[m, m]`.
 
