@@ -1,9 +1,7 @@
 """Targets of experiments, as `about.json` or `--targets` declares them: the variables that were set in each silo.
 
 `about.json` has them by silo, `{"targets": {"pma": ["PKC"]}}`. A file of `--targets` has the columns silo and variable,
-and a line for each target; it replaces those of `about.json`. With `--condition COLUMN`, or `{"conditions": {"column":
-"drug", "targets": {"pma": ["PKC"]}}}`, the names are not those of silos, but levels of that column: each level is a
-condition within every silo that has it. A silo on its owner's machine describes its own targets.
+and a line for each target; it replaces those of `about.json`. A silo on its owner's machine describes its own targets.
 """
 
 import csv
@@ -17,19 +15,19 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 Named = dict[str, tuple[str, ...]]
-"""targets by silo or, with conditions, by level of their column"""
+"""targets by silo"""
 HEADER = ["silo", "variable"]
 NONE = "none"
 
 
-def declared_targets(path: Path, about: Mapping[str, Any], key: str = "targets") -> Named:
+def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
     """The targets in `about`, the content of `path`; raises `BadInput` for anything but lists of names."""
-    given = about.get(key) or {}
+    given = about.get("targets") or {}
     if not isinstance(given, Mapping):
-        raise BadInput(f'{path}: {key}: not a JSON object such as {{"silo": ["variable"]}}')
+        raise BadInput(f'{path}: targets: not a JSON object such as {{"silo": ["variable"]}}')
     for name, targets in given.items():
         if not isinstance(targets, list | tuple) or not all(isinstance(one, str) for one in targets):
-            raise BadInput(f"{path}: {key}: {shown(name)}: not a list of names of variables")
+            raise BadInput(f"{path}: targets: {shown(name)}: not a list of names of variables")
     return {name: tuple(dict.fromkeys(targets)) for name, targets in given.items() if targets}
 
 

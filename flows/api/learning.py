@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +30,7 @@ from fedbnsl.data.folder.about import ABOUT, NO_DECLARATION, READ_ALL, Reading, 
 from fedbnsl.data.folder.check import check_silo_name
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
 from fedbnsl.data.folder.joint_columns import with_transforms
+from fedbnsl.data.folder.targets import with_targets
 from fedbnsl.tracking.outputs import write_outputs
 from fedbnsl.tracking.staging import first_line
 
@@ -146,6 +147,8 @@ def tables_in_memory(
         if reading.ignore or reading.only or reading.silos or reading.missing != "model":
             raise BadInput("ignore, only, silos and missing are options of reading: a FederatedData is already read")
         data = with_transforms(data, reading)
+        if reading.targets is not None:
+            data = replace(data, schema=with_targets(data.schema, dict(reading.targets), "targets"))
         return data if reading.outliers == "keep" else without_outliers(data)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY

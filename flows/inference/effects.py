@@ -146,6 +146,11 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
     if from_rows and (result.schema.kind != "continuous" or result.metrics.get("filling_exchanges")):
         why = "has empty cells" if result.schema.kind == "continuous" else f"learned from {result.schema.kind} data"
         raise BadInput(f"--data is for numbers without empty cells, and the run {why}: omit it to use the run's model")
+    if from_rows and result.targets:
+        raise BadInput(
+            f"experiments set {', '.join(result.targets)} in some rows, whose sums mix mechanisms: omit --data, and "
+            "effects come from the model"
+        )
     if not from_rows and result.parameters.network is None and result.structure.kind != "pag":
         raise BadInput(f"{result.name}: the run has no model: {result.parameters.how}")
 

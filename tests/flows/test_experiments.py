@@ -2,17 +2,20 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import fedbnsl
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.folder import write_folder
+from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.interventions import interventions
 from fedbnsl.flows.api.loading import load
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
+from tests.flows.cli.test_commands import run
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +92,39 @@ def test_both_engines_agree_and_masks_change_nothing(study, tmp_path, server):
     one = learn_inline(settings(study, tmp_path / "one"), precheck(settings(study, tmp_path / "one")))
     other = learn(settings(study, tmp_path / "other", secure=True))
     np.testing.assert_array_equal(one.result.structure.weights, other.result.structure.weights)
+
+
+def test_effects_from_rows_that_experiments_have_set_are_refused(study, tmp_path, capsys):
+    learn_inline(settings(study, tmp_path / "run"), precheck(settings(study, tmp_path / "run")))
+    edge = rows(tmp_path / "run")[0]
+    words = ["effect", tmp_path / "run", "--treatment", edge["source"], "--outcome", edge["target"]]
+    assert run(capsys, *words)[0] == 0
+    code, _, err = run(capsys, *words, "--data", study)
+    assert code == 2
+    assert "in some rows, whose sums mix mechanisms: omit --data" in err
+
+
+def test_data_in_memory_take_targets_from_a_file(study, tmp_path):
+    data = read_folder(study)
+    plain = replace(data, schema=replace(data.schema, targets={}))
+    lines = (f"{silo},{name}" for silo, (own,) in data.schema.targets.items() for name in own)
+    (tmp_path / "targets.csv").write_text("\n".join(["silo,variable", *lines]))
+    found = fedbnsl.learn(plain, targets=str(tmp_path / "targets.csv"), seed=0)
+    assert found.result.schema.targets == data.schema.targets
+    assert not fedbnsl.learn(plain, seed=0).result.schema.has_targets
+
+
+@pytest.mark.parametrize("algorithm", ["secure-boss", "secure-ges"])
+def test_tables_of_labels_come_from_the_rows_in_which_a_variable_was_not_set(tmp_path, algorithm):
+    rng, folder = np.random.default_rng(3), tmp_path / "labels"
+    folder.mkdir()
+    for silo, factor in (("plain", 1.0), ("set", 0.0), ("other", 1.0)):
+        a = rng.integers(2, size=4000)
+        b = np.where(rng.random(4000) < 0.8 * factor, a, rng.integers(2, size=4000))
+        lines = (f"{['no', 'yes'][x]},{['high', 'low'][y]}" for x, y in zip(a, b, strict=True))
+        (folder / f"{silo}.csv").write_text("\n".join(["a,b", *lines]))
+    (folder / "about.json").write_text('{"targets": {"set": ["b"]}}')
+    options = settings(folder, tmp_path / "run", algorithm=algorithm)
+    result = learn_inline(options, precheck(options)).result
+    assert result.experimental == {("a", "b"): "target"}
+    np.testing.assert_allclose(result.parameters.network.tables["b"], [[0.9, 0.1], [0.1, 0.9]], atol=0.02)
