@@ -61,7 +61,7 @@ def numbers(seed: int, d: int, n: int, *, skewed: bool = False) -> Drawn:
     )
 
 
-def labels(data: FederatedData) -> Drawn:
+def labels(data: FederatedData, *, blank: bool = True) -> Drawn:
     """The count tables of the silos of `data`, by the exchange of a run."""
     assert data.truth is not None
     dag = data.truth.adjacency
@@ -70,7 +70,7 @@ def labels(data: FederatedData) -> Drawn:
         steps = registry.build(AlgorithmSpec("fit-tables", implied_tables.FitTables()))
         start = implied_tables.start(data.schema, graph)
         *_, last = rounds(steps, InProcessFederation(data.schema, data.tables), resume=(0, start))
-        return implied_tables.fit_of_tables(last.server)
+        return implied_tables.fit_of_tables(last.server, blank=blank)
 
     return Drawn(check, dag, data.schema.variables)
 
@@ -83,6 +83,10 @@ CASES: dict[str, tuple[float, Callable[[int], Drawn]]] = {
     "numbers, d = 200, 5,000 rows": (0.5, lambda seed: numbers(seed, 200, 5000)),
     "labels, d = 12, 2,000 rows": (1.0, lambda seed: labels(discrete(12, 4, 500, seed, degree=3.0))),
     "labels, d = 20, 10,000 rows": (1.0, lambda seed: labels(discrete(20, 4, 2500, seed, degree=3.0))),
+    "labels, d = 12, 2,000 rows, small cells kept": (
+        1.0,
+        lambda seed: labels(discrete(12, 4, 500, seed, degree=3.0), blank=False),
+    ),
     "ALARM, 10,000 rows": (0.5, lambda seed: labels(network("alarm", 4, 2500, seed))),
 }
 """share of the draws, and the data by seed"""

@@ -17,14 +17,15 @@ of d variables with p parents, O(d³) for the correlations of the tests.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..statistics.moments import unit_diagonal
+from ..statistics.moments import is_positive_definite, unit_diagonal
 
 FALSE_DISCOVERIES = 0.05
 """expected share of false ones among the independences that are said to fail"""
@@ -39,6 +40,8 @@ MIN_DEGREES = 10
 MAX_COMBINED = 500
 """number of columns up to which Fisher's C is computed: it takes the correlations of all tests of a variable"""
 MIN_P = 1e-300
+PUBLISHED_DIGITS = 3
+"""significant digits of a published figure, which many counts share, so that none follows from it"""
 
 
 @dataclass(frozen=True)
@@ -71,18 +74,19 @@ class FisherC:
 
 
 @dataclass(frozen=True)
-class BicScores:
-    """BIC in nats, greater is better: log-likelihood − ½ ln n per parameter; None where it is not defined.
+class BicGains:
+    """Differences of BIC in nats, in favour of the first-named; None where one is not defined.
 
-    Means and offsets, which every graph has, are not counted.
+    BIC is the log-likelihood − ½ ln n per parameter, without means and offsets, which every graph has. A likelihood of
+    rows itself is not published.
     """
 
-    graph: float
-    empty: float
-    saturated: float | None = None
-    """of the graph in which every variable has all earlier ones as parents"""
+    over_empty: float
+    """the graph's BIC above that of the empty graph"""
+    over_saturated: float | None = None
+    """... above that of the graph in which every variable has all earlier ones as parents"""
     one_more: float | None = None
-    """of the graph if every variable had the one more parent that gains most, or none: a bound by variable"""
+    """BIC to gain if every variable had the one more parent that gains most, or none: a bound by variable"""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Fit:
     worst: tuple[Independence, ...] = ()
     """failing independences, the least likely first"""
     fisher: FisherC | None = None
-    bic: BicScores | None = None
+    bic: BicGains | None = None
     notes: tuple[str, ...] = ()
     """what the figures leave out"""
     bytes_sent: int = 0
@@ -116,13 +120,12 @@ class Fit:
             found |= {"fit_fisher_c": self.fisher.statistic, "fit_fisher_degrees": self.fisher.degrees}
             found["fit_fisher_p"] = self.fisher.p
         if self.bic:
-            over = {"empty": self.bic.empty, "saturated": self.bic.saturated}
-            known = {
-                f"fit_bic_over_{name}": self.bic.graph - other for name, other in over.items() if other is not None
+            gains = {
+                "fit_bic_over_empty": self.bic.over_empty,
+                "fit_bic_over_saturated": self.bic.over_saturated,
+                "fit_bic_one_more_parent": self.bic.one_more,
             }
-            found |= {"fit_bic": self.bic.graph, **known}
-            if self.bic.one_more is not None:
-                found["fit_bic_one_more_parent"] = self.bic.one_more - self.bic.graph
+            found |= {name: gain for name, gain in gains.items() if gain is not None}
         return found | {"fit_worst": "; ".join(one.text for one in self.worst)}
 
     @property
@@ -136,11 +139,11 @@ class Fit:
             c = self.fisher
             said += f"; Fisher's C {c.statistic:.4g} on {c.degrees:,} degrees of freedom, p = {c.p:.3g}"
         if self.bic:
-            said += f"; BIC {self.bic.graph - self.bic.empty:+,.4g} against the empty graph"
-            if self.bic.saturated is not None:
-                said += f", {self.bic.graph - self.bic.saturated:+,.4g} against the saturated one"
+            said += f"; BIC {self.bic.over_empty:+,.3g} against the empty graph"
+            if self.bic.over_saturated is not None:
+                said += f", {self.bic.over_saturated:+,.3g} against the saturated one"
             if self.bic.one_more is not None:
-                said += f", at most {self.bic.one_more - self.bic.graph:+,.4g} by one more parent for each variable"
+                said += f", at most {self.bic.one_more:+,.3g} by one more parent for each variable"
         missing = f"Most doubtful missing edges: {'; '.join(one.text for one in self.worst[:WORST_IN_LINE])}."
         return (f"{'; '.join((said, *self.notes))}.", *([missing] if self.worst else []))
 
@@ -321,24 +324,37 @@ def _tested(
 
 def _bic(
     S: FloatArray, rows: int, silos: int, dag: NDArray[np.bool_], log_shares: dict[int, float], first: list[int]
-) -> BicScores:
-    """The BIC of the graph, the empty and the saturated one, from the residual shares of variance by variable."""
-    present = list(log_shares)
-    constant = float(np.log(2 * math.pi * np.diag(S)[present]).sum()) + len(present)
+) -> BicGains:
+    """The gains of the graph over the empty and the saturated one, from the residual shares of variance by variable."""
+    present, half = list(log_shares), 0.5 * rows
     price = 0.5 * math.log(rows)
-
-    def score(log_share: float, parents: int) -> float:
-        return -0.5 * rows * (constant + log_share) - price * (parents + len(present))
-
+    graph = -half * sum(log_shares.values()) - price * int(dag[:, present].sum())
     saturated, order = None, [*first, *present]
     if rows - silos > len(order):
         R = unit_diagonal(S)[np.ix_(order, order)]
-        sign, whole = np.linalg.slogdet(R)
         before = np.linalg.slogdet(R[: len(first), : len(first)])[1] if first else 0.0
         pairs = len(order) * (len(order) - 1) // 2 - len(first) * (len(first) - 1) // 2
-        saturated = score(float(whole - before), pairs) if sign > 0 else None
-    edges = int(dag[:, present].sum())
-    return BicScores(score(sum(log_shares.values()), edges), score(0.0, 0), saturated)
+        if is_positive_definite(R):
+            saturated = -half * float(np.linalg.slogdet(R)[1] - before) - price * pairs
+    return BicGains(graph, None if saturated is None else graph - saturated)
+
+
+def rounded(fit: Fit) -> Fit:
+    """`fit` with the figures of its tests and its BIC to three significant digits, as they are published."""
+
+    def short(value: float) -> float:
+        return float(f"{value:.{PUBLISHED_DIGITS}g}")
+
+    def shortened(one: Any) -> Any:
+        found = {name: value for name, value in vars(one).items() if isinstance(value, float)}
+        return replace(one, **{name: short(value) for name, value in found.items()})
+
+    return replace(
+        fit,
+        worst=tuple(shortened(one) for one in fit.worst),
+        fisher=fit.fisher and shortened(fit.fisher),
+        bic=fit.bic and shortened(fit.bic),
+    )
 
 
 def adjusted_p_values(p: FloatArray) -> FloatArray:
@@ -366,7 +382,7 @@ def summarised(
     implied: int,
     names: Sequence[str],
     dag: NDArray[np.bool_],
-    bic: BicScores | None,
+    bic: BicGains | None,
     *,
     untested: str,
     combined: bool = True,

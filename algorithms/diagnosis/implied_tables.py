@@ -10,6 +10,11 @@ correlated by about Tschuprow's T² of their earlier variables, here that of the
 triples for every set of parents would be large. Where these depend on each other only through the parents, this makes
 the p-value of Fisher's C too great rather than too small.
 
+The figures rest on counts as disclosure control may publish them, unless the run keeps small cells
+(`publishable_counts`): with exact counts, the difference of two figures could be that of one person. Large counts are
+then on a grid, which multiplies χ² by about 1 + 4/3 of the mean 1/expected; it is divided by that. Small cells count as
+many rows as the large ones leave to them on average.
+
 BIC compares the graph with the empty one and with one more parent for each variable. The joint table of all variables,
 which the saturated graph would need, has more cells than there are rows.
 """
@@ -27,14 +32,17 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import empty_structure
 from ..parameters.tables import Broadcast, Reply, families
+from ..privacy.disclosure_control import GRID, MIN_COUNT, publishable_counts
 from ..statistics.count_tables import PAD, count, offsets, tables_for
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .implied import BicScores, Fit, MissingEdgeTests, causal_order, missing_edges, summarised
+from .implied import BicGains, Fit, MissingEdgeTests, causal_order, missing_edges, summarised
 
 MIN_ROWS_PER_CELL = 5
 """rows per cell of a table that is tested"""
 MIN_EXPECTED = 5
 """expected count of the cells that a test includes"""
+GRID_VARIANCE = (GRID**2 - 1) / 6
+"""mean variance of the rounding of a count to its grid"""
 MAX_TABLE_CELLS = 250_000
 """largest number of cells of all tables"""
 
@@ -125,10 +133,10 @@ def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Re
     )
 
 
-def fit_of_tables(server: Server) -> Fit:
-    """The fit of the server's DAG to the counts of its final state."""
-    tables, d = CountsBySet(server), len(server.dag)
-    found = [_tested(tables.strata(test)) for test in server.tests.tolist()]
+def fit_of_tables(server: Server, *, blank: bool) -> Fit:
+    """The fit of the server's DAG to the counts of its final state, publishable ones if small cells are `blank`."""
+    tables, d, variance = CountsBySet(server, blank=blank), len(server.dag), GRID_VARIANCE * blank
+    found = [_tested(tables.strata(test), variance) for test in server.tests.tolist()]
     usable = [t for t, one in enumerate(found) if one.degrees]
     i, j = (server.tests[usable, end].astype(np.int64) for end in (0, 1))
     strength, p = (np.array([getattr(found[t], name) for t in usable]) for name in ("tschuprow", "p"))
@@ -136,7 +144,7 @@ def fit_of_tables(server: Server) -> Fit:
     if server.has_pairs:
         alike = np.zeros((d, d))
         for a, b in _pairs(d).tolist():
-            alike[a, b] = alike[b, a] = _tested(tables.strata((a, b))).tschuprow ** 2
+            alike[a, b] = alike[b, a] = _tested(tables.strata((a, b)), variance).tschuprow ** 2
         for later in np.unique(j):
             same = i[j == later]
             shared += float(np.triu(alike[np.ix_(same, same)], 1).sum())
@@ -147,15 +155,18 @@ def fit_of_tables(server: Server) -> Fit:
 
 
 class CountsBySet:
-    """The summed count tables of a server's final state."""
+    """The summed count tables of a server's final state, as they may be published if small cells are `blank`."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, *, blank: bool) -> None:
         """Find the table of each set."""
+        rows = sum(server.schema.rows.values())
         self.names, self.levels = server.schema.variables, cardinalities_of(server.schema)
         begins = offsets(server.sets, self.levels)
         sets = [tuple(int(v) for v in row if v != PAD) for row in server.sets]
         self._tables = {
-            one: server.counts[a:b].reshape([int(self.levels[v]) for v in one]).astype(np.float64)
+            one: (_blanked(server.counts[a:b], rows) if blank else server.counts[a:b].astype(np.float64)).reshape(
+                [int(self.levels[v]) for v in one]
+            )
             for one, a, b in zip(sets, begins[:-1], begins[1:], strict=True)
         }
 
@@ -173,6 +184,13 @@ class CountsBySet:
         return table.reshape(-1, table.shape[-1])
 
 
+def _blanked(counts: NDArray[np.int64], rows: int) -> FloatArray:
+    """The publishable counts of a table of `rows` rows, each small cell with its share of the rows that are left."""
+    published, small = publishable_counts(counts), counts < MIN_COUNT
+    left = rows - float(published[~small].sum())
+    return np.where(small, np.clip(left / max(int(small.sum()), 1), 0, MIN_COUNT - 1), published)
+
+
 @dataclass(frozen=True)
 class StratifiedTest:
     """A χ² test over strata, with Tschuprow's T of the levels that it includes."""
@@ -182,8 +200,8 @@ class StratifiedTest:
     tschuprow: float
 
 
-def _tested(strata: FloatArray) -> StratifiedTest:
-    """χ² of independence within `strata` `[s, x, y]`.
+def _tested(strata: FloatArray, variance: float) -> StratifiedTest:
+    """χ² of independence within `strata` `[s, x, y]` of counts that were rounded with this `variance`.
 
     A rare level makes χ² exceed its distribution: one row in a cell of .01 expected ones adds 100. So each stratum is
     reduced to the levels with at least √(5 n) of its n rows, whose expected counts are 5 or more. Independent variables
@@ -196,14 +214,16 @@ def _tested(strata: FloatArray) -> StratifiedTest:
     degrees = np.maximum((x > 0).sum(axis=1) - 1, 0) * np.maximum((y > 0).sum(axis=1) - 1, 0)
     expected = x[:, :, None] * y[:, None, :] / np.maximum(n, 1)[:, None, None]
     deviations = np.divide((strata - expected) ** 2, expected, out=np.zeros_like(strata), where=expected > 0)
-    statistic, df, rows = float(deviations.sum()), int(degrees.sum()), float(n[degrees > 0].sum())
+    df, rows = int(degrees.sum()), float(n[degrees > 0].sum())
     if not df:
         return StratifiedTest(1.0, 0, 0.0)
+    of_tested = expected[(expected > 0) & (degrees > 0)[:, None, None]]
+    statistic = float(deviations.sum()) / (1 + variance * float((1 / of_tested).mean()))
     return StratifiedTest(float(chdtrc(df, statistic)), df, math.sqrt(statistic / (math.sqrt(df) * rows)))
 
 
-def _bic(server: Server, tables: CountsBySet) -> BicScores:
-    """The BIC of the graph, of the empty one, and with the best further parent for each variable."""
+def _bic(server: Server, tables: CountsBySet) -> BicGains:
+    """The gain of the graph over the empty one, and what the best further parent for each variable adds."""
     levels, d = tables.levels.tolist(), len(server.dag)
     parents = [np.flatnonzero(server.dag[:, v]).tolist() for v in range(d)]
     own = [tables.family(v, parents[v]) for v in range(d)]
@@ -213,9 +233,10 @@ def _bic(server: Server, tables: CountsBySet) -> BicScores:
     empty = sum(conditional_log_likelihood(own[v].sum(axis=0)) - price * (levels[v] - 1) for v in range(d))
     gains = np.zeros(d)
     for i, j, *_ in server.tests.tolist():
-        more = conditional_log_likelihood(tables.family(j, [*parents[j], i])) - fits[j]
+        strata = tables.strata((i, j, *parents[j]))  # one table for both, as each is rounded on its own
+        more = conditional_log_likelihood(strata) - conditional_log_likelihood(strata.sum(axis=1))
         gains[j] = max(gains[j], more - price * (levels[j] - 1) * len(own[j]) * (levels[i] - 1))
-    return BicScores(graph, empty, one_more=graph + float(gains.sum()))
+    return BicGains(graph - empty, one_more=float(gains.sum()))
 
 
 def conditional_log_likelihood(counts: FloatArray) -> float:

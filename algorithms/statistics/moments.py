@@ -203,16 +203,21 @@ SINGULAR = 1e-7
 """eigenvalue below which correlations are singular, up to the rounding of masks"""
 
 
+def is_positive_definite(R: FloatArray) -> bool:
+    """Whether correlations `R` `[d, d]` have no eigenvalue below `SINGULAR`."""
+    try:
+        np.linalg.cholesky(R - SINGULAR * np.eye(len(R)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
     """`S` `[d, d]`, made positive definite if it is singular; raises `BadInput` for a column without variance."""
     flat = np.flatnonzero(np.diag(S) <= 0)
     for v in flat[:1]:
         raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so no edge can be learned")
-    try:
-        np.linalg.cholesky(unit_diagonal(S) - SINGULAR * np.eye(len(S)))
-    except np.linalg.LinAlgError:
-        return S + FLOOR * np.diag(np.diag(S))
-    return S
+    return S if is_positive_definite(unit_diagonal(S)) else S + FLOOR * np.diag(np.diag(S))
 
 
 def regression_weights(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:

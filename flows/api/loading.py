@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema, unescape_formula
 from fedbnsl.algorithms.diagnosis.findings import Finding
-from fedbnsl.algorithms.diagnosis.implied import BicScores, FisherC, Fit, Independence
+from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit, Independence
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
@@ -124,7 +124,7 @@ def _diagnosed(config: dict[str, Any], metrics: dict[str, Metric]) -> Diagnosed:
 def _fit(config: dict[str, Any]) -> Fit:
     fisher, bic = config["fisher"], config["bic"]
     worst = tuple(Independence(**{**one, "given": tuple(one["given"])}) for one in config["worst"])
-    parts = {"fisher": fisher and FisherC(**fisher), "bic": bic and BicScores(**bic), "notes": tuple(config["notes"])}
+    parts = {"fisher": fisher and FisherC(**fisher), "bic": bic and BicGains(**bic), "notes": tuple(config["notes"])}
     return Fit(**{**config, **parts, "worst": worst})
 
 

@@ -50,10 +50,10 @@ def fit(
         return Fit(f"not tested: {chosen.how}")
     if schema.kind == "discrete":
         dag = chosen.dag
-        return unless_refused(lambda: _of_labels(job, session, algorithm, dag), Fit)
+        return unless_refused(lambda: implied.rounded(_of_labels(job, session, algorithm, dag)), Fit)
     if sums is None:
         return Fit("not tested: the diagnosis, whose sums it takes, did not end")
-    return fit_of_sums(schema, structure, chosen.dag, sums)
+    return implied.rounded(fit_of_sums(schema, structure, chosen.dag, sums))
 
 
 def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) -> str:
@@ -97,7 +97,8 @@ def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np
     found = extra_exchange(job, session, spec, "fit", implied_tables.start(session.schema, dag))
     if found.lost:
         return Fit("not tested: too few silos responded")
-    return replace(implied_tables.fit_of_tables(found.last.server), bytes_sent=found.bytes_sent)
+    fit = implied_tables.fit_of_tables(found.last.server, blank=job.settings.small_cells == "blank")
+    return replace(fit, bytes_sent=found.bytes_sent)
 
 
 def check_held_out(job: Job, schema: Schema) -> None:

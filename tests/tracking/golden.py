@@ -11,7 +11,7 @@ import numpy as np
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
-from fedbnsl.algorithms.diagnosis.implied import BicScores, FisherC, Fit, Independence
+from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit, Independence
 from fedbnsl.algorithms.graphs.changes import structure_changes
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -117,7 +117,7 @@ FIT = Fit(
         Independence(NAMES[4], NAMES[1], (), 0.2719, 0.0023, 0.01955),
     ),
     fisher=FisherC(61.37, 34, 0.0427),
-    bic=BicScores(-4713.6, -5201.3, -4699.1),
+    bic=BicGains(487.7, -14.5),
     notes=("2 of 19 missing edges are not tested (few rows, or collinear columns)",),
     bytes_sent=733,
 )

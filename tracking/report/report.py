@@ -107,7 +107,6 @@ FIT = {
     "fit_fisher_c": "Fisher's C",
     "fit_fisher_degrees": "Degrees of freedom of Fisher's C",
     "fit_fisher_p": "p-value of Fisher's C, tests of one variable taken as correlated",
-    "fit_bic": "BIC of the graph, in nats: greater is better",
     "fit_bic_over_empty": "BIC above that of the empty graph",
     "fit_bic_over_saturated": "BIC above that of the saturated graph",
     "fit_bic_one_more_parent": "BIC to gain by one more parent for each variable, at most",

@@ -47,7 +47,7 @@ def test_both_graphs_get_what_a_run_gives(kind, studies, tmp_path):
     assert found.edited.metrics["edges"] == run.metrics["edges"] - 1
     ends = {first.source, first.target}
     assert any({one.earlier, one.later} == ends for one in found.edited.fit.worst)
-    assert found.edited.metrics["fit_bic"] < found.learned.metrics["fit_bic"]
+    assert found.edited.metrics["fit_bic_over_empty"] < found.learned.metrics["fit_bic_over_empty"]
     network = found.edited.parameters.network
     assert network is not None
     assert "edited by hand" in found.edited.basis[0]

@@ -10,7 +10,7 @@ import pytest
 from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis import implied_tables
-from fedbnsl.algorithms.diagnosis.implied import fit_of_moments
+from fedbnsl.algorithms.diagnosis.implied import fit_of_moments, rounded
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.engines import inline
@@ -37,7 +37,7 @@ def expected_of(folder, result):
     if result.schema.kind == "continuous":
         rows = pd.concat([frame - frame.mean() for frame in frames]).to_numpy()
         S, every = rows.T @ rows / len(rows), np.ones(d, bool)
-        return fit_of_moments(S, len(rows), len(frames), dag, result.structure.variables, np.arange(d), every)
+        return rounded(fit_of_moments(S, len(rows), len(frames), dag, result.structure.variables, np.arange(d), every))
     rows, levels = pd.concat(frames), result.schema.levels
     codes = np.column_stack([pd.Categorical(rows[v].astype(str), levels[v]).codes for v in result.structure.variables])
     server = implied_tables.start(Schema(result.structure.variables, {"all": len(rows)}, "discrete", levels), dag)
@@ -48,7 +48,7 @@ def expected_of(folder, result):
         table = np.zeros(shape, int)
         np.add.at(table, tuple(codes[:, chosen].T), 1)
         counts.append(table.ravel())
-    return implied_tables.fit_of_tables(replace(server, counts=np.concatenate(counts)))
+    return rounded(implied_tables.fit_of_tables(replace(server, counts=np.concatenate(counts)), blank=True))
 
 
 @pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow)])

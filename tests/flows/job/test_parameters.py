@@ -149,13 +149,13 @@ def test_more_smoothing_is_nearer_to_uniform(labels):
 
 
 NONE = {
-    "not requested": ({"algorithm": "fed-pc", "parameters": False}, "not requested"),
-    "a PAG": ({"algorithm": "fed-fci"}, "a PAG leaves causes"),
+    "not requested": ({"algorithm": "fed-pc", "parameters": False}, "not requested", ["fit-tables"]),
+    "a PAG": ({"algorithm": "fed-fci"}, "a PAG leaves causes", []),
 }
 
 
-@pytest.mark.parametrize(("given", "why"), NONE.values(), ids=NONE)
-def test_where_there_is_none_the_silos_are_not_asked(labels, given, why):
+@pytest.mark.parametrize(("given", "why", "after"), NONE.values(), ids=NONE)
+def test_where_there_is_none_the_silos_are_not_asked(labels, given, why, after):
     asked = []
     data = read_folder(labels)
 
@@ -167,7 +167,7 @@ def test_where_there_is_none_the_silos_are_not_asked(labels, given, why):
     result = run(job, Session(data.schema, connect))
     assert result.parameters.network is None
     assert why in result.parameters.how
-    assert asked == [given["algorithm"], "diagnosis-tables"]
+    assert asked == [given["algorithm"], "diagnosis-tables", *after]
 
 
 def test_a_private_run_asks_nothing_that_nobody_paid_for(example):

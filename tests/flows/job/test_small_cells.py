@@ -37,6 +37,17 @@ def command(*words):
         main([*words])
 
 
+def without_fit(name, text):
+    """`text` without the fit, which rests on tables of other variables, too: there these rows are in a large cell."""
+
+    def kept(found):
+        return {key: kept(value) for key, value in found.items() if "fit" not in key} if type(found) is dict else found
+
+    if name.endswith("json"):
+        return json.dumps(kept(json.loads(text)), indent=1)
+    return re.sub(r"Fit of the graph: [^<]*?(?=<|$|\n\S)|\bfit_\w+.*|(?i:>fit of the graph<).*", "", text)
+
+
 def published(folder, capsys, *options):
     """All that a run writes and prints, by name, without times and paths; and the folder of its files."""
     out = folder.parent / f"{folder.name}-results{''.join(options)}"
@@ -49,7 +60,7 @@ def published(folder, capsys, *options):
     texts |= {"terminal": printed, "json": capsys.readouterr().out}
     own = re.compile(rf"{re.escape(str(folder.parent))}\S*|{folder.name}")
     times = re.compile(r"(seconds\D{0,40}|>)[\d.]+( s\b)?|[\d.]+ s\b")
-    return {name: times.sub(r"\1", own.sub("", text)) for name, text in texts.items()}, out
+    return {name: times.sub(r"\1", own.sub("", without_fit(name, text))) for name, text in texts.items()}, out
 
 
 def small_counts(folder):

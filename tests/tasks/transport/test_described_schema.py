@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.about import Declared, Reading
+from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.in_process import InProcessTransport
@@ -53,3 +54,30 @@ def test_tables_of_other_columns_are_refused(tmp_path):
     frame = series("x", "y", "z").drop(columns="time")
     with pytest.raises(BadInput, match=r"\bz\b"):
         described(tmp_path, a=frame, b=frame.drop(columns="z"))
+
+
+def owners(folder, **targets):
+    """A transport to silos on their owners' machines, who declare these targets."""
+    services = {}
+    for number, silo in enumerate("abc"):
+        frame = pd.DataFrame(
+            {name: [(k * (j + 3 + number)) % 7 + 0.25 * k for k in range(20)] for j, name in enumerate("xy")}
+        )
+        frame.to_csv(folder / f"{silo}.csv", index=False)
+        own = Declared(targets={silo: targets[silo]}) if silo in targets else None
+        services[silo] = SiloService(silo, folder / f"{silo}.csv", guard=Guard(declared=own, remote=True))
+    return InProcessTransport(services)
+
+
+def test_owners_declare_the_targets_of_their_silos(tmp_path):
+    transport = owners(tmp_path, a=("x",))
+    found = schema_from_descriptions(transport, tuple("abc"), Declared(targets={"b": ("y",)}))
+    assert found.schema.targets == {"a": (("x",),), "b": (("y",),)}
+    ignored = Declared(reading=Reading(targets=()))
+    assert not schema_from_descriptions(transport, tuple("abc"), ignored).schema.has_targets
+    with pytest.raises(BadInput, match="silo a: its owner declares the targets x, and the coordinator y: agree on one"):
+        schema_from_descriptions(transport, tuple("abc"), Declared(targets={"a": ("y",)}))
+    with pytest.raises(BadInput, match="there is no silo 'd'; available: a, b, c"):
+        schema_from_descriptions(transport, tuple("abc"), Declared(targets={"d": ("y",)}))
+    absent = schema_from_descriptions(transport, tuple("abc"), Declared(targets={"d": ("y",)}), tuple("abcd"))
+    assert absent.schema.targets == {"a": (("x",),)}
