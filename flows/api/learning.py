@@ -291,6 +291,7 @@ class LearnKeywords(TypedDict, total=False):
     difference: bool
     transform: str
     knowledge: str | None
+    targets: str | None
     required_arcs: str | None
     forbidden_arcs: str | None
     tiers: str | None

@@ -148,7 +148,7 @@ def test_settings_of_a_wrapper_are_checked_where_they_arrive(toys):
 
 
 def test_an_unknown_wrapper_is_bad_input(toys):
-    known = r"unknown wrapper 'divide': available: bootstrap, add, times"
+    known = r"unknown wrapper 'divide': available: bootstrap, held-out, add, times"
     with pytest.raises(BadInput, match=known):
         registry.unpack(packed({}, "secure-sum", (("divide", wire.encode({})),)))
     with pytest.raises(BadInput, match=known):

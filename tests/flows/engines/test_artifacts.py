@@ -81,7 +81,7 @@ def test_the_picture_is_an_artifact_that_holds_its_bytes(finished, monkeypatch):
     for kind in ("image", "table", "link"):
         monkeypatch.setattr(artifacts, f"create_{kind}_artifact", lambda key, **given: made.update({key: given}))
     publish(finished)
-    assert set(made) == {"picture", "scores", "structure", "mlflow"}
+    assert set(made) == {"picture", "scores", "structure", "fit", "mlflow"}
     assert made["picture"]["image_url"] == data_uri(finished.files["structure.png"])
     assert made["picture"]["image_url"].startswith("data:image/png;base64,iVBOR")
     monkeypatch.setattr(artifacts, "MAX_PICTURE_BYTES", 10)
