@@ -21,7 +21,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from .comparison import Comparison
 from .model import model_file
 from .pictures.picture import MAX_UNROLLED_VARIABLES, as_png, draw_matrices
-from .report.report import draw_result, report_html
+from .report.drawings import draw_result
+from .report.report import report_html
 from .result import NOT_COVERED, Metric, RunResult, silo_edges, strengths_in
 from .staging import write_files
 
@@ -201,6 +202,7 @@ def config(result: RunResult) -> dict[str, Any]:
     """Everything needed to repeat the run, and the versions of the programs."""
     return {
         "name": result.name,
+        "ended": result.ended,
         "algorithm": result.algorithm,
         "asked": result.asked,
         "params": result.params,

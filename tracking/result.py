@@ -274,6 +274,8 @@ class RunResult(RunDescription):
     """pairs of variables of which no row has both: whether they are joined is not identified"""
     changes: Comparison | None = None
     """differences from the previous run, if the run is repeated"""
+    ended: str = ""
+    """the day on which the run ended, as in 2026-01-31; empty if it is not known"""
 
     @property
     def labelled(self) -> tuple[str, ...]:

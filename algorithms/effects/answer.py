@@ -11,10 +11,19 @@ from typing import Any, Literal, Protocol
 from ..errors import BadInput, choices_text, shown
 from ..graphs.structure import Structure
 from ..parameters.mixed_network import MixedNetwork
-from ..parameters.networks import DiscreteNetwork
+from ..parameters.networks import BayesianNetwork, DiscreteNetwork, GaussianNetwork
 from .identification import AdjustmentSet, EffectKind, identify
 from .interventions import discrete_effect, mixed_effect
-from .linear import ZERO, Estimate, Sensitivity, WithinMoments, adjusted_effect, joint_effects, sensitivity
+from .linear import (
+    ZERO,
+    Estimate,
+    Sensitivity,
+    WithinMoments,
+    adjusted_effect,
+    implied_moments,
+    joint_effects,
+    sensitivity,
+)
 from .variability import BetweenSilos, Resampled
 
 Values = tuple[float | str, float | str]
@@ -193,6 +202,21 @@ class FromMixed:
         """The change of the mean of `y`, or of the probability of each of its levels."""
         found = mixed_effect(self.network, x, y, values, direct=kind == "direct")
         return {level: (one, False) for level, one in found.items()}
+
+
+def model_estimator(network: BayesianNetwork, rows: int, silos: int) -> Estimator:
+    """The estimator of effects from a fitted `network` alone; `rows` and `silos` are those that it was fitted to.
+
+    Raises `ValueError` for a network over time (a programming error).
+    """
+    if isinstance(network, DiscreteNetwork):
+        return FromTables(network, rows)
+    if isinstance(network, MixedNetwork):
+        return FromMixed(network)
+    if not isinstance(network, GaussianNetwork):
+        raise ValueError(f"effects are not computed from a {network.kind}")
+    moments = implied_moments(network.structure.weights, network.variances, rows, silos)
+    return FromMoments(network.variables, moments)
 
 
 def effect_of(

@@ -22,7 +22,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure
 from fedbnsl.tracking.outputs import AVERAGED, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, write_outputs
 from fedbnsl.tracking.pictures.picture import as_svg
-from fedbnsl.tracking.report.report import draw_result
+from fedbnsl.tracking.report.drawings import draw_result
 from fedbnsl.tracking.result import Confidence, Metric, RunResult
 from fedbnsl.tracking.staging import write_files
 

@@ -60,6 +60,7 @@ def _result(folder: Path) -> RunResult:
         **{one.name: config[one.name] for one in fields(RunDescription)},
         schema=schema,
         structure=structure,
+        ended=config.get("ended", ""),
         truth=None,
         outcome=metrics["outcome"],
         lost=tuple(config["lost"]),

@@ -23,12 +23,11 @@ from fedbnsl.algorithms.effects.answer import (
     Values,
     effect_of,
     joint_effect_of,
+    model_estimator,
 )
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
-from fedbnsl.algorithms.effects.linear import LEVEL, WithinMoments, implied_moments
+from fedbnsl.algorithms.effects.linear import LEVEL, WithinMoments
 from fedbnsl.algorithms.errors import BadInput, choices_text, shown
-from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
 from fedbnsl.tracking.result import RunResult
 
 from .effect_variability import with_resamples, with_silos
@@ -158,15 +157,10 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
 def _from_model(result: RunResult) -> Estimator:
     network, silos = result.parameters.network, [one for one in result.schema.silos if one not in result.lost]
     rows = sum(result.schema.rows[silo] for silo in silos)
-    if isinstance(network, DiscreteNetwork):
-        return FromTables(network, rows)
-    if isinstance(network, MixedNetwork):
-        return FromMixed(network)
-    if not isinstance(network, GaussianNetwork):  # a PAG has no model, and no effect is identified in it
+    if network is None:  # a PAG has no model, and no effect is identified in it
         d = len(result.structure.variables)
         return FromMoments(result.structure.variables, WithinMoments(np.eye(d), rows, len(silos)))
-    moments = implied_moments(network.structure.weights, network.variances, rows, len(silos))
-    return FromMoments(network.variables, moments)
+    return model_estimator(network, rows, len(silos))
 
 
 def _moments(data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, *, joint: bool) -> FromMoments:

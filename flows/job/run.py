@@ -7,6 +7,7 @@ notebooks and Prefect's log.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
@@ -92,7 +93,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     job, edge_confidence = _resampled(job, session, algorithm, last, scored.structure, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
-        **vars(job.description),
+        **vars(job.description) | {"ended": datetime.now().astimezone().date().isoformat()},
         schema=replace(session.schema, knowledge=job.knowledge),
         structure=scored.structure,
         truth=truth,

@@ -6,26 +6,19 @@ anything, and to run any script but those of `explore.py`, which it knows by the
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.core.knowledge import Arc, arc_text
 from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.graphs.edges import classify, classify_lagged, weighted
+from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
 
 from ..comparison import COUNTED
 from ..model import model_file
-from ..pictures.picture import (
-    MAX_DRAWN_VARIABLES,
-    MAX_UNROLLED_VARIABLES,
-    as_svg,
-    draw_matrices,
-    draw_rounds,
-    draw_structure,
-)
 from ..result import (
     CANDIDATE_COLUMNS,
     NOT_COVERED,
@@ -33,9 +26,10 @@ from ..result import (
     PrivacySpent,
     RunResult,
     series_warnings,
-    strengths_in,
 )
+from .drawings import pictures
 from .explore import explore_scripts
+from .statements import statements
 from .tables import (
     SCROLLING_ROWS,
     Mark,
@@ -57,7 +51,6 @@ from .tables import (
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from matplotlib.figure import Figure
 
 SCORES = {
     "shd": "SHD: pairs of variables whose edge differs",
@@ -164,16 +157,17 @@ def contents(result: RunResult) -> dict[str, Any]:
     """The values for the templates, by name; None for a section without content."""
     return {
         "result": result,
-        "title": f"{result.algorithm} on {result.dataset}, seed {result.seed}",
+        "title": _title(result),
         "warnings": warnings(result),
         "summary": _summary(result),
+        "statements": statements(result),
         "findings": _findings(result),
         "fit": _fit(result),
         "changes": _changes(result),
         "data": _data(result),
         "knowledge": _knowledge(result),
         "experiments": _experiments(result),
-        "pictures": _pictures(result),
+        "pictures": pictures(result),
         "scores": _scores(result),
         "edges": edge_sections(result),
         "not_identified": _not_identified(result),
@@ -189,6 +183,11 @@ def contents(result: RunResult) -> dict[str, Any]:
         "settings": _settings(result),
         "scripts": explore_scripts(result),
     }
+
+
+def _title(result: RunResult) -> str:
+    """The name of the data set and the day on which the run ended, if it is known."""
+    return f"{result.dataset}, {date.fromisoformat(result.ended):%-d %B %Y}" if result.ended else result.dataset
 
 
 def warnings(result: RunResult) -> list[str]:
@@ -228,7 +227,7 @@ def small_cell_warnings(result: RunResult) -> list[str]:
 
 
 def _summary(result: RunResult) -> dict[str, Any]:
-    """The numbers of edges, and the key figures for the tiles."""
+    """The numbers of edges, and the tiles of scores and of what the run cost."""
     metrics = result.metrics
     edges, lagged = len(classify(result.structure, None)), len(classify_lagged(result.structure, None))
     named = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR"}
@@ -237,14 +236,13 @@ def _summary(result: RunResult) -> dict[str, Any]:
     named |= {f"lagged_{name}": f"{label}, lagged" for name, label in named.items() if f"lagged_{name}" in metrics}
     scores = [(label, metrics.get(name)) for name, label in named.items()] if result.truth else []
     figures: list[tuple[str, object]] = [
-        *scores,
         ("edges", edges),
         *([("lagged edges", lagged)] if result.structure.lags else []),
         ("round" if len(result.rounds) == 1 else "rounds", len(result.rounds)),
         ("seconds", metrics.get("seconds")),
         ("MB sent (papers' formula)", metrics.get("formula_megabytes")),
     ]
-    return {"edges": edges, "lagged": lagged, "tiles": figures}
+    return {"edges": edges, "lagged": lagged, "scores": scores, "cost": figures}
 
 
 def _findings(result: RunResult) -> ReportTable | None:
@@ -337,43 +335,12 @@ def knowledge_line(result: RunResult) -> list[str]:
     return [f"background knowledge: required arcs {len(known.required)}, forbidden arcs {len(known.forbidden)}"]
 
 
-def draw_result(result: RunResult, title: str = "") -> "Figure":
-    """The figure of the structure of a run, with all that its marks show."""
-    return draw_structure(
-        result.structure,
-        result.truth,
-        title,
-        strengths_in(result),
-        result.knowledge.required,
-        result.labelled,
-        result.not_identified,
-        result.targets,
-    )
-
-
 def _not_identified(result: RunResult) -> ReportTable | None:
     """The pairs of variables that no row has together; None if there are none."""
     if not result.not_identified:
         return None
     rows = list(result.not_identified)
     return ReportTable(("not identified:", "no row has both"), rows, scrolling=len(rows) > SCROLLING_ROWS)
-
-
-def _pictures(result: RunResult) -> dict[str, Any]:
-    """The pictures as SVG: a drawing of the structure, the matrices of a dynamic one, the measures by round."""
-    structure, truth, strengths = result.structure, result.truth, strengths_in(result)
-    found: dict[str, Any] = {"drawing": None, "matrices": None}
-    variables = len(structure.variables)
-    if structure.lags:
-        if variables <= MAX_UNROLLED_VARIABLES:
-            found["drawing"] = as_svg(draw_structure(structure, truth, strengths=strengths), "structure")
-        found["matrices"] = as_svg(draw_matrices(structure, truth), "matrices")
-    else:
-        found["drawing"] = as_svg(draw_result(result), "structure")
-    found["large"] = variables > MAX_DRAWN_VARIABLES
-    found["weighted"] = weighted(structure)
-    found["rounds"] = as_svg(draw_rounds(result.rounds), "rounds") if result.rounds else None
-    return found
 
 
 def _scores(result: RunResult) -> list[ReportTable]:

@@ -53,7 +53,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A header and rows of as many cells; columns with a number in them are aligned to the right."""
+    """A header and rows of as many cells; columns of numbers are aligned to the right."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -61,17 +61,18 @@ class ReportTable:
 
     @property
     def numeric(self) -> list[bool]:
-        """For each column, whether it has a number."""
-        return [any(_is_number(row[k]) for row in self.rows) for k in range(len(self.header))]
+        """For each column, whether its cells are numbers, or empty."""
+        columns = ([row[k] for row in self.rows if row[k] is not None] for k in range(len(self.header)))
+        return [bool(cells) and all(map(_is_number, cells)) for cells in columns]
 
     @property
     def head(self) -> list[tuple[bool, str]]:
-        """The header, each name with whether its column has numbers."""
+        """The header, each name with whether its column is numeric."""
         return list(zip(self.numeric, self.header, strict=True))
 
     @property
     def body(self) -> list[list[tuple[bool, object]]]:
-        """The rows, each cell with whether its column has numbers."""
+        """The rows, each cell with whether its column is numeric."""
         numeric = self.numeric
         return [list(zip(numeric, row, strict=True)) for row in self.rows]
 

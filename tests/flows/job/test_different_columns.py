@@ -12,7 +12,8 @@ from fedbnsl.data.folder import batches, chunked_table
 from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.tracking.pictures.drawing import NOT_IDENTIFIED
-from fedbnsl.tracking.report.report import draw_result, report_html
+from fedbnsl.tracking.report.drawings import draw_result
+from fedbnsl.tracking.report.report import report_html
 
 CHAIN = ("a", "b", "c", "d")
 

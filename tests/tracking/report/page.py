@@ -37,14 +37,17 @@ class Reader(HTMLParser):
     def __init__(self):
         super().__init__()
         self.sections = [Section("")]
-        self._outside, self._in_cell, self._text, self._kind = 0, False, [], ""
+        self._outside, self._in_cell, self._in_item, self._text, self._kind = 0, False, False, [], ""
         self._header, self._rows, self._row, self._value = (), [], [], None
 
     def handle_starttag(self, tag, attrs):
         if tag in ("svg", "script", "style"):
             self._outside += 1
-        elif tag in ("h1", "h2", "p", "td", "th", "b", "summary") or (tag == "span" and not self._in_cell):
+        starts = tag in ("h1", "h2", "h3", "p", "li", "td", "th", "summary", "figcaption")
+        if starts or (tag == "b" and not self._in_item) or (tag == "span" and not self._in_cell):
             self._text, self._kind = [], dict(attrs).get("class") or ""
+        if tag == "li":
+            self._in_item = True
         if tag in ("td", "th"):
             self._in_cell = True
         elif tag == "table":
@@ -67,10 +70,13 @@ class Reader(HTMLParser):
             self.sections.append(here)
         elif tag == "h1":
             here.order.append(f"# {text}")
-        elif tag in ("p", "summary"):
+        elif tag == "h3":
+            here.order.append(f"### {text}")
+        elif tag in ("p", "li", "summary", "figcaption"):
+            self._in_item = False
             here.paragraphs.append((self._kind, text))
             here.order.append(f"({self._kind}) {text}" if self._kind else text)
-        elif tag == "b":
+        elif tag == "b" and not self._in_item:
             self._value = text
         elif tag == "div" and self._value is not None:
             here.tiles[text] = self._value

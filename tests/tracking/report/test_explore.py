@@ -13,7 +13,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report import explore as layout
 from fedbnsl.tracking.report.explore import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, lay_out, script
 from fedbnsl.tracking.report.report import report_html
-from fedbnsl.tracking.result import Confidence
+from fedbnsl.tracking.result import NO_PARAMETERS, Confidence
 
 
 def data_of(result):
@@ -85,7 +85,8 @@ def test_the_policy_lets_these_scripts_run_and_no_other(chain):
 
 
 def test_no_name_can_end_the_script_that_it_stands_in(chain):
-    wild = replace(chain, structure=Structure(("</script><b>", "b", "c"), chain.structure.weights), truth=None)
+    names = ("</script><b>", "b", "c")
+    wild = replace(chain, structure=Structure(names, chain.structure.weights), truth=None, parameters=NO_PARAMETERS)
     html = report_html(wild)
     assert "</script><b>" not in html
     (data,) = re.findall(r'<script type="application/json" id="structure">(.*?)</script>', html, re.DOTALL)
@@ -126,5 +127,7 @@ def test_the_library_says_its_licence_and_cannot_end_its_element():
 
 def test_a_large_graph_opens_and_a_small_one_waits(chain, random_case):
     learned, truth = random_case(60, 2, 1)
-    assert "<details open>" in report_html(replace(chain, structure=learned, truth=truth, refit={}))
+    assert "<details open>" in report_html(
+        replace(chain, structure=learned, truth=truth, refit={}, parameters=NO_PARAMETERS)
+    )
     assert "<details>" in report_html(chain)

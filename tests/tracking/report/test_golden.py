@@ -184,7 +184,7 @@ def test_shares_of_empty_cells_stand_below_their_own_silo(pages):
 @pytest.mark.parametrize("name", RUNS)
 def test_what_the_answer_rests_on_stands_in_every_report(pages, name):
     run = RUNS[name]
-    assert all(one in pages[name]["Assumptions and choices"].text for one in run.basis)
+    assert all(one in pages[name]["Before you trust this graph"].text for one in run.basis)
     if run.diagnosed.findings:
         rows = pages[name]["Before you trust this graph"].table("finding", "observation", "what to do")
         assert rows == [(one.name, one.said, one.advice) for one in FINDINGS]

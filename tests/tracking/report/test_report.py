@@ -10,7 +10,7 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report.report import COUNTS, SCORES, report_html, warnings
 from fedbnsl.tracking.report.tables import data_header, data_rows
-from fedbnsl.tracking.result import Parameters, PrivacySpent
+from fedbnsl.tracking.result import NO_PARAMETERS, Parameters, PrivacySpent
 from tests.tracking.report.page import one_line
 
 VOID = {"meta", "br"}
@@ -60,6 +60,7 @@ def test_names_from_the_data_are_escaped(chain):
         chain,
         dataset="<script>alert(1)</script>",
         structure=Structure(names, chain.structure.weights),
+        parameters=NO_PARAMETERS,
         truth=Structure(names, chain.structure.weights),
         lost=("<i>north</i>",),
         outcome="silo lost",
@@ -115,7 +116,7 @@ def test_a_cpdag_without_weights_has_none_in_its_table(chain):
     edges = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0.0]])
     html = report_html(replace(chain, structure=Structure(("a", "b", "c"), edges, "cpdag"), truth=None))
     assert "a — b" in html
-    assert "<th>edge</th></tr>" in html
+    assert "<th>weight</th>" not in html
     assert "This graph is a CPDAG" in html
 
 
@@ -161,7 +162,8 @@ def test_large_and_local(chain, random_case, d):
     learned, truth = random_case(d, 2, d)
     names = learned.variables
     local = {"north": learned, "south": Structure(names, np.zeros((d, d)))}
-    html = report_html(replace(chain, structure=learned, truth=truth, local_structures=local, refit={}))
+    of_silos = {"local_structures": local, "parameters": NO_PARAMETERS, "refit": {}}
+    html = report_html(replace(chain, structure=learned, truth=truth, **of_silos))
     assert "edges of its own graph" in html
     parsed(html)
 

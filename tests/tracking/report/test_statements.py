@@ -1,0 +1,133 @@
+"""What the report says of the strongest edges: effects of the fitted model in words, and nothing that it cannot say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL
+from fedbnsl.algorithms.graphs.strengths import edge_strengths
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
+from fedbnsl.tracking.report.report import report_html
+from fedbnsl.tracking.report.statements import MAX_STATEMENTS, statements
+from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Parameters, RunResult
+
+NAMES = ("a", "b", "c")
+
+
+def run(structure, network=None, strengths=None):
+    """A run that learned `structure` from 10,000 rows, and fitted `network`."""
+    levels = getattr(network, "levels", {})
+    return RunResult(
+        name="run",
+        algorithm="secure-linear",
+        params={},
+        seed=1,
+        engine="inline",
+        dataset="study",
+        about={},
+        schema=Schema(structure.variables, {"north": 4000, "south": 6000}, *(["discrete", levels] if levels else [])),
+        structure=structure,
+        truth=None,
+        outcome="converged",
+        lost=(),
+        rounds=(),
+        metrics={},
+        parameters=Parameters(network, "fitted") if network else NO_PARAMETERS,
+        bootstrap=10 if strengths else 0,
+        confidence=Confidence(strengths, 0.5, structure, 1, 100) if strengths else None,
+    )
+
+
+def chain():
+    """B = 2 A + C + e, with Var A = 4, Var C = 1, Var e = 1."""
+    weights = np.array([[0, 2.0, 0], [0, 0, 0], [0, 1.0, 0]])
+    structure = Structure(NAMES, weights)
+    return structure, GaussianNetwork(structure, np.zeros(3), np.array([4.0, 1.0, 1.0]))
+
+
+def test_an_edge_of_numbers_has_the_effect_of_one_standard_deviation():
+    found = statements(run(*chain()))
+    assert [one.edge.text for one in found.said] == ["a → b", "c → b"]
+    first = found.said[0].text
+    assert "with a higher by 2 (one standard deviation), the mean of b is higher by 4 (95 % interval" in first
+    assert "c held fixed" in first
+    low, high = (float(end) for end in first.split("interval ")[1].split(")")[0].split(" to "))
+    # The weight has the standard error sqrt(1 / (4 · 10,000)) = .005, two units of A twice that.
+    assert (low, high) == pytest.approx((4 - 1.96 * 0.01, 4 + 1.96 * 0.01), abs=0.006)
+    assert found.said[0].size == pytest.approx(4 / np.sqrt(18))
+
+
+def test_an_edge_of_labels_names_the_levels_that_differ_most():
+    tables = {
+        "a": np.array([0.5, 0.3, 0.2]),
+        "b": np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]]),
+    }
+    levels = {"a": ("low", "mid", "top"), "b": ("no", "yes")}
+    network = DiscreteNetwork(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
+    (one,) = statements(run(network.structure, network)).said
+    assert "with a = top instead of low, the probability of b = yes is higher by 0.7 (95 % interval" in one.text
+
+
+def test_an_undirected_edge_is_said_to_be_open():
+    structure, network = chain()
+    both = (structure.adjacency | structure.adjacency.T).astype(float)
+    said = statements(run(Structure(NAMES, both, "cpdag"), network)).said
+    assert all("the data do not decide the direction. Read as" in one.text for one in said)
+    assert "Read as a → b: with a higher by 2" in said[0].text
+
+
+def test_unstable_edges_are_counted_and_not_stated():
+    structure, network = chain()
+    without = Structure(NAMES, structure.weights * [[1], [1], [0]])
+    strengths = edge_strengths([structure] * 2 + [without] * 8)
+    found = statements(run(structure, network, strengths))
+    assert [one.edge.text for one in found.said] == ["a → b"]
+    assert (found.unstable, found.complete) == (1, False)
+    assert found.said[0].text.endswith("; in all of the resamples.")
+    html = report_html(run(structure, network, strengths))
+    assert "Not stated: 1 edge that at most half of the resamples have." in " ".join(html.split())
+
+
+def test_the_share_of_a_direction_is_said_where_it_is_not_all():
+    structure, network = chain()
+    turned = Structure(NAMES, np.where(structure.weights == 2, 0, structure.weights) + np.diag([2.0, 0], -1))
+    (first, _) = statements(run(structure, network, edge_strengths([structure] * 7 + [turned] * 3))).said
+    assert first.text.endswith("; in all of the resamples, of which 70 % have this direction.")
+
+
+def test_only_the_strongest_of_many_edges_are_stated():
+    names = tuple(f"x{k}" for k in range(9))
+    weights = np.triu(np.arange(81.0).reshape(9, 9), 1) / 100
+    structure = Structure(names, weights)
+    found = statements(run(structure, GaussianNetwork(structure, np.zeros(9), np.ones(9))))
+    assert len(found.said) == MAX_STATEMENTS
+    assert found.weaker == 36 - MAX_STATEMENTS
+    sizes = [one.size for one in found.said]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("marks", "said"),
+    [
+        ((TAIL, ARROW), "a causes b, perhaps through other variables"),
+        ((CIRCLE, ARROW), "b does not cause a; a causes b, or they have an unmeasured common cause"),
+        ((ARROW, ARROW), "an unmeasured common cause; neither causes the other"),
+        ((CIRCLE, CIRCLE), "they depend on each other; the data leave open why"),
+    ],
+)
+def test_the_marks_of_a_pag_are_read(marks, said):
+    at_a, at_b = marks
+    weights = np.zeros((2, 2))
+    weights[0, 1], weights[1, 0] = at_b, at_a
+    (one,) = statements(run(Structure(("a", "b"), weights, "pag"))).said
+    assert said in one.text
+
+
+def test_released_weights_have_no_interval():
+    structure, network = chain()
+    (first, _) = statements(run(structure)).said
+    assert first.text == ": with a higher by one unit, the mean of b is higher by 2, by the learned weight."
+    assert "interval" not in statements(replace(run(structure, network), privacy=object())).said[0].text

@@ -1,0 +1,75 @@
+"""The drawings of the report: the graph, the averaged network and the silos' own graphs, the matrices, the rounds."""
+
+from typing import TYPE_CHECKING, Any
+
+from fedbnsl.algorithms.graphs.edges import classify, weighted
+
+from ..pictures.picture import (
+    MAX_DRAWN_VARIABLES,
+    MAX_UNROLLED_VARIABLES,
+    as_svg,
+    draw_matrices,
+    draw_rounds,
+    draw_structure,
+)
+from ..result import RunResult, strengths_in
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_SILO_PICTURES, MAX_SILO_VARIABLES = 6, 20
+"""number of silos whose own graphs are drawn, and of variables up to which they are"""
+
+
+def draw_result(result: RunResult, title: str = "") -> "Figure":
+    """The figure of the structure of a run, with all that its marks show."""
+    return draw_structure(
+        result.structure,
+        result.truth,
+        title,
+        strengths_in(result),
+        result.knowledge.required,
+        result.labelled,
+        result.not_identified,
+        result.targets,
+    )
+
+
+def pictures(result: RunResult) -> dict[str, Any]:
+    """The pictures as SVG: a drawing of the structure, the matrices of a dynamic one, the measures by round."""
+    structure, truth, strengths = result.structure, result.truth, strengths_in(result)
+    found: dict[str, Any] = {"drawing": None, "matrices": None}
+    variables = len(structure.variables)
+    if structure.lags:
+        if variables <= MAX_UNROLLED_VARIABLES:
+            found["drawing"] = as_svg(draw_structure(structure, truth, strengths=strengths), "structure")
+        found["matrices"] = as_svg(draw_matrices(structure, truth), "matrices")
+    else:
+        found["drawing"] = as_svg(draw_result(result), "structure")
+    found["averaged"] = _averaged_picture(result)
+    found["silos"] = _silo_pictures(result)
+    found["large"] = variables > MAX_DRAWN_VARIABLES
+    found["weighted"] = weighted(structure)
+    found["rounds"] = as_svg(draw_rounds(result.rounds), "rounds") if result.rounds else None
+    return found
+
+
+def _averaged_picture(result: RunResult) -> str | None:
+    """The averaged network, if it differs from the graph of a run of plain tables that is drawn as a graph."""
+    structure, found = result.structure, result.confidence
+    if not found or structure.lags or len(structure.variables) > MAX_DRAWN_VARIABLES:
+        return None
+    pairs = [
+        {(one.source, one.target, one.text) for one in classify(graph, None)} for graph in (structure, found.averaged)
+    ]
+    if pairs[0] == pairs[1]:
+        return None
+    return as_svg(draw_structure(found.averaged, result.truth, strengths=found.strengths), "averaged")
+
+
+def _silo_pictures(result: RunResult) -> list[tuple[str, str]]:
+    """The own graphs of the first silos, by silo, if they are small enough to be drawn side by side."""
+    if len(result.structure.variables) > (MAX_UNROLLED_VARIABLES if result.structure.lags else MAX_SILO_VARIABLES):
+        return []
+    silos = sorted(result.local_structures)[:MAX_SILO_PICTURES]
+    return [(one, as_svg(draw_structure(result.local_structures[one]), f"silo-{k}")) for k, one in enumerate(silos)]

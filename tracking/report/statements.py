@@ -1,0 +1,212 @@
+"""What a learned graph says, in sentences: its strongest edges with the size of their direct effects.
+
+An edge X → Y is described by the direct effect of X on Y in the fitted model, other causes of Y held fixed: of numbers
+for one standard deviation of X, of labels for the two levels that differ most. Edges are sorted by that effect in
+standard deviations of Y, or as a change of a probability. The intervals are those of `algorithms/effects` given the
+graph; the share of resamples with the edge says how certain the edge itself is.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedbnsl.algorithms.effects.answer import Effect, Estimator, FromMixed, FromMoments, effect_of, model_estimator
+from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged, weighted
+from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
+from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+
+from ..result import RunResult, strengths_in
+
+MAX_STATEMENTS = 12
+"""number of edges that are described"""
+MAX_ESTIMATED = 150
+"""number of edges up to which all effects are computed to find the largest"""
+MOST = 0.995
+"""share of the resamples that is stated as all of them"""
+SAMPLED_ROWS = 4000
+"""rows sampled from a mixed network for the standard deviations of its variables"""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An edge in words; `size` is its effect in standard deviations or as a probability, None if it has none."""
+
+    edge: Edge
+    text: str
+    size: float | None = None
+
+
+@dataclass(frozen=True)
+class Statements:
+    """The sentences, and how many edges they leave out: weaker ones, and those of at most half of the resamples."""
+
+    said: tuple[Statement, ...] = ()
+    weaker: int = 0
+    unstable: int = 0
+    edges: int = 0
+    """of the graph"""
+    intervals: bool = False
+    """whether a sentence has an interval"""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every edge of the graph has a sentence."""
+        return len(self.said) == self.edges
+
+
+def statements(result: RunResult) -> Statements:
+    """The strongest edges of the graph of `result` in sentences."""
+    structure, strengths = result.structure, strengths_in(result)
+    edges = [*classify(structure, None), *(one for one in classify_lagged(structure, None) if not one.own)]
+    stable = [one for one in edges if strengths is None or not strengths.unstable(one)]
+    found = sorted(_described(result, stable), key=lambda one: -abs(one.size or abs(one.edge.weight or 0.0)))
+    shown = tuple(found[:MAX_STATEMENTS])
+    intervals = any("95 % interval" in one.text for one in shown)
+    return Statements(shown, len(found) - len(shown), len(edges) - len(stable), len(edges), intervals)
+
+
+def _described(result: RunResult, edges: list[Edge]) -> Iterator[Statement]:
+    """Each edge with its effect, or as its marks read."""
+    network, sizes = result.parameters.network, _Sizes(result)
+    for edge in edges:
+        if result.structure.kind == "pag":
+            yield Statement(edge, f"{_pag_sentence(edge)}{_support(result, edge)}.")
+        elif isinstance(network, DynamicGaussianNetwork):
+            yield _over_time(result, network, edge)
+        else:
+            one = (sizes.largest(edge) if len(edges) <= MAX_ESTIMATED else None) or _by_weight(result, edge)
+            yield Statement(edge, f"{_direction(edge)}{one.text}{_support(result, edge)}.", one.size)
+
+
+@dataclass(frozen=True)
+class _Size:
+    """An effect in words, and its size as in `Statement`."""
+
+    text: str
+    size: float | None = None
+
+
+class _Sizes:
+    """The direct effects in the model of a run."""
+
+    def __init__(self, result: RunResult) -> None:
+        """Take the graph and the estimator of the run's model; without a model there are no effects."""
+        network, silos = result.parameters.network, [one for one in result.schema.silos if one not in result.lost]
+        self.estimator: Estimator | None = None
+        self.has_intervals = result.privacy is None
+        if network is None or isinstance(network, DynamicGaussianNetwork):
+            return
+        self.graph = network.structure
+        self.estimator = model_estimator(network, sum(result.schema.rows[one] for one in silos), len(silos))
+        d = len(network.variables)
+        self.mean, self.sd = np.zeros(d), np.ones(d)
+        if isinstance(self.estimator, FromMoments):
+            self.sd = np.sqrt(np.diag(self.estimator.moments.covariance))
+        elif isinstance(self.estimator, FromMixed):
+            rows, _ = self.estimator.network.sample(SAMPLED_ROWS, np.random.default_rng(0))
+            self.mean, self.sd = rows.mean(axis=0), rows.std(axis=0)
+
+    def largest(self, edge: Edge) -> _Size | None:
+        """The greatest effect among the contrasts of the edge's levels; None if it cannot be computed."""
+        if self.estimator is None:
+            return None
+        x, y = edge.source, edge.target
+        i, j = (self.graph.variables.index(name) for name in (x, y))
+        if not self.graph.adjacency[i, j]:
+            x, y, i, j = y, x, j, i
+        numeric = not self.estimator.levels(x)
+        if not self.graph.adjacency[i, j] or (numeric and not self.sd[i] > 0):
+            return None
+        values = (float(self.mean[i]), float(self.mean[i] + self.sd[i])) if numeric else None
+        found = [one for one in effect_of(self.graph, self.estimator, x, y, "direct", values) if one.value is not None]
+        if not found:
+            return None
+        best = max(found, key=lambda one: abs(one.value or 0.0))
+        scale = 1.0 if self.estimator.levels(y) else float(self.sd[j]) or 1.0
+        read = "" if edge.directed else f" Read as {x} → {y}:"
+        return _Size(f"{read} {self._sentence(best, numeric=numeric)}", abs(best.value or 0.0) / scale)
+
+    def _sentence(self, one: Effect, *, numeric: bool) -> str:
+        """What the effect changes, by how much, and given what."""
+        change = f"with {one.treatment} = {one.values[1]} instead of {one.values[0]}"
+        if numeric:
+            change = f"with {one.treatment} higher by {one.change:.3g} (one standard deviation)"
+        value, measure = one.value or 0.0, f"the {one.measure}"
+        if one.measure.startswith("P("):
+            measure = f"the probability of {one.measure[2:-1]}"
+        sign = 1 if value >= 0 else -1
+        interval = ""
+        if one.interval and self.has_intervals:
+            low, high = sorted(sign * end for end in one.interval)
+            interval = f" (95 % interval {low:.3g} to {high:.3g})"
+        covariates = one.candidates[0].covariates
+        given = f", {_listed(covariates)} held fixed" if covariates else ""
+        return f"{change}, {measure} is {'higher' if value >= 0 else 'lower'} by {abs(value):.3g}{interval}{given}"
+
+
+def _by_weight(result: RunResult, edge: Edge) -> _Size:
+    """The effect of an edge without a model: its weight, if it has one."""
+    if edge.weight is None or not weighted(result.structure):
+        return _Size(f" {edge.source} is a direct cause of {edge.target}" * edge.directed)
+    more = "higher" if edge.weight >= 0 else "lower"
+    return _Size(
+        f" with {edge.source} higher by one unit, the mean of {edge.target} is {more} by {abs(edge.weight):.3g}, by "
+        "the learned weight"
+    )
+
+
+def _direction(edge: Edge) -> str:
+    if edge.directed:
+        return ":"
+    return ": they depend on each other, and the data do not decide the direction."
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _over_time(result: RunResult, network: DynamicGaussianNetwork, edge: Edge) -> Statement:
+    names = network.variables
+    i, j = names.index(edge.source), names.index(edge.target)
+    weight = edge.weight or 0.0
+    spread = float(np.sqrt(network.spreads[i]))
+    steps = f"{edge.lag} step{'s' * (edge.lag > 1)} earlier" if isinstance(edge, LaggedEdge) else "at the same step"
+    more = "higher" if weight >= 0 else "lower"
+    text = (
+        f"{_direction(edge)} with {edge.source} higher by {spread:.3g} (one standard deviation) {steps}, {edge.target} "
+        f"is {more} by {abs(weight) * spread:.3g} on average, its other causes held fixed{_support(result, edge)}."
+    )
+    total = float(np.sqrt(network.spreads[j])) or 1.0
+    return Statement(edge, text, abs(weight) * spread / total)
+
+
+def _pag_sentence(edge: Edge) -> str:
+    at_source, at_target = edge.at_source, edge.at_target
+    if (at_source, at_target) == (ARROW, ARROW):
+        return ": an unmeasured common cause; neither causes the other"
+    if edge.directed:
+        return f": {edge.source} causes {edge.target}, perhaps through other variables"
+    if ARROW in (at_source, at_target):
+        cause, effect = (edge.source, edge.target) if at_target == ARROW else (edge.target, edge.source)
+        return f": {effect} does not cause {cause}; {cause} causes {effect}, or they have an unmeasured common cause"
+    if CIRCLE in (at_source, at_target):
+        return ": they depend on each other; the data leave open why"
+    return ": they depend on each other in rows that were selected by a common effect"
+
+
+def _support(result: RunResult, edge: Edge) -> str:
+    """The share of resamples with the edge and with its direction."""
+    strengths = strengths_in(result)
+    if strengths is None:
+        return ""
+    strength, direction = strengths.strength_and_direction(edge)
+    joined = f"; in {_percent(strength)} of the resamples"
+    if direction is None or not edge.directed or isinstance(edge, LaggedEdge) or direction > MOST:
+        return joined
+    return f"{joined}, of which {_percent(direction)} have this direction"
+
+
+def _percent(share: float) -> str:
+    return "all" if share > MOST else f"{100 * share:.0f} %"
