@@ -16,22 +16,22 @@ from .errors import BadInput, choices_text
 if TYPE_CHECKING:
     from .graphs.structure import Structure
 
-FAMILIES = (
-    "admm",
-    "moments",
-    "dp_fed_sparse",
-    "constraint",
-    "score",
-    "mlp",
-    "dynamic",
-    "events",
-    "baselines",
-    "parameters",
-    "diagnosis",
-    "statistics",
-    "resampling",
-)
-"""the folders of `algorithms/` whose `__init__.py` declares entries, in the order of the list"""
+FAMILIES = {
+    "admm": "consensus ADMM",
+    "moments": "summed moments",
+    "dp_fed_sparse": "consensus ADMM",
+    "constraint": "independence tests",
+    "score": "score search",
+    "mlp": "neural networks",
+    "dynamic": "time series",
+    "events": "event sequences",
+    "baselines": "baselines",
+    "parameters": "",
+    "diagnosis": "",
+    "statistics": "",
+    "resampling": "",
+}
+"""the folders of `algorithms/` whose `__init__.py` declares entries, with what their learners have in common"""
 
 
 def _collect(table: str) -> dict[str, Any]:
@@ -46,6 +46,21 @@ STEPS: dict[str, Entry] = _collect("STEPS")
 """exchanges of a run besides those of its algorithm"""
 WRAPPERS: dict[str, Wrapper] = _collect("WRAPPERS")
 """algorithms that wrap another one (see `core/spec.py`)"""
+
+
+def by_family() -> dict[str, list[str]]:
+    """The names of the learners by their family, baselines last."""
+    found: dict[str, list[str]] = {title: [] for title in FAMILIES.values()}
+    for folder, title in FAMILIES.items():
+        declared = getattr(import_module(f"{__package__}.{folder}"), "ALGORITHMS", {})
+        for name, one in declared.items():
+            found[FAMILIES["baselines"] if one.summary.startswith("baseline") else title].append(name)
+    return {title: names for title, names in found.items() if names}
+
+
+def family(name: str) -> str:
+    """The family of the learner `name`."""
+    return next(title for title, names in by_family().items() if name in names)
 
 
 def entry(name: str) -> Entry:

@@ -109,7 +109,7 @@ def learn_from_silos(
     resumed = interrupted_silos(Path(str(settings.out))) if settings.resume else None
     changed_rows = repeat.changed_rows if repeat else 0
     with connect_silos(settings, orchestration, resumed, context.workers, changed_rows) as silos:
-        tags = [settings.algorithm, Path(settings.data).name, f"seed-{settings.seed}"]
+        tags = [settings.algorithm, settings.dataset, f"seed-{settings.seed}"]
         orchestration.report(lambda: tag_flow_run(str(flow_run.id), tags))
         listeners: tuple[Listener, ...] = (log, ProgressArtifact(orchestration), *context.listeners)
         finished = run_rounds(silos, settings, str(flow_run.id), listeners, repeat)

@@ -41,7 +41,10 @@ def serve_learn(
         # Runs are processes of their own, which inherit the environment.
         os.environ[HOOKS] = hooks.model_dump_json()
         with temporary_settings(api_settings(url)):
-            absolute = settings.model_copy(update={"data": str(Path(settings.data).absolute())})
+            paths = {"data": str(Path(settings.data).absolute())}
+            if settings.federation:
+                paths["federation"] = str(Path(settings.federation).absolute())
+            absolute = settings.model_copy(update=paths)
             deployment = create_deployment(absolute, repeat, cron=cron, interval=interval)
             when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"
             what = f"{settings.algorithm} on {settings.data}, {when}"

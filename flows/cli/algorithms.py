@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,27 +42,52 @@ def preset_changes(entry: Entry, preset: str) -> dict[str, Any]:
     return {one.name: settings[one.name] for one in parameters(entry.config) if settings[one.name] != one.default}
 
 
-def show_algorithms(*, as_json: bool) -> None:
-    """Print every algorithm: what it is, the data it learns from, and exactly what leaves a silo."""
-    from rich.table import Table
+def show_algorithms(folder: Path | None = None, *, as_json: bool) -> None:
+    """Print every algorithm by family: what it is, the data it learns from, and exactly what leaves a silo.
 
-    from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
+    With a `folder`, only those that learn from data of its kind. Raises `BadInput` as reading the folder does.
+    """
+    from fedbnsl.algorithms.registry import ALGORITHMS, STEPS, by_family
 
     from ..terminal.summary import console
 
+    kind = None if folder is None else kind_of(folder)
+    suitable = {name: entry for name, entry in ALGORITHMS.items() if kind in (None, *entry.kinds)}
     if as_json:
-        print(json.dumps({name: algorithm_json(entry) for name, entry in ALGORITHMS.items()}, indent=1))
+        print(json.dumps({name: algorithm_json(entry) for name, entry in suitable.items()}, indent=1))
         return
     out = console()
-    table = Table("algorithm", "what it is", "data", "what leaves a silo", show_lines=True)
-    for name, entry in ALGORITHMS.items():
-        table.add_row(name, f"{entry.summary}\n{entry.source}", "\n".join(entry.kinds), entry.disclosure)
-    out.print(table)
-    steps = Table("after a run", "what it is", "what leaves a silo", show_lines=True)
-    for name, entry in STEPS.items():
-        steps.add_row(name, f"{entry.summary}\n{entry.source}", entry.disclosure)
-    out.print(steps)
-    out.print("`fedbnsl algorithms NAME` explains the settings of one.")
+    if kind:
+        out.print(f"{folder}: {kind} data")
+    for title, names in by_family().items():
+        shown = {name: suitable[name] for name in names if name in suitable}
+        if shown:
+            out.print(f"\n{title}", style="bold underline")
+            show_entries(shown)
+    if not kind:
+        out.print("\nafter a run", style="bold underline")
+        show_entries(STEPS)
+    out.print("\n`fedbnsl algorithms NAME` explains the settings of one.")
+
+
+def kind_of(folder: Path) -> str:
+    """The kind of the data in `folder`."""
+    from fedbnsl.data.folder.folder import read_folder
+
+    return read_folder(folder).schema.kind
+
+
+def show_entries(entries: Mapping[str, Entry]) -> None:
+    """Print what each of these is and what leaves a silo, in lines that fit the width of the terminal."""
+    from rich.padding import Padding
+
+    from ..terminal.summary import console
+
+    out = console()
+    for name, entry in entries.items():
+        out.print(name, style="bold")
+        data = f"\ndata: {', '.join(entry.kinds)}" if entry.kinds else ""
+        out.print(Padding(f"{entry.summary}\n{entry.source}{data}\nleaves a silo: {entry.disclosure}", (0, 0, 0, 2)))
 
 
 def show_algorithm(name: str, *, as_json: bool) -> None:
@@ -101,13 +128,16 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def algorithms(
     name: Annotated[str | None, typer.Argument(help="The algorithm to explain.", autocompletion=one_algorithm)] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Only algorithms that learn from data like those of FOLDER.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the algorithms: what each does, and exactly what leaves a silo.
+    """List the algorithms by family: what each does, and exactly what leaves a silo.
 
     With a NAME, explain that algorithm: its presets and its settings.
     """
     if name is None:
-        show_algorithms(as_json=as_json)
+        show_algorithms(data, as_json=as_json)
     else:
         show_algorithm(name, as_json=as_json)

@@ -128,5 +128,5 @@ def features(
     from ..servers.environment import prestart
 
     with prestart(engine, quiet=not verbose) as server:
-        settings = with_alpha(options, alpha).on(str(folder))
+        settings = with_alpha(options, alpha).with_data(folder)
         learn_features(settings, target, engine=engine, server=server)

@@ -1,7 +1,8 @@
-"""`fedbnsl federation init`: certificates and configuration files for the owners and the coordinator."""
+"""`fedbnsl federation`: certificates and configuration files for owners and coordinator, and a demo on one machine."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -165,3 +166,40 @@ def init(
     Example: fedbnsl federation init study --silos clinic,lab,ward --address coordinator.example.org:8786
     """
     init_federation(folder, [name.strip() for name in silos.split(",") if name.strip()], address)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the federation, or that of an earlier demo.")] = Path(
+        "federation-demo"
+    ),
+    once: Annotated[bool, typer.Option("--once", help="End after one run, instead of serving until Ctrl-C.")] = False,
+) -> None:
+    """Try a federation of three silos on this machine: start all its processes, and learn from them once.
+
+    Example: fedbnsl federation demo, and in another terminal the command that it prints
+    """
+    run_demo(folder, once=once)
+
+
+def run_demo(folder: Path, *, once: bool) -> None:
+    """Make a federation of three silos in `folder` unless there is one, run its processes, and learn from them.
+
+    Raises `BadInput` as `init_federation` and `learn` do.
+    """
+    from ..options.learn import LearnOptions
+    from ..servers.federation_demo import LOG, SILOS, running_federation, write_demo_rows
+    from ..servers.processes import HOST, free_port
+    from .learn import run_learn
+
+    if not (folder / "coordinator").exists():
+        init_federation(folder, SILOS, f"{HOST}:{free_port(0)}")
+        write_demo_rows(folder)
+    with running_federation(folder) as file:
+        print(f"a coordinator and the silos {', '.join(SILOS)} run on this machine; what each says: {folder}/*/{LOG}")
+        again = f"fedbnsl learn --federation {file} --secure"
+        print(again, flush=True)
+        run_learn(LearnOptions(federation=str(file), secure=True), None, None, engine="prefect")
+        if not once:
+            print(f"Ctrl-C stops the federation; until then, in another terminal: {again}", flush=True)
+            threading.Event().wait()

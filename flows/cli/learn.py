@@ -50,10 +50,8 @@ def run_learn(
         if engine == "inline":
             raise BadInput("--resume needs the engine prefect: an inline run keeps no journal")
         settings = resume_settings(resume)
-    elif folder is None and options.federation is None:
-        raise BadInput("no data: give a FOLDER with one file per silo, --federation FILE, or --resume DIR")
     else:
-        settings = options.on(str(folder or Path(str(options.federation)).absolute().parent))
+        settings = options.with_data(folder)
     findings = not (as_json or quiet)
     finished = learn_and_show(settings, engine=engine, server=server, show_findings=findings, progress=not quiet)
     if as_json:

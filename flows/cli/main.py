@@ -56,6 +56,8 @@ ENVIRONMENT_ERRORS = (
     errno.ELOOP,
 )
 """errors of paths and disks, which are not errors of the program"""
+HELP = ["--help", "-h"]
+"""the options that show the help of a command"""
 EXIT_INTERRUPTED = 130
 """the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
 
@@ -83,6 +85,7 @@ app = typer.Typer(
     name="fedbnsl",
     help="Learn the structure of a Bayesian network from data that several owners hold and may not pool.",
     no_args_is_help=True,
+    context_settings={"help_option_names": HELP},
     pretty_exceptions_enable=False,
 )
 
@@ -98,7 +101,7 @@ def with_metavars(command: Any) -> Any:
                 parameter.metavar = parameter.metavar or parameter.name.upper()
             elif parameter.is_flag:
                 parameter.metavar = ""
-        one.get_help_option(typer.Context(one)).metavar = ""
+        one.get_help_option(typer.Context(one, help_option_names=HELP)).metavar = ""
     return command
 
 
@@ -114,7 +117,7 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def fedbnsl(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", "-V", callback=show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Learn the structure of a Bayesian network from data that several owners hold and may not pool."""

@@ -93,7 +93,7 @@ def value_of(field: FieldInfo, word: Any) -> Any:
     if get_origin(plain(field.annotation)) is dict:
         return pairs(word)
     if repeated(field):
-        return [name for one in word or () for name in one.split(",")]
+        return [name for one in word for name in one.split(",")] if word else field.default
     if get_origin(plain(field.annotation)) is list and word is not None:
         return word.split(",")
     return word

@@ -15,7 +15,7 @@ app = typer.Typer(add_completion=False)
 @options_from_model(ServeOptions, without=("name", "out"))
 def serve(
     options: ServeOptions,
-    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")],
+    folder: Annotated[Path | None, typer.Argument(help="Federated data set: a folder with one file per silo.")] = None,
     cron: Annotated[
         str | None,
         typer.Option(metavar="CRON", help='When to learn, as a cron expression: "0 3 * * *" is every night at three.'),
@@ -25,12 +25,12 @@ def serve(
     ] = None,
     deployment: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the deployment.")] = "scheduled",
 ) -> None:
-    """Learn from FOLDER on a schedule, until Ctrl-C.
+    """Learn from FOLDER, or from the silos of a federation (--federation), on a schedule, until Ctrl-C.
 
     Every run writes to its own folder, runs/<name>, and reports what has changed since the previous run.
     Runs can also be started from the Prefect UI.
     """
     from ..schedule import serve_learn
 
-    settings, repeat = options.learn().on(str(folder)), options.repeat(deployment)
+    settings, repeat = options.learn().with_data(folder), options.repeat(deployment)
     serve_learn(settings, repeat, options.hooks(), cron=cron, interval=interval)

@@ -79,7 +79,7 @@ def _message(settings: LearnSettings, repeat: RepeatSettings) -> dict[str, Any]:
     return {
         "deployment": repeat.deployment,
         "run": settings.name,
-        "dataset": Path(settings.data).absolute().name,
+        "dataset": settings.dataset,
         "algorithm": settings.algorithm,
         "folder": str(Path(str(settings.out)).absolute()),
     }

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.tracking.mlflow.run import RunStart
 from fedbnsl.tracking.mlflow.saved_model import TrackedData
@@ -19,18 +20,6 @@ from ..job.job import Job
 from ..job.run import Listener, Resumed
 from .resuming import Started
 
-FAMILIES = {
-    "admm": "consensus ADMM",
-    "mlp": "consensus ADMM",
-    "dp_fed_sparse": "consensus ADMM",
-    "constraint": "independence tests",
-    "score": "score search",
-    "moments": "summed moments",
-    "dynamic": "time series",
-    "events": "event sequences",
-    "baselines": "baseline",
-}
-"""the families of learners by folder of `algorithms/`"""
 PROMISES = ("epsilon", "delta", "budget")
 """settings that are a guarantee only above zero"""
 
@@ -57,19 +46,13 @@ def mlflow_params(job: Job) -> dict[str, Any]:
     own = {name: value for name, value in settings.items() if name not in PROMISES or (value or 0) > 0}
     common = {
         "algorithm": job.spec.name,
-        "family": family(job),
+        "family": registry.family(job.spec.name),
         "dataset": job.dataset,
         "engine": job.engine,
         "secure": job.settings.secure,
         "seed": job.settings.seed,
     }
     return own | common
-
-
-def family(job: Job) -> str:
-    """The family of the learner, by the folder in which its settings are defined."""
-    folder = type(job.spec.settings).__module__.split(".")[2]
-    return FAMILIES.get(folder, folder)
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
     rows = read_folder(data, replace(reading_of(options), silos=result.schema.silos))
     _check_rows(result, rows, data)
     spec = AlgorithmSpec(result.algorithm, settings)
-    job = Job(options.on(str(data)), str(uuid4()), "inline", spec, rows.about, rows.truth)
+    job = Job(options.with_data(data), str(uuid4()), "inline", spec, rows.about, rows.truth)
     files, declared = silo_files(data, rows.schema.silos), declarations(rows.about, reading_of(options))
     with inline_session(job, rows, files, declared) as session:
         job = with_imputation_model(with_units(job, session), session)

@@ -66,7 +66,7 @@ class RunData:
         Raises `BadInput` if a silo does not respond.
         """
         job = Job(
-            self.options.on(str(self.folder)),
+            self.options.with_data(self.folder),
             str(uuid4()),
             "inline",
             specs[0][1],

@@ -8,7 +8,6 @@ an exchange after the rounds, the run loses that part only (`unless_refused`).
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -71,8 +70,8 @@ class Job:
 
     @property
     def dataset(self) -> str:
-        """The name of the data set: that of its folder."""
-        return Path(self.settings.data).absolute().name
+        """The name of the data set."""
+        return self.settings.dataset
 
     @property
     def budget(self) -> Budget:

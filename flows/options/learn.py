@@ -409,10 +409,15 @@ class LearnOptions(Options):
             copied.__dict__.pop("spec", None)
         return copied
 
-    def on(self, data: str) -> "LearnSettings":
-        """The settings of a run with these options on the federated data set `data`, a folder."""
+    def with_data(self, folder: Path | None) -> "LearnSettings":
+        """The settings of a run with these options on the federated data set in `folder`.
+
+        A federation needs none: its runs are named after the folder of its file. Raises `BadInput` without either.
+        """
+        if folder is None and self.federation is None:
+            raise BadInput("no data: give a FOLDER with one file per silo, or --federation FILE")
         given = {name: getattr(self, name) for name in type(self).model_fields}
-        return validate(LearnSettings, {**given, "data": data})
+        return validate(LearnSettings, {**given, "data": str(folder or Path(str(self.federation)).absolute().parent)})
 
 
 class DataSet(Options):
@@ -434,9 +439,15 @@ class LearnSettings(LearnOptions, DataSet):
         default=False, title="Resume", description="Continue the interrupted run in the output folder given above."
     )
 
+    @property
+    def dataset(self) -> str:
+        """The name of the data set: of its folder, or of the federation to whose coordinator the folder belongs."""
+        folder = Path(self.data).absolute()
+        return folder.parent.name if self.federation and folder.name == "coordinator" else folder.name
+
     def named(self, when: datetime | None = None) -> "LearnSettings":
         """The same settings with a name and an output folder; a generated name is not yet used in runs/."""
-        name = self.name or run_name(self.algorithm, self.data, self.seed, when or datetime.now())
+        name = self.name or run_name(self.algorithm, self.dataset, self.seed, when or datetime.now())
         if self.name is None and self.out is None:
             numbered = (f"{name}-{number}" for number in count(2))
             name = next(one for one in chain((name,), numbered) if not (Path("runs") / one).exists())

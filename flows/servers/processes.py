@@ -264,19 +264,20 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
 
 
 @contextmanager
-def process(words: list[str], env: dict[str, str]) -> Iterator["subprocess.Popen[Any]"]:
+def process(words: list[str], env: dict[str, str], log: Path | None = None) -> Iterator["subprocess.Popen[Any]"]:
     """Run a program within the block, in a session of its own; it and its children end with the block.
 
-    If `words` begin with `CHILD`, it also ends when this process is killed and never leaves the block.
+    What it prints goes to the file `log`, if there is one. If `words` begin with `CHILD`, it also ends when this
+    process is killed and never leaves the block.
     """
-    nowhere = subprocess.DEVNULL
-    child = subprocess.Popen(
-        words,
-        env={**os.environ, **env},
-        stdout=nowhere,
-        stderr=nowhere,
-        start_new_session=True,
-    )
+    with open(log or os.devnull, "wb") as output:
+        child = subprocess.Popen(
+            words,
+            env={**os.environ, **env},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         yield child
     finally:

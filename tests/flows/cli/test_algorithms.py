@@ -4,9 +4,11 @@ import json
 from dataclasses import dataclass
 
 import pytest
+from rich.console import Console
 
 from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 from fedbnsl.flows.options.parameters import field_meanings, parameters
+from fedbnsl.flows.terminal import summary
 from tests.flows.cli.test_commands import run
 
 
@@ -73,3 +75,31 @@ def test_a_meaning_is_inherited_until_it_is_stated_anew():
     assert field_meanings(Derived) == {"first": "what the first is", "second": "another meaning"}
     assert [one.default for one in parameters(Derived)] == [3.0, 4, 5]
     assert parameters(Derived)[2].meaning == ""
+
+
+def test_the_list_is_by_family_and_fits_a_narrow_terminal(capsys, monkeypatch):
+    code, out, _ = run(capsys, "algorithms")
+    assert code == 0
+    lines = out.splitlines()
+    assert (
+        lines.index("summed moments") < lines.index("secure-linear") < lines.index("baselines") < lines.index("notears")
+    )
+    assert [name for name in (*ALGORITHMS, *STEPS) if name not in lines] == []
+    monkeypatch.setattr(summary, "console", lambda: Console(width=60, highlight=False, markup=False))
+    _, out, _ = run(capsys, "algorithms")
+    assert max(map(len, out.splitlines())) <= 60
+    said = " ".join(out.split())
+    assert all(entry.disclosure in said for entry in ALGORITHMS.values())
+
+
+def test_a_folder_leaves_those_that_learn_from_such_data(capsys, tmp_path):
+    for silo in "ab":
+        rows = "".join(f"{time},{(3 * time + ord(silo)) % 7},{time * time % 11}\n" for time in range(40))
+        (tmp_path / f"{silo}.csv").write_text(f"time,x,y\n{rows}")
+    (tmp_path / "about.json").write_text('{"kind": "time-series"}')
+    _, out, _ = run(capsys, "algorithms", "--data", tmp_path, "--json")
+    assert set(json.loads(out)) == {name for name, entry in ALGORITHMS.items() if "time-series" in entry.kinds}
+    _, out, _ = run(capsys, "algorithms", "--data", tmp_path)
+    assert f"{tmp_path}: time-series data" in out
+    assert "fdbnl" in out.splitlines()
+    assert "fed-sparse" not in out.splitlines()

@@ -5,8 +5,8 @@ from datetime import datetime
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.registry import ALGORITHMS
-from fedbnsl.flows.engines.mlflow_run import FAMILIES, mlflow_params, mlflow_run_name
+from fedbnsl.algorithms.registry import ALGORITHMS, by_family
+from fedbnsl.flows.engines.mlflow_run import mlflow_params, mlflow_run_name
 from fedbnsl.flows.job.check import create_job
 from fedbnsl.flows.options.learn import LearnSettings
 
@@ -44,5 +44,8 @@ def test_epsilon_is_told_where_there_is_one():
 
 
 def test_every_algorithm_has_a_family():
-    folders = {entry.config.__module__.split(".")[2] for entry in ALGORITHMS.values()}
-    assert folders <= set(FAMILIES)
+    found = by_family()
+    assert sorted(name for names in found.values() for name in names) == sorted(ALGORITHMS)
+    assert found["time series"] == ["fdbnl", "pfdbnl"]
+    assert "dynotears" in found["baselines"]
+    assert "" not in found

@@ -77,7 +77,7 @@ def test_the_commands_have_the_defaults_of_the_model(asked):
     assert asked("fedbnsl.flows.cli.learn.run_learn", "learn", "data") == LearnOptions()
     assert asked("fedbnsl.flows.schedule.serve_learn", "serve", "data") == LearnSettings(data="data")
     features = asked("fedbnsl.flows.cli.features.learn_features", "features", "data", "--target", "x")
-    assert features == FeaturesOptions().on("data")
+    assert features == FeaturesOptions().with_data(Path("data"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

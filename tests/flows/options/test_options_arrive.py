@@ -72,6 +72,28 @@ def test_serving_passes_on_what_a_private_run_is_asked_for(monkeypatch, capsys, 
     assert passed["repeat"] == RepeatSettings(deployment="scheduled")
 
 
+def test_a_list_that_is_not_given_keeps_its_default(monkeypatch, capsys, example):
+    passed = []
+    monkeypatch.setattr(schedule, "serve_learn", lambda settings, repeat, hooks, **when: passed.append(hooks))
+    assert run(capsys, "serve", example)[0] == 0
+    assert passed == [HookOptions()]
+    assert HookOptions().hook_on
+
+
+def test_a_federation_is_served_without_a_folder(monkeypatch, capsys, tmp_path):
+    passed = []
+    monkeypatch.setattr(schedule, "serve_learn", lambda settings, repeat, hooks, **when: passed.append(settings))
+    file = tmp_path / "study" / "federation.toml"
+    assert run(capsys, "serve", "--federation", file)[0] == 0
+    (settings,) = passed
+    assert (settings.federation, settings.data) == (str(file), str(tmp_path / "study"))
+    assert settings.dataset == "study"
+    of_coordinator = settings.model_copy(update={"data": str(file.parent / "coordinator")})
+    assert of_coordinator.dataset == "study"
+    code, _, err = run(capsys, "serve")
+    assert (code, "no data: give a FOLDER with one file per silo, or --federation FILE" in err) == (2, True)
+
+
 def test_serving_passes_on_how_runs_follow_each_other(monkeypatch, capsys, example):
     passed = []
     monkeypatch.setattr(schedule, "serve_learn", lambda settings, repeat, hooks, **when: passed.append((repeat, hooks)))
