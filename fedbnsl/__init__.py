@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedbnsl import settings
-    from fedbnsl.flows.api import Learned, learn, load, prepare
+    from fedbnsl.flows.api import Learned, evaluate, learn, load, prepare
+    from fedbnsl.flows.benchmark import benchmark
 
     __version__: str
 
-__all__ = ["Learned", "__version__", "learn", "load", "prepare", "settings"]
+__all__ = ["Learned", "__version__", "benchmark", "evaluate", "learn", "load", "prepare", "settings"]
 
 MODULES = ("settings",)
 
@@ -25,6 +26,8 @@ def __getattr__(name: str) -> Any:
         return version("fedbnsl")
     if name in MODULES:
         return import_module(f"fedbnsl.{name}")
+    if name == "benchmark":
+        return import_module("fedbnsl.flows.benchmark").benchmark
     if name in __all__:
         return getattr(import_module("fedbnsl.flows.api"), name)
     raise AttributeError(f"module 'fedbnsl' has no attribute {name!r}")

@@ -53,6 +53,7 @@ from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
 from ..start import check_inline, check_out, learn_with_prefect, precheck
+from .evaluation import as_structure
 from .learned import Learned
 from .progress import progress_line
 
@@ -321,6 +322,7 @@ def learn(
     *,
     by: str | None = None,
     about: "Mapping[str, Any] | None" = None,
+    truth: Any = None,
     engine: str = "inline",
     progress: bool | None = None,
     **options: Unpack[LearnKeywords],
@@ -334,6 +336,7 @@ def learn(
     *,
     by: str | None = None,
     about: "Mapping[str, Any] | None" = None,
+    truth: Any = None,
     engine: str = "inline",
     progress: bool | None = None,
     **options: Any,
@@ -346,6 +349,7 @@ def learn(
     *,
     by: str | None = None,
     about: "Mapping[str, Any] | None" = None,
+    truth: Any = None,
     engine: str = "inline",
     progress: bool | None = None,
     **options: Any,
@@ -364,6 +368,8 @@ def learn(
         The column of a single DataFrame that names the silo of each row.
     about : dict
         The description of tables, as `about.json` describes a folder.
+    truth : DataFrame, networkx.DiGraph, path or result of learn
+        The true graph to compare with, in a form that `evaluate` accepts; by default the truth.csv of a folder.
     engine : str
         `inline` runs in this process; `prefect` runs through Prefect, Dask and MLflow.
     progress : bool
@@ -373,7 +379,7 @@ def learn(
     """
     settings = _settings(data, algorithm, options)
     with progress_line(progress) as listeners:
-        return _learned(settings, data, engine, {"by": by, "about": about}, listeners)
+        return _learned(settings, data, engine, {"by": by, "about": about}, truth, listeners)
 
 
 OPTIONS = {name: field for name, field in LearnOptions.model_fields.items() if name not in ("algorithm", "params")}
@@ -434,7 +440,12 @@ def _settings(data: Any, algorithm: "str | DataclassInstance", keywords: "Mappin
 
 
 def _learned(
-    settings: LearnSettings, data: Any, engine: str, tables: "Mapping[str, Any]", listeners: tuple[Listener, ...]
+    settings: LearnSettings,
+    data: Any,
+    engine: str,
+    tables: "Mapping[str, Any]",
+    truth: Any,
+    listeners: tuple[Listener, ...],
 ) -> Learned:
     folder = Path(data) if isinstance(data, str | Path) else None
     for name, given in tables.items():
@@ -445,6 +456,8 @@ def _learned(
     if engine == "prefect":
         if folder is None:
             raise BadInput("the engine prefect reads a folder: write the data with fedbnsl.data.folder.write_folder")
+        if truth is not None:
+            raise BadInput("truth is for the engine inline: the engine prefect reads the truth.csv of the folder")
         return _learn_with_prefect(settings, listeners)
     if engine != "inline":
         raise BadInput(f"engine is '{engine}': choose inline or prefect")
@@ -452,6 +465,8 @@ def _learned(
     check_options(settings)
     reading = reading_of(settings)
     data_set = tables_in_memory(data, reading, **tables) if folder is None else read_folder(folder, reading)
+    if truth is not None:
+        data_set = replace(data_set, truth=as_structure(truth, data_set.schema.variables), silo_weights={})
     return _learn_inline(settings, data_set, folder, listeners)
 
 

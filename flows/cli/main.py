@@ -34,6 +34,7 @@ COMMANDS = {
     "algorithms": "List the algorithms and exactly what leaves a silo; explain the settings of one.",
     "track": "Upload records that MLflow missed during a run.",
     "evaluate": "Compare a learned structure with the true graph.",
+    "benchmark": "Compare algorithms on data sets over seeds: tables and pictures.",
     "compare": "Compare a run with an earlier one.",
     "privacy": "Plan a privacy budget and show what has been spent.",
     "attack": "Show what a curious coordinator or reader can infer, and what prevents it.",

@@ -5,12 +5,10 @@ lines. A search by independence tests shows the size of the conditioning sets, t
 one line for each size.
 """
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,7 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, Edge, LaggedEdge, classify, classify_lagged, weighted
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -44,22 +41,6 @@ from ..job.run import Progress as Round
 def console() -> Console:
     """A console for stdout, as wide as the terminal, else 120; brackets are printed, not read as markup."""
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, soft_wrap=False)
-
-
-def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, own_lags: bool, as_json: bool) -> None:
-    """Print the scores of the structure in one file against the truth in another.
-
-    The variables are those that either file names; variables without edges do not change the scores.
-    """
-    from fedbnsl.data.folder.folder import read_structure
-
-    named = dict.fromkeys((*read_structure(truth).variables, *read_structure(structure).variables))
-    learned, true = (read_structure(path, tuple(named)) for path in (structure, truth))
-    scores = compare(learned, true, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags)
-    if as_json:
-        print(json.dumps(scores, indent=1))
-        return
-    show_scores({**scores, "acyclic": learned.acyclic})
 
 
 def show_scores(scores: Mapping[str, Any]) -> None:

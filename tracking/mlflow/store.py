@@ -13,7 +13,7 @@ import socket
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -319,3 +319,42 @@ def checkout_commit(folder: Path) -> str | None:
         return None
     lines = done.stdout.split()
     return lines[1] if len(lines) == 2 and lines[0] == PLACE else None
+
+
+BENCHMARK_WORDS = ("data", "algorithm", "seed", "status", "reason")
+"""the columns of a row that are parameters; the other numbers are metrics"""
+LONGEST_VALUE = 500
+"""letters of the value of a parameter"""
+
+
+def log_benchmark(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Log the `rows` of the benchmark `name`; returns the id of the parent run.
+
+    Raises `BadInput` if the store cannot be opened.
+    """
+    from mlflow.entities import Metric, Param
+
+    uri = tracking_uri()
+    client = open_client(uri)
+    experiment, now = experiment_id(client, uri), int(1000 * time.time())
+    parent = client.create_run(experiment, run_name=f"benchmark {name}"[:250], tags={"benchmark": name}).info.run_id
+    client.log_batch(parent, metrics=[Metric("runs", float(len(rows)), now, 0)])
+    for row in rows:
+        title = f"{row['algorithm']} on {row['data']}, seed {row['seed']}"
+        child = client.create_run(experiment, run_name=title[:250], tags={"mlflow.parentRunId": parent}).info.run_id
+        numbers = {
+            key: value for key, value in row.items() if key not in (*BENCHMARK_WORDS, "key") and _is_number(value)
+        }
+        words = {key: value for key, value in row.items() if key not in (*numbers, "key")}
+        client.log_batch(
+            child,
+            metrics=[Metric(key, float(value), now, 0) for key, value in numbers.items()],
+            params=[Param(key, str(value)[:LONGEST_VALUE]) for key, value in words.items() if value not in ("", None)],
+        )
+        client.set_terminated(child, "FINISHED" if row["status"] == "ok" else "FAILED")
+    client.set_terminated(parent, "FINISHED")
+    return str(parent)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)

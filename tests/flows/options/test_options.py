@@ -115,7 +115,7 @@ def test_a_command_has_an_option_for_every_field_with_its_meaning(name, model, m
 
 def test_the_python_signature_has_the_names_types_and_defaults_of_the_model():
     parameters = inspect.signature(learn_api).parameters
-    own = {"data", "by", "about", "engine", "progress", "params"}
+    own = {"data", "by", "about", "truth", "engine", "progress", "params"}
     fields = {name: field for name, field in LearnOptions.model_fields.items() if name != "params"}
     assert set(parameters) == set(fields) | own
     assert parameters["params"].kind is inspect.Parameter.VAR_KEYWORD

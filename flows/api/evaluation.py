@@ -1,0 +1,104 @@
+"""Graphs in the forms that other libraries have them, and the scores of one against another."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.data.folder.folder import read_structure
+from fedbnsl.tracking.result import Metric
+
+from .learned import Learned
+
+FORMS = (
+    "give the result of learn, a CSV file of edges, a DataFrame of weights with the variables as index and columns, or "
+    "a networkx.DiGraph"
+)
+
+
+def evaluate(
+    learned: Any, truth: Any, *, allow_cyclic_truth: bool = False, own_lags: bool = False
+) -> dict[str, Metric]:
+    """The scores of the graph `learned` against the graph `truth`: SHD, TPR, FDR, F1 and others.
+
+    Each is the result of `learn`, a CSV file with the columns source and target (and type, if some edges are
+    undirected), a DataFrame of weights `[n_variables, n_variables]` with the variables as index and columns, or a
+    `networkx.DiGraph`; an edge in both directions makes the graph a CPDAG. Variables are matched by name; files have
+    those of their edges, and variables without edges do not change the scores.
+
+    Raises
+    ------
+    BadInput
+        A ValueError, for graphs in other forms, over different variables, and for a cyclic truth.
+    """
+    named = dict.fromkeys([*_variables(truth), *_variables(learned)])
+    found, true = (as_structure(one, tuple(named)) for one in (learned, truth))
+    return dict(compare(found, true, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags))
+
+
+def _variables(graph: Any) -> Sequence[str]:
+    return as_structure(graph).variables
+
+
+def as_structure(graph: Any, variables: Sequence[str] | None = None) -> Structure:
+    """`graph`, in a form that `evaluate` accepts, as a structure over `variables`, by default its own.
+
+    Raises `BadInput` for other forms, and for a variable that is not among `variables`.
+    """
+    if isinstance(graph, str | Path):
+        return read_structure(Path(graph), variables)
+    if isinstance(graph, Learned):
+        graph = graph.result.structure
+    if not isinstance(graph, Structure):
+        graph = _of_matrix(_matrix(graph))
+    return graph if variables is None else _over(graph, variables)
+
+
+def _matrix(graph: Any) -> pd.DataFrame:
+    if isinstance(graph, pd.DataFrame):
+        names = [str(one) for one in graph.columns]
+        if sorted(names) != sorted(map(str, graph.index)):
+            raise BadInput("a graph as a DataFrame has the same variables as index and as columns")
+        return graph.set_axis(names, axis=1).set_axis(list(map(str, graph.index)), axis=0).loc[names]
+    if hasattr(graph, "edges") and hasattr(graph, "nodes"):
+        names = [str(one) for one in graph.nodes]
+        found = pd.DataFrame(0.0, names, names)
+        for source, target in graph.edges():
+            found.loc[str(source), str(target)] = 1.0
+            if not graph.is_directed():
+                found.loc[str(target), str(source)] = 1.0
+        return found
+    raise BadInput(f"a graph is a {type(graph).__name__}: {FORMS}")
+
+
+def _of_matrix(weights: pd.DataFrame) -> Structure:
+    try:
+        values = weights.to_numpy(np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("a weight is not a number")
+        both = bool(((values != 0) & (values != 0).T).any())
+        return Structure(tuple(weights.columns), values, "cpdag" if both else "dag")
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"a graph cannot be read: {error}") from None
+
+
+def _over(graph: Structure, variables: Sequence[str]) -> Structure:
+    """`graph` over `variables`, those that it does not have without edges."""
+    unknown = [name for name in graph.variables if name not in variables]
+    if unknown:
+        raise BadInput(f"a graph has a variable that the data do not have: {', '.join(unknown)}")
+    if len(graph.variables) == len(variables):
+        return graph.reordered(tuple(variables))
+    place = [list(variables).index(name) for name in graph.variables]
+    weights = np.zeros((len(variables),) * 2)
+    weights[np.ix_(place, place)] = graph.weights
+    lagged = None
+    if graph.lagged is not None:
+        lagged = np.zeros((graph.lags, len(variables), len(variables)))
+        lagged[np.ix_(range(graph.lags), place, place)] = graph.lagged
+    return Structure(tuple(variables), weights, graph.kind, lagged=lagged)

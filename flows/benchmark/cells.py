@@ -1,0 +1,105 @@
+"""One run of a benchmark: data by seed, a learner or another program, and the scores against the true graph."""
+
+import os
+import shlex
+import subprocess
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.folder import read_folder, read_structure
+
+from ..api.learning import learn
+from ..options.prepare import recipe
+from .spec import Cell, DataSource, Learner
+
+LONGEST_REASON = 300
+"""letters of the reason for a run that failed"""
+METRICS = (
+    *("shd", "shd_cpdag", "shd_skeleton", "tpr", "fdr", "f1", "auroc", "lagged_shd", "lagged_f1", "lagged_auroc"),
+    *("edges", "true_edges", "rounds", "converged", "seconds", "bytes_up", "bytes_down", "formula_megabytes"),
+    *("epsilon", "fit_failing_share"),
+)
+"""the metrics of a run that are kept"""
+
+
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """The row of the results for `cell`: scores, costs, and whether it failed and why.
+
+    `cpu` is the CPU time in seconds of all threads, and of the programs that the run called, with reading and scoring.
+    """
+    row = {"key": cell.key, "data": cell.source.name, "algorithm": cell.learner.name, "seed": cell.seed}
+    begin = _cpu_seconds()
+    try:
+        found = _by_program(cell) if cell.learner.program else _learned(cell)
+    except Exception as error:  # one failing run does not end the comparison of all others
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return row | {"status": "failed", "reason": reason[:LONGEST_REASON]}
+    metrics = {name: found[name] for name in METRICS if found.get(name) is not None}
+    return row | {"status": "ok", "reason": ""} | metrics | {"cpu": _cpu_seconds() - begin}
+
+
+def _cpu_seconds() -> float:
+    """The CPU time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+def data_of(source: DataSource, seed: int) -> FederatedData:
+    """The data set of `source` for `seed`."""
+    return (
+        read_folder(Path(source.folder))
+        if source.folder
+        else recipe(source.prepare, **source.options, seed=seed).build()
+    )
+
+
+def _learned(cell: Cell) -> dict[str, Any]:
+    given = {"bootstrap": 0, **cell.learner.params, "seed": cell.seed}
+    data = cell.source.folder or data_of(cell.source, cell.seed)
+    return dict(learn(data, cell.learner.algorithm, **given).metrics)
+
+
+def _by_program(cell: Cell) -> dict[str, Any]:
+    """Run the program on the rows of all silos and score its edges; raises `BadInput` for one that fails."""
+    data = data_of(cell.source, cell.seed)
+    if data.truth is None:
+        raise BadInput(f"{cell.source.name}: has no true graph to compare with")
+    with TemporaryDirectory() as scratch:
+        rows, edges = Path(scratch) / "rows.csv", Path(scratch) / "edges.csv"
+        pooled_frame(data).to_csv(rows, index=False)
+        seconds = _run(cell.learner, {"rows": str(rows), "edges": str(edges), "seed": str(cell.seed)})
+        if not edges.is_file():
+            raise BadInput(f"{cell.learner.name} ended without a file of edges")
+        return {**compare(read_structure(edges, data.schema.variables), data.truth), "seconds": seconds}
+
+
+def pooled_frame(data: FederatedData) -> pd.DataFrame:
+    """The rows of all silos in one table, labels as text."""
+    frame = pd.concat(
+        [pd.DataFrame(data.tables[silo], columns=list(data.schema.variables)) for silo in data.schema.silos]
+    )
+    for name, levels in data.schema.levels.items():
+        frame[name] = [levels[int(code)] if code >= 0 else None for code in frame[name].fillna(-1)]
+    return frame
+
+
+def _run(learner: Learner, paths: dict[str, str]) -> float:
+    """Run the command with these paths; the seconds that it took."""
+    words = [word.format(**paths) for word in shlex.split(learner.program)]
+    begin = time.perf_counter()
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=learner.timeout, check=False)
+    except FileNotFoundError:
+        raise BadInput(f"{learner.name}: there is no program {words[0]}") from None
+    except subprocess.TimeoutExpired:
+        raise BadInput(f"{learner.name} took more than {learner.timeout:g} s") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["nothing on stderr"]
+        raise BadInput(f"{learner.name} ended with {done.returncode}: {said[-1]}")
+    return time.perf_counter() - begin

@@ -1,0 +1,149 @@
+"""The runs of a benchmark on Dask, with a journal: a benchmark that was killed goes on where it was."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tracking.mlflow.store import log_benchmark
+from fedbnsl.tracking.staging import write_files
+
+from ..servers.environment import prepare_environment
+from .cells import run_cell
+from .spec import Cell, Spec, spec_of
+from .tables import files_of
+
+JOURNAL = "runs.jsonl"
+"""a line for each finished run; what the tables are made of"""
+Listener = Callable[[dict[str, Any], int, int], None]
+"""called with the row of a finished run, the number of finished runs and that of all"""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A finished benchmark: one row for each run, and where its files are."""
+
+    rows: pd.DataFrame
+    folder: Path
+
+    def _repr_html_(self) -> str:
+        return str(self.rows.to_html(index=False))
+
+
+def benchmark(
+    data: Any,
+    algorithms: Any,
+    *,
+    seeds: Any = 1,
+    out: str | Path,
+    workers: int | None = None,
+    track: bool = False,
+    **options: Any,
+) -> Benchmark:
+    """Compare algorithms on data sets over seeds, and write tables and pictures.
+
+    Parameters
+    ----------
+    data
+        A folder or a list of folders, and of mappings such as {"prepare": "homogeneous", "variables": 20}.
+    algorithms
+        Names, and mappings such as {"algorithm": "fed-pc", "alpha": .001} or {"program": "peer {rows} {edges}"}.
+    seeds
+        Their number, or a list.
+    out
+        The folder of results; an interrupted benchmark in it goes on.
+    workers
+        The number of processes, by default one for each core; 0 runs in this process.
+    track
+        Whether runs are logged to MLflow, as children of a run for the benchmark.
+    **options
+        Options of `learn` for all algorithms.
+
+    Raises
+    ------
+    BadInput
+        A ValueError, for an unusable description, and for a folder of something else.
+    """
+    return run_benchmark(spec_of(data, algorithms, seeds, options), Path(out), workers=workers, track=track)
+
+
+def run_benchmark(
+    spec: Spec, out: Path, *, workers: int | None = None, track: bool = False, listener: Listener | None = None
+) -> Benchmark:
+    """Do the runs of `spec` that are not in the journal of `out`, and write the tables of all of them.
+
+    Raises `BadInput` if `out` is a folder of something else.
+    """
+    prepare_environment(quiet=True)
+    if out.exists() and not (out / JOURNAL).exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadInput(f"{out}: already exists and is no benchmark; give a new or an empty folder with --out")
+    out.mkdir(parents=True, exist_ok=True)
+    cells = list(spec.cells())
+    rows = {key: row for key, row in _journal(out).items() if row["status"] == "ok"}
+    left = [cell for cell in cells if cell.key not in rows]
+    with (out / JOURNAL).open("a", encoding="utf-8") as journal:
+        for row in _results(left, workers):
+            journal.write(json.dumps(row) + "\n")
+            journal.flush()
+            os.fsync(journal.fileno())
+            rows[row["key"]] = row
+            if listener is not None:
+                listener(row, sum(cell.key in rows for cell in cells), len(cells))
+    found = pd.DataFrame([rows[cell.key] for cell in cells])
+    write_files(out, files_of(found.drop(columns="key"), spec.name))
+    if track:
+        log_benchmark(spec.name, [_described(cell, rows[cell.key]) for cell in cells])
+    return Benchmark(found.drop(columns="key"), out)
+
+
+def _described(cell: Cell, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**cell.learner.params, **row}
+
+
+def _journal(out: Path) -> dict[str, dict[str, Any]]:
+    """The rows of the journal in `out` by key, the last one of each; a line that was cut short is left out."""
+    rows = {}
+    if (out / JOURNAL).exists():
+        for line in (out / JOURNAL).read_text("utf-8").splitlines():
+            try:
+                row = json.loads(line)
+                rows[row["key"]] = row
+            except (json.JSONDecodeError, KeyError, TypeError):
+                continue
+    return rows
+
+
+def _results(cells: list[Cell], workers: int | None) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `cells` as they are finished."""
+    count = min(os.cpu_count() or 1 if workers is None else workers, len(cells))
+    if count < 1:
+        yield from map(run_cell, cells)
+        return
+    yield from _in_processes(cells, count)
+
+
+def _in_processes(cells: Iterable[Cell], count: int) -> Iterator[dict[str, Any]]:
+    import dask
+    from distributed import Client, LocalCluster, as_completed
+
+    from fedbnsl.tasks.transport.cluster import QUIET, THREADS
+
+    os.environ.update(THREADS)
+    with (
+        dask.config.set(QUIET | {"distributed.nanny.environ": THREADS}),
+        LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):
+        by_future = {client.submit(run_cell, cell, pure=False): cell for cell in cells}
+        for future in as_completed(list(by_future)):
+            if future.status == "finished":
+                yield future.result()
+            else:
+                cell = by_future[future]
+                row = {"key": cell.key, "data": cell.source.name, "algorithm": cell.learner.name, "seed": cell.seed}
+                yield row | {"status": "failed", "reason": "its process ended, as for lack of memory"}

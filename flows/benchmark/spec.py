@@ -1,0 +1,204 @@
+"""What a benchmark compares: data sets, learners and seeds, from a YAML file or from Python.
+
+    data:
+      - study                                       # a folder with truth.csv
+      - {prepare: homogeneous, variables: 20, silos: 5, rows: 500}
+    algorithms:
+      - fed-sparse
+      - {algorithm: fed-pc, name: "FedPC, α = .001", alpha: .001}
+      - {program: "python peer.py {rows} {edges}", name: peer}
+    seeds: 10                                       # 0 to 9, or a list
+    options: {secure: true}                         # of learn, for all algorithms
+
+Data that are prepared are drawn anew for every seed, and the learner has the same seed. A program of another origin
+reads the rows of all silos from the CSV file {rows} and writes the edges that it finds to {edges}, with the columns
+source and target, and type if some are undirected; {seed} is the seed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.schema import AUTO
+from fedbnsl.algorithms.errors import BadInput, choices_text, shown
+
+from ..options.learn import LearnOptions
+from ..options.prepare import recipe
+
+KEYS = ("name", "data", "algorithms", "seeds", "options", "timeout")
+TIMEOUT = 3600.0
+"""seconds after which a program of another origin is stopped"""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A folder, or a data set to prepare for each seed."""
+
+    name: str
+    folder: str = ""
+    prepare: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """An algorithm with its settings and options of `learn`, or the command line of another program."""
+
+    name: str
+    algorithm: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    program: str = ""
+    timeout: float = TIMEOUT
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a benchmark."""
+
+    source: DataSource
+    learner: Learner
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """A digest of all that determines the run: a repeated benchmark does not repeat it."""
+        return sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Data sets, learners and seeds, all of which are combined."""
+
+    name: str
+    sources: tuple[DataSource, ...]
+    learners: tuple[Learner, ...]
+    seeds: tuple[int, ...]
+
+    def cells(self) -> Iterator[Cell]:
+        """The runs, seed by seed, so that an interrupted benchmark has some of each."""
+        for seed in self.seeds:
+            for source in self.sources:
+                for learner in self.learners:
+                    yield Cell(source, learner, seed)
+
+
+def read_spec(path: Path) -> Spec:
+    """The spec in the YAML file at `path`; raises `BadInput` for what is none. Folders are relative to the file."""
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: not a YAML file: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise BadInput(f"{path}: a spec is a mapping with the keys {', '.join(KEYS)}")
+    try:
+        for key in content:
+            if key not in KEYS:
+                raise BadInput(f"unknown key {shown(str(key))}: {choices_text(str(key), KEYS)}")
+        return spec_of(
+            content.get("data"),
+            content.get("algorithms"),
+            content.get("seeds", 1),
+            content.get("options"),
+            name=str(content.get("name", path.stem)),
+            timeout=content.get("timeout", TIMEOUT),
+            beside=path.parent,
+        )
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def spec_of(
+    data: Any,
+    algorithms: Any,
+    seeds: Any = 1,
+    options: Mapping[str, Any] | None = None,
+    *,
+    name: str = "benchmark",
+    timeout: float = TIMEOUT,
+    beside: Path = Path(),
+) -> Spec:
+    """The spec of these data sets, algorithms and seeds, in the form of the YAML file; raises `BadInput` for others."""
+    sources = tuple(_source(one, beside) for one in _listed(data, "data"))
+    common = dict(options or {})
+    learners = tuple(_learner(one, common, timeout) for one in _listed(algorithms, "algorithms"))
+    for kind, names in (("data", [one.name for one in sources]), ("algorithms", [one.name for one in learners])):
+        twice = next((one for one in names if names.count(one) > 1), None)
+        if twice is not None:
+            raise BadInput(f"{kind}: two are called {shown(twice)}: give them a name each")
+    return Spec(name, sources, learners, _seeds(seeds))
+
+
+def _listed(given: Any, key: str) -> list[Any]:
+    found = [given] if isinstance(given, str | Path | Mapping) else list(given or [])
+    if not found:
+        raise BadInput(f"{key}: name at least one")
+    return found
+
+
+def _seeds(given: Any) -> tuple[int, ...]:
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return tuple(range(given))
+    if isinstance(given, Sequence) and given and all(type(one) is int and one >= 0 for one in given):
+        return tuple(dict.fromkeys(given))
+    raise BadInput(f"seeds is {shown(str(given))}: give their number, or a list of whole numbers from 0")
+
+
+def _source(given: Any, beside: Path) -> DataSource:
+    if isinstance(given, str | Path):
+        given = {"folder": str(given)}
+    if not isinstance(given, Mapping):
+        raise BadInput(f"data: {shown(str(given))} is neither a folder nor a mapping with `folder` or `prepare`")
+    options = {str(key): value for key, value in given.items()}
+    name, folder, kind = (options.pop(key, "") for key in ("name", "folder", "prepare"))
+    if bool(folder) == bool(kind):
+        raise BadInput(f"data: {shown(str(dict(given)))}: give `folder` or `prepare`")
+    if folder:
+        place = beside / str(folder)
+        if options:
+            raise BadInput(f"data: {folder}: unknown key {shown(next(iter(options)))}")
+        if not place.is_dir():
+            raise BadInput(f"data: {place}: no such folder")
+        return DataSource(str(name or Path(folder).name), folder=str(place.absolute()))
+    if "seed" in options:
+        raise BadInput(f"data: {kind}: the seed of prepared data is that of the run: see `seeds`")
+    recipe(str(kind), **options, seed=0)
+    words = ", ".join(f"{key} {value}" for key, value in options.items())
+    return DataSource(str(name or f"{kind}, {words}" if words else name or kind), prepare=str(kind), options=options)
+
+
+def _learner(given: Any, common: Mapping[str, Any], timeout: float) -> Learner:
+    if isinstance(given, str):
+        given = {"algorithm": given}
+    if not isinstance(given, Mapping):
+        raise BadInput(f"algorithms: {shown(str(given))} is neither a name nor a mapping with `algorithm` or `program`")
+    params = {str(key): value for key, value in given.items()}
+    name, algorithm, program = (str(params.pop(key, "")) for key in ("name", "algorithm", "program"))
+    if bool(algorithm) == bool(program):
+        raise BadInput(f"algorithms: {shown(str(dict(given)))}: give `algorithm` or `program`")
+    if program:
+        return _program(name, program, float(params.pop("timeout", timeout)), params)
+    if algorithm not in (*registry.ALGORITHMS, AUTO):
+        raise BadInput(f"unknown algorithm {shown(algorithm)}: {choices_text(algorithm, registry.ALGORITHMS)}")
+    known = {*LearnOptions.model_fields, *(registry.parameter_names(algorithm) if algorithm != AUTO else ())}
+    for key in (*params, *common):
+        if key not in known and (key in params or key not in LearnOptions.model_fields):
+            raise BadInput(f"{algorithm}: unknown setting {shown(key)}: {choices_text(key, known)}")
+    words = " ".join(f"{key}={value}" for key, value in params.items())
+    return Learner(name or f"{algorithm} {words}".strip(), algorithm, {**common, **params})
+
+
+def _program(name: str, program: str, timeout: float, others: Mapping[str, Any]) -> Learner:
+    if others:
+        raise BadInput(f"algorithms: {shown(program)}: unknown key {shown(next(iter(others)))}")
+    for word in ("{rows}", "{edges}"):
+        if word not in program:
+            raise BadInput(f"algorithms: {shown(program)}: the command needs {word}, the path of a CSV file")
+    return Learner(name or program.split()[0], program=program, timeout=timeout)

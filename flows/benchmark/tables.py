@@ -1,0 +1,201 @@
+"""The results of a benchmark: one tidy CSV file, tables in Markdown and LaTeX, and pictures of scores and costs.
+
+A cell of a table has the mean over the seeds and the standard deviation. The best mean of each data set is bold; so are
+others that are not worse than it by more than the standard error of the difference.
+"""
+
+import math
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from fedbnsl.tracking.pictures.picture import as_png
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TABULATED = {
+    "shd": ("SHD", "least"),
+    "shd_cpdag": ("SHD of the equivalence classes", "least"),
+    "shd_skeleton": ("SHD of the skeletons", "least"),
+    "f1": ("F1", "greatest"),
+    "tpr": ("TPR", "greatest"),
+    "fdr": ("FDR", "least"),
+    "lagged_shd": ("SHD of the lagged edges", "least"),
+    "lagged_f1": ("F1 of the lagged edges", "greatest"),
+    "seconds": ("seconds", "least"),
+    "cpu": ("CPU seconds", "least"),
+    "megabytes": ("MB sent in both directions", "least"),
+    "epsilon": ("ε spent", "least"),
+}
+"""the metrics with a table: title, and which value is the best"""
+DRAWN = ("shd", "lagged_shd", "seconds", "megabytes", "epsilon")
+LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "ε": r"$\varepsilon$"}
+LATEX |= {"α": r"$\alpha$", "λ": r"$\lambda$", "±": r"$\pm$", "–": "--", "~": r"\textasciitilde{}"}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean, standard deviation and number of the values of one cell, and whether it is among the best."""
+
+    mean: float
+    sd: float
+    count: int
+    best: bool = False
+
+    @property
+    def text(self) -> str:
+        """The mean with its standard deviation, if there are several values."""
+        return f"{_number(self.mean)} ± {_number(self.sd)}" if self.count > 1 else _number(self.mean)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def files_of(rows: pd.DataFrame, name: str) -> dict[str, bytes]:
+    """The files of a benchmark by name: `results.csv`, `tables.md`, `tables.tex` and a picture for each metric."""
+    rows = with_megabytes(rows)
+    found = {"results.csv": _csv(rows), "tables.md": markdown(rows, name), "tables.tex": latex(rows, name)}
+    pictures = {f"{metric}.png": as_png(drawn(rows, metric)) for metric in DRAWN if _known(rows, metric)}
+    return {file: text.encode() for file, text in found.items()} | pictures
+
+
+def with_megabytes(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` with the bytes of both directions in MB."""
+    if not _known(rows, "bytes_up") or not _known(rows, "bytes_down"):
+        return rows
+    return rows.assign(megabytes=(rows["bytes_up"] + rows["bytes_down"]) / 1e6)
+
+
+def _known(rows: pd.DataFrame, metric: str) -> bool:
+    return metric in rows and bool(rows[metric].notna().any())
+
+
+def _csv(rows: pd.DataFrame) -> str:
+    buffer = StringIO()
+    rows.to_csv(buffer, index=False, lineterminator="\n")
+    return buffer.getvalue()
+
+
+def summaries(rows: pd.DataFrame, metric: str) -> dict[tuple[str, str], Summary]:
+    """The summary of `metric` for each data set and algorithm that has values."""
+    found: dict[tuple[str, str], Summary] = {}
+    for (data, algorithm), values in rows.groupby(["data", "algorithm"], sort=False)[metric]:
+        known = values.dropna().astype(float)
+        if len(known):
+            spread = float(known.std(ddof=1)) if known.nunique() > 1 else 0.0
+            found[str(data), str(algorithm)] = Summary(float(known.mean()), spread, len(known))
+    sign = 1.0 if TABULATED[metric][1] == "least" else -1.0
+    for data in dict.fromkeys(data for data, _ in found):
+        own = {key: one for key, one in found.items() if key[0] == data}
+        best = min(own.values(), key=lambda one: sign * one.mean)
+        for key, one in own.items():
+            error = math.sqrt(one.sd**2 / one.count + best.sd**2 / best.count)
+            good = sign * (one.mean - best.mean) <= error
+            found[key] = Summary(one.mean, one.sd, one.count, best=good)
+    return found
+
+
+def _tables(rows: pd.DataFrame) -> dict[str, tuple[list[str], list[list[Summary | str]]]]:
+    """For each metric its title: the header, and a row for each data set."""
+    algorithms = list(dict.fromkeys(rows["algorithm"]))
+    tables: dict[str, tuple[list[str], list[list[Summary | str]]]] = {}
+    for metric, (title, _) in TABULATED.items():
+        if not _known(rows, metric):
+            continue
+        found = summaries(rows, metric)
+        lines: list[list[Summary | str]] = [
+            [data, *(found.get((data, one), "–") for one in algorithms)] for data in dict.fromkeys(rows["data"])
+        ]
+        tables[title] = (["data", *algorithms], lines)
+    return tables
+
+
+def _failures(rows: pd.DataFrame) -> list[str]:
+    failed = rows[rows["status"] == "failed"]
+    return [f"{one.data}, {one.algorithm}, seed {one.seed}: {one.reason}" for one in failed.itertuples()]
+
+
+def markdown(rows: pd.DataFrame, name: str) -> str:
+    """All tables in Markdown, and the runs that failed."""
+    parts = [f"# {name}", f"Mean ± standard deviation over {_seeds(rows)}; the best, up to a standard error, in bold."]
+    for title, (header, lines) in _tables(rows).items():
+        cells = [[_cell(one, "**{}**").replace("|", r"\|") for one in line] for line in lines]
+        ruled = [header, ["---"] * len(header), *cells]
+        parts.append("\n".join([f"## {title}", "", *(f"| {' | '.join(line)} |" for line in ruled)]))
+    failures = _failures(rows)
+    if failures:
+        parts.append(
+            "\n".join([f"## {len(failures)} of {len(rows)} runs failed", "", *(f"- {one}" for one in failures)])
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(rows: pd.DataFrame, name: str) -> str:
+    """All tables in LaTeX, for the package `booktabs`."""
+    parts = [f"% {name}: mean and standard deviation over {_seeds(rows)}; needs \\usepackage{{booktabs}}"]
+    for title, (header, lines) in _tables(rows).items():
+        body = [" & ".join(_cell(one, r"\textbf{{{}}}", escape=True) for one in line) + r" \\" for line in lines]
+        head = " & ".join(map(_escaped, header)) + r" \\"
+        columns = "l" + "r" * (len(header) - 1)
+        frame = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+        caption = rf"\caption{{{_escaped(title)}}}"
+        parts.append("\n".join([r"\begin{table}", r"\centering", *frame, r"\end{tabular}", caption, r"\end{table}"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _seeds(rows: pd.DataFrame) -> str:
+    count = rows["seed"].nunique()
+    return f"{count} seed{'s' * (count != 1)}"
+
+
+def _cell(one: Summary | str, bold: str, *, escape: bool = False) -> str:
+    text = one if isinstance(one, str) else one.text
+    text = _escaped(text) if escape else text
+    return bold.format(text) if isinstance(one, Summary) and one.best else text
+
+
+def _escaped(text: str) -> str:
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def drawn(rows: pd.DataFrame, metric: str) -> "Figure":
+    """The values of `metric` by data set and algorithm: means with standard deviations, and a dot for each seed."""
+    from matplotlib.figure import Figure
+
+    data, algorithms = list(dict.fromkeys(rows["data"])), list(dict.fromkeys(rows["algorithm"]))
+    found = summaries(rows, metric)
+    figure = Figure(figsize=(7.2, 0.7 + (0.28 * len(algorithms) + 0.3) * len(data)), layout="constrained")
+    axes = figure.add_subplot()
+    step, ticks = 0.8 / len(algorithms), []
+    for k, algorithm in enumerate(algorithms):
+        colour = f"C{k % 10}"
+        places = [at + 0.4 - (k + 0.5) * step for at in range(len(data) - 1, -1, -1)]
+        for place, name in zip(places, data, strict=True):
+            own = rows[(rows["data"] == name) & (rows["algorithm"] == algorithm)][metric].dropna()
+            axes.plot(own, [place] * len(own), ".", color=colour, alpha=0.35, markersize=4)
+        means = [
+            (found[name, algorithm], place)
+            for name, place in zip(data, places, strict=True)
+            if (name, algorithm) in found
+        ]
+        axes.errorbar(
+            [one.mean for one, _ in means],
+            [place for _, place in means],
+            xerr=[one.sd for one, _ in means],
+            fmt="o",
+            color=colour,
+            label=algorithm,
+        )
+    ticks = list(range(len(data) - 1, -1, -1))
+    axes.set_yticks(ticks, data)
+    values = rows[metric].dropna()
+    if metric in ("seconds", "megabytes") and (values > 0).all() and values.max() > 100 * values.min():
+        axes.set_xscale("log")
+    axes.set(xlabel=TABULATED[metric][0])
+    axes.grid(axis="x", alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=min(len(algorithms), 4), frameon=False)
+    return figure
