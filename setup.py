@@ -9,5 +9,9 @@ setup(
     package_dir={"fedbnsl": "fedbnsl"} | {f"fedbnsl.{room}": room for room in ROOMS},
     # Only what is listed is packaged: setuptools-scm would add every tracked file, but only in a Git checkout.
     include_package_data=False,
-    package_data={"fedbnsl": ["py.typed"], "fedbnsl.tracking.report": ["scripts/*.js", "templates/*"]},
+    package_data={
+        "fedbnsl": ["py.typed"],
+        "fedbnsl.data.folder": ["about.schema.json"],
+        "fedbnsl.tracking.report": ["scripts/*.js", "templates/*"],
+    },
 )

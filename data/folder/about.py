@@ -10,6 +10,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,18 +20,22 @@ from fedbnsl.algorithms.core.schema import Kind, Transform
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .check import check_labels
+from .harmonise import Recode, Scale, declared_recode, declared_scale
 from .scan import NO_FORM, SEPARATORS, Form, missing_words
 from .targets import declared_targets
 
-ABOUT = "about.json"
+ABOUT, SCHEMA = "about.json", "about.schema.json"
 KINDS = ("continuous", "discrete", "mixed", "time-series", "events")
 COLUMN_KINDS = ("continuous", "discrete", "count")
 TRANSFORMS: tuple[str, ...] = ("normal-scores", "log", "sqrt", "none")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """The content of `about.json`, {} if there is none. Raises `BadInput` for an invalid file or value."""
-    path = folder / ABOUT
+    """The content of `about.json`, {} if there is none. Raises `BadInput` for an invalid file or value.
+
+    `folder` may also be a file in the folder.
+    """
+    path = (folder.parent if folder.is_file() else folder) / ABOUT
     if not path.exists():
         return {}
     try:
@@ -45,6 +52,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
     if not isinstance(about, dict):
         raise BadInput(f"{path}: not a JSON object with keys such as 'kind'")
+    _check_keys(path, about)
     if "kind" in about and about["kind"] not in KINDS:
         raise BadInput(f"{path}: kind: {shown(str(about['kind']))} is not one of {', '.join(KINDS)}")
     for key in ("levels", "columns", "missing", "transform", "stretches", "checksums"):
@@ -63,7 +71,26 @@ def read_about(folder: Path) -> dict[str, Any]:
     _check_stretches(path, about)
     _check_form(path, about)
     declared_targets(path, about)
+    declared_recode(str(path), about)
+    declared_scale(str(path), about)
+    declared_sheets(str(path), about)
     return about
+
+
+@cache
+def known_keys() -> tuple[str, ...]:
+    """The keys that `about.json` may have, as the JSON schema beside this module lists them."""
+    schema: dict[str, Any] = json.loads(files(__package__).joinpath(SCHEMA).read_text("utf-8"))
+    return tuple(schema["properties"])
+
+
+def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for a key that does not exist, with the nearest one."""
+    for key in about:
+        if key not in known_keys():
+            near = get_close_matches(key, known_keys(), 1)
+            instead = f"did you mean {shown(near[0])}?" if near else "remarks have the key 'comment'"
+            raise BadInput(f"{path}: unknown key {shown(key)}; {instead}")
 
 
 def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
@@ -127,16 +154,19 @@ def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, t
     return {name: check_labels(place, name, labels) for name, labels in levels.items()}
 
 
-def write_about(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path]) -> None:
-    """Write `about` with the kind and the checksums of `files`. Raises `TypeError` if JSON cannot represent it."""
-    content = {"kind": "continuous", **about, "checksums": checksums_of(files)}
+def write_about(folder: Path, about: Mapping[str, Any], silos: Mapping[str, Path]) -> None:
+    """Write `about` with the kind and the checksums of the files of `silos`.
+
+    Raises `TypeError` if JSON cannot represent it.
+    """
+    content = {"kind": "continuous", **about, "checksums": checksums_of(silos)}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
 
 
-def checksums_of(files: Mapping[str, Path]) -> dict[str, str]:
+def checksums_of(silos: Mapping[str, Path]) -> dict[str, str]:
     """The hexadecimal SHA-256 of each silo file, by file name; for a folder, of the checksums of its parts."""
-    return {path.name: _checksum(path) for path in files.values()}
+    return {path.name: _checksum(path) for path in silos.values()}
 
 
 def _checksum(path: Path) -> str:
@@ -147,12 +177,12 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_checksums(folder: Path, about: Mapping[str, Any], files: Mapping[str, Path]) -> None:
-    """Raise `BadInput` if silo `files` were changed, deleted or added since `about.json` was written."""
+def check_checksums(folder: Path, about: Mapping[str, Any], silos: Mapping[str, Path]) -> None:
+    """Raise `BadInput` if the files of `silos` were changed, deleted or added since `about.json` was written."""
     expected = about.get("checksums")
     if expected is None:
         return
-    found = checksums_of(files)
+    found = checksums_of(silos)
     remedy = "if this is intended, delete 'checksums' from about.json"
     for name in sorted(set(expected) | set(found)):
         if name not in found:
@@ -169,7 +199,7 @@ Outliers = Literal["keep", "set-aside"]
 Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
 RequestedTransform = Literal["normal-scores", "log", "sqrt", "none"]
-IGNORED, NOT_SELECTED = "left out by --ignore", "not among --only"
+IGNORED, NOT_SELECTED, OWNER = "left out by --ignore", "not among --only", "names the silo of each row (--by)"
 
 
 @dataclass(frozen=True)
@@ -203,6 +233,8 @@ class Reading:
     """the targets of experiments by silo, which replace those of `about.json`; None: keep these"""
     learned_from: bool = False
     """whether a learner computes with the numbers: values whose powers overflow or underflow are then refused"""
+    by: str | None = None
+    """the column that names the silo of each row, if one file has the rows of all silos"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a column that is in both lists."""
@@ -215,6 +247,14 @@ class Reading:
             raise BadInput(
                 '--time cannot be used with an ε, as times are data: declare {"kind": "time-series"} in about.json'
             )
+        if self.by is not None and (self.by in self.ignore or self.by in self.time):
+            option = "--ignore" if self.by in self.ignore else "--time"
+            raise BadInput(f"--by and {option} both name the column '{self.by}'")
+        if self.by is not None and self.private:
+            raise BadInput(
+                "--by cannot be used with an ε, as the silo of a row would come from a cell: write a file for each "
+                "silo once with `fedbnsl prepare split OUT --table FILE --by COLUMN`"
+            )
         if self.dates == "days" and self.private:
             raise BadInput("--dates days cannot be used with an ε: the first date is that of a row")
         if self.columns == "union" and self.missing == "refuse":
@@ -224,6 +264,8 @@ class Reading:
 
     def leaves_out(self, name: str) -> str | None:
         """The reason for leaving a column out, None if it is read."""
+        if name == self.by:
+            return OWNER
         if name in self.ignore:
             return IGNORED
         return NOT_SELECTED if self.only and name not in self.only else None
@@ -258,6 +300,21 @@ class Declared:
     """the columns of dates among them, with the origin of their days"""
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """the targets of experiments that `about.json` declares, by silo"""
+    recode: Recode = field(default_factory=dict)
+    """by silo and column, the cells that stand for others"""
+    scale: Scale = field(default_factory=dict)
+    """by silo and column, the factor of the numbers"""
+    sheets: Mapping[str, str] = field(default_factory=dict)
+    """by silo, the sheet of its spreadsheet; "" for all others"""
+
+    def at_silo(self, silo: str) -> "Declared":
+        """The declarations with the part of one silo in their form; the same for any number of calls."""
+        recode = tuple((name, tuple(cells.items())) for name, cells in self.recode.get(silo, {}).items())
+        scale = tuple((name, by, self.marks.get(name, ())) for name, by in self.scale.get(silo, {}).items())
+        sheet = self.sheets.get(silo, self.sheets.get("")) or None
+        rows = None if self.reading.by is None else (self.reading.by, silo)
+        form = replace(self.form, recode=recode, scale=scale, sheet=sheet, rows=rows)
+        return self if form == self.form else replace(self, form=form)
 
     @property
     def all_targets(self) -> Mapping[str, tuple[str, ...]]:
@@ -319,7 +376,7 @@ READ_ALL = Reading()
 
 def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Declared:
     """The declarations in `about`, as `read_about` returns it, together with the options of reading."""
-    form = Form(*(about.get(key) for key in ("separator", "encoding", "decimal")))
+    form = Form(about.get("separator"), about.get("encoding"), about.get("decimal"))
     marks = {name: tuple(map(str, cells)) for name, cells in (about.get("missing") or {}).items()}
     levels = declared_levels(about)
     stretches = {silo: tuple(lengths) for silo, lengths in (about.get("stretches") or {}).items()}
@@ -335,7 +392,25 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
         reading,
         transforms=about.get("transform") or {},
         targets=declared_targets(Path(ABOUT), about),
+        recode=declared_recode(ABOUT, about),
+        scale=declared_scale(ABOUT, about),
+        sheets=declared_sheets(ABOUT, about),
     )
+
+
+def declared_sheets(place: str, about: Mapping[str, Any]) -> dict[str, str]:
+    """The sheets that `about` declares, by silo, and for the silo "" that of all others.
+
+    Raises `BadInput`, from `place`, for anything but names.
+    """
+    given = about.get("sheet", {})
+    sheets = {"": given} if isinstance(given, str) else given
+    if not isinstance(sheets, dict) or not all(isinstance(name, str) and name for name in sheets.values()):
+        raise BadInput(
+            f"{place}: sheet: {shown(str(given))} is neither the name of a sheet nor an object by silo, such as "
+            '{"clinic": "Data"}'
+        )
+    return dict(sheets)
 
 
 def parse_transforms(given: str) -> tuple[RequestedTransform, tuple[tuple[str, RequestedTransform], ...]]:

@@ -28,9 +28,22 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import FloatArray, check_names
 from fedbnsl.algorithms.errors import BadInput
 
-from .check import check_same_columns
+from .check import Keep, check_same_columns, is_repeated
 from .columns import EMPTY, HEADER
-from .scan import DECIMAL_COMMA, SNIFFED_ROWS, Form, Text, first_rows, is_empty, number_of, read_header, text_of
+from .formats import BROKEN, cell_text, open_bytes
+from .harmonise import check_harmonised, factor_of, harmonised
+from .scan import (
+    DECIMAL_COMMA,
+    SNIFFED_ROWS,
+    Form,
+    Text,
+    first_rows,
+    is_empty,
+    label_of,
+    number_of,
+    read_header,
+    text_of,
+)
 
 MAX_BATCH_ROWS, MIN_BATCH_ROWS, BATCH_CELLS = 1 << 17, 1 << 10, 1 << 23
 """limits of a batch: the most rows, the fewest rows, and between these the number of cells"""
@@ -268,16 +281,16 @@ class TextFile:
 
     path: Path
     form: Form = NO_FORM
+    keep: Keep = lambda name: True
+    """which columns are read; others may have the same name"""
 
     @cached_property
     def _head(self) -> Text:
         """The first lines and the dialect."""
-        import pyarrow
-
         try:
-            with pyarrow.input_stream(str(self.path), compression="detect") as stream:
+            with open_bytes(self.path) as stream:
                 content: bytes = stream.read(HEAD_BYTES)
-        except (pyarrow.ArrowException, OSError) as error:
+        except BROKEN as error:
             raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
         if len(content) == HEAD_BYTES and b"\n" in content:
             content = content[: content.rindex(b"\n") + 1]
@@ -286,15 +299,20 @@ class TextFile:
         return text_of(str(self.path), content, self.form)
 
     @cached_property
+    def _header(self) -> tuple[str, ...]:
+        """The columns in the header, with those that `is_repeated` marks."""
+        return tuple(read_header(self.path, self._head, self.keep))
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """The columns in the header."""
-        return tuple(read_header(self.path, self._head))
+        """The columns that can be read."""
+        return tuple(name for name in self._header if not is_repeated(name))
 
     @cached_property
     def words(self) -> frozenset[str]:
         """The columns whose first cells are not all numbers."""
         rows = first_rows(self._head, SNIFFED_ROWS)[1:]
-        columns = dict(zip(self.names, zip(*rows, strict=True), strict=bool(rows)))
+        columns = dict(zip(self._header, zip(*rows, strict=True), strict=bool(rows)))
         return frozenset(name for name, cells in columns.items() if not all(map(self._is_number, cells)))
 
     def _is_number(self, cell: str) -> bool:
@@ -305,8 +323,8 @@ class TextFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note if the encoding of the file is a guess."""
-        return ("it is read as cp1252",) * self._head.legacy
+        """Notes on doubtful choices in reading the file."""
+        return self._head.notes
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows (see `Source.batches`)."""
@@ -314,34 +332,113 @@ class TextFile:
         import pyarrow.csv
 
         head, text = self._head, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+        unnamed = [f"\0unnamed {number}" for number in range(head.unnamed)]
         header = HEADER.match(head.content)
         assert header is not None
+        types = {name: text if name in words else pyarrow.float64() for name in self._header}
         try:
-            with pyarrow.csv.open_csv(
-                self.path,
-                read_options=pyarrow.csv.ReadOptions(
-                    column_names=list(self.names),
-                    skip_rows=len(header[0].splitlines()),
-                    use_threads=False,
-                    block_size=BLOCK_BYTES,
-                    encoding=self.form.encoding or ("cp1252" if head.legacy else "utf8"),
-                ),
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=head.separator),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    column_types={name: text if name in words else pyarrow.float64() for name in self.names},
-                    strings_can_be_null=False,
-                    quoted_strings_can_be_null=False,
-                    null_values=EMPTY,
-                    decimal_point=head.decimal,
-                    include_columns=list(names),
-                ),
-            ) as stream:
-                yield from stream
+            with (
+                open_bytes(self.path) as file,
+                pyarrow.csv.open_csv(
+                    file,
+                    read_options=pyarrow.csv.ReadOptions(
+                        column_names=[*self._header, *unnamed],
+                        skip_rows=len(header[0].splitlines()),
+                        use_threads=False,
+                        block_size=BLOCK_BYTES,
+                        encoding=self.form.encoding or ("cp1252" if head.legacy else "utf8"),
+                    ),
+                    parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=head.separator),
+                    convert_options=pyarrow.csv.ConvertOptions(
+                        column_types=types | dict.fromkeys(unnamed, pyarrow.null()),
+                        strings_can_be_null=False,
+                        quoted_strings_can_be_null=False,
+                        null_values=EMPTY,
+                        decimal_point=head.decimal,
+                        include_columns=[*names, *unnamed],
+                    ),
+                ) as stream,
+            ):
+                for batch in stream:
+                    yield batch.select(list(names))
         except pyarrow.ArrowInvalid as error:
             declare = "; if the column holds labels, declare it in about.json" * ("conversion error" in str(error))
             raise BadInput(f"{self.path}: not a table: {str(error).splitlines()[0]}{declare}") from error
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, *BROKEN) as error:
             raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
+
+
+@dataclass(frozen=True)
+class HarmonisedSource:
+    """The rows of one silo in `source`, with the recoding and the units of its `form`."""
+
+    source: Source
+    form: Form
+
+    @property
+    def path(self) -> Path:
+        """The file or folder."""
+        return self.source.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns. Raises `BadInput` if `about.json` names another one."""
+        check_harmonised(self.path, self.form, self.source.names)
+        return self.source.names
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The columns to read as text: those that are recoded, too."""
+        return self.source.words | {name for name, _ in self.form.recode}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on doubtful choices in reading the rows."""
+        return self.source.notes
+
+    def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
+        """Yield the rows of the silo (see `Source.batches`)."""
+        by = () if self.form.rows is None else (self.form.rows[0],)
+        text = frozenset(words) | {name for name, _ in self.form.recode} | set(by)
+        for batch in self.source.batches([*names, *(one for one in by if one not in names)], text):
+            own = (
+                batch
+                if self.form.rows is None
+                else batch.filter(self._own(batch.column(batch.schema.names.index(*by))))
+            )
+            yield self._harmonised(own.select(list(range(len(names)))), names)
+
+    def _own(self, column: Any) -> Any:
+        import pyarrow
+
+        cells, codes = cells_in(column)
+        own = np.array([label_of(cell) == (self.form.rows or ("", ""))[1] for cell in cells], dtype=np.bool_)
+        return pyarrow.array(own[codes])
+
+    def _harmonised(self, batch: Any, names: Sequence[str]) -> Any:
+        import pyarrow
+
+        recoded = {name for name, _ in self.form.recode}
+        columns = [
+            harmonised_array(self.form, name, column, self.path)
+            if name in recoded or factor_of(self.form, name) != 1.0
+            else column
+            for name, column in zip(names, batch.columns, strict=True)
+        ]
+        return pyarrow.RecordBatch.from_arrays(columns, names=list(names)) if columns else batch
+
+
+def harmonised_array(form: Form, name: str, column: Any, path: Path) -> Any:
+    """An arrow column of numbers or text as it is read at this silo."""
+    import pyarrow
+
+    as_text = name in dict(form.recode) or any(marks for scaled, _, marks in form.scale if scaled == name)
+    values = None if as_text else numbers_in(column)
+    if values is not None:
+        scaled = values * factor_of(form, name)
+        return pyarrow.array(scaled, mask=np.isnan(scaled))
+    cells, codes = cells_in(column)
+    return pyarrow.array(harmonised(form, name, cells, path)).take(pyarrow.array(codes))
 
 
 def numbers_in(column: Any) -> FloatArray | None:
@@ -366,12 +463,6 @@ def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
 
     if not pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    cells = [_text(value) for value in column.dictionary.to_pylist()]
+    cells = [cell_text(value) for value in column.dictionary.to_pylist()]
     codes = np.asarray(pyarrow.compute.fill_null(column.indices, len(cells)), dtype=np.int64)
     return [*cells, ""], codes
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)

@@ -11,17 +11,22 @@ silently skipped would leave a silo out of the result.
 import os
 import stat
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, name_fault
+from fedbnsl.algorithms.core.schema import Schema, check_names, name_fault
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from ..federated import MIN_SILO_ROWS
+from .formats import LISTED
+
+Keep = Callable[[str], bool]
+"""whether to read the column of a name"""
 
 
 def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any]) -> None:
@@ -42,6 +47,38 @@ def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any
     if constant.size:
         j = int(constant[0])
         raise BadInput(f"{place}: column {shown(variables[j])}: constant, every row is {values[0, j]}")
+
+
+def distinct_names(place: str, names: Sequence[str], keep: Keep) -> list[str]:
+    """`names`, with a mark (`is_repeated`) on those that several columns have and that `keep` does not accept.
+
+    Raises `BadInput` for invalid names, and if several columns that are to be read have the same.
+    """
+    counts = Counter(names)
+    twice = next((name for name in names if name and counts[name] > 1 and keep(name)), None)
+    if twice is not None:
+        first, second = [number for number, name in enumerate(names, start=1) if name == twice][:2]
+        remedy = f"rename one, or leave both out with --ignore {twice}"
+        raise BadInput(f"{place}: columns {first} and {second} have the same name {shown(twice)}: {remedy}")
+    repeated = [bool(name) and counts[name] > 1 for name in names]
+    unique = [
+        f"{name} ({number})" if again else name
+        for number, (name, again) in enumerate(zip(names, repeated, strict=True))
+    ]
+    check_names(place, unique)
+    return [
+        f"{name}\0{number}" if again else name for number, (name, again) in enumerate(zip(names, repeated, strict=True))
+    ]
+
+
+def is_repeated(name: str) -> bool:
+    """Whether `distinct_names` has marked a name."""
+    return "\0" in name
+
+
+def written_name(name: str) -> str:
+    """A name as it is in the file, without the mark of `distinct_names`."""
+    return name.partition("\0")[0]
 
 
 def check_same_columns(place: str | Path, found: Sequence[str], expected: Sequence[str], by: str) -> None:
@@ -127,7 +164,7 @@ KINDS = {
     stat.S_IFBLK: "a device, not a file",
 }
 
-IGNORED_PREFIXES = (".", "_")
+IGNORED_PREFIXES = (".", "_", "~$")
 """of the names of files and folders of other programs"""
 IGNORED_ENDINGS = (
     *(".md", ".rst", ".pdf", ".html", ".htm", ".doc", ".docx", ".odt", ".tex", ".bib", ".log", ".cff"),
@@ -184,8 +221,8 @@ def refuse_unread(folder: Path, unread: Sequence[Path]) -> None:
     first, more = unread[0], f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
     what = "a folder without Parquet parts" if first.is_dir() else "not a table in a supported format"
     raise BadInput(
-        f"{folder}: {shown(first.name)}{more} is {what}: convert it to CSV or Parquet, move it out of the folder, or "
-        "select the silos with --silos"
+        f"{folder}: {shown(first.name)}{more} is {what}: convert it to {LISTED}, move it out of the "
+        "folder, or select the silos with --silos"
     )
 
 

@@ -17,8 +17,19 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import Declared
-from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, Source, TextFile, cell_count, cells_in, numbers_in
+from .batches import (
+    IN_MEMORY_BYTES,
+    HarmonisedSource,
+    ParquetParts,
+    QuerySource,
+    Source,
+    TextFile,
+    cell_count,
+    cells_in,
+    numbers_in,
+)
 from .dates import date_faults, days_since
+from .formats import is_text, kind_of
 from .private_table import ClippedRows, PrivateTable
 from .profile import MAX_PROFILED_COLUMNS, SAMPLE_ROWS, Profile, derived_columns
 from .scan import Cells, cell_fault, codes_of, level_faults, parse_cells
@@ -56,7 +67,7 @@ class ChunkedRows:
         names, levels, count = self.schema.variables, self.schema.levels, 0
         size = max(CHUNK_CELLS // len(names), MIN_CHUNK_ROWS)
         there = [name for name in names if name not in self.lacking]
-        for batch in self.source.batches(there, frozenset((*levels, *self.schema.dates))):
+        for batch in self.source.batches(there, frozenset((*levels, *self.schema.dates, *self.marks))):
             read = {
                 name: self._codes(name, column) if name in levels else self._numbers(name, column)
                 for name, column in zip(there, batch.columns, strict=True)
@@ -85,7 +96,7 @@ class ChunkedRows:
         if name in self.schema.dates:
             texts, codes = cells_in(column)
             return days_in(self.source.path, name, texts, self.schema.dates[name], self.marks.get(name))[codes]
-        values = numbers_in(column)
+        values = None if name in self.marks else numbers_in(column)
         if values is not None:
             return values
         cells, codes = self._cells(name, column)
@@ -114,13 +125,21 @@ def source_of(path: Path, declared: Declared) -> Source | None:
     These are folders of Parquet parts, queries, Parquet files of more than `IN_MEMORY_BYTES` / 8 cells, and text files
     of more than `IN_MEMORY_BYTES`.
     """
+    source, form = _plain_source(path, declared), declared.form
+    harmonised = source is not None and (form.recode or form.scale or form.rows)
+    return HarmonisedSource(source, form) if source is not None and harmonised else source
+
+
+def _plain_source(path: Path, declared: Declared) -> Source | None:
+    """The rows at `path` as they are written, None if they fit into memory."""
     if path.is_dir():
         return ParquetParts(path)
-    if path.suffix.lower() == ".sql":
+    if kind_of(path) == "query":
         return QuerySource(path)
-    if path.suffix.lower() == ".parquet":
+    if kind_of(path) == "parquet":
         return ParquetParts(path) if 8 * cell_count(path) > IN_MEMORY_BYTES else None
-    return TextFile(path, declared.form) if path.is_file() and path.stat().st_size > IN_MEMORY_BYTES else None
+    large = is_text(path) and path.is_file() and path.stat().st_size > IN_MEMORY_BYTES
+    return TextFile(path, declared.form, declared.keeps) if large else None
 
 
 def open_table(path: Path, declared: Declared) -> "AnyTable":

@@ -4,10 +4,9 @@ A column is either an array of numbers, or its distinct cells as text with an in
 """
 
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import check_names
 from fedbnsl.algorithms.errors import BadInput, shown
 
+from .check import Keep, distinct_names, is_repeated, written_name
+from .formats import BROKEN, cell_text, is_sheet, is_text, kind_of, read_sheet
+from .harmonise import check_harmonised, factor_of, harmonised, harmonised_cells
 from .scan import (
     DECIMAL_COMMA,
     MISSING,
@@ -28,14 +29,16 @@ from .scan import (
     find_fault,
     first_rows,
     is_empty,
+    label_of,
     number_of,
+    place_of_row,
     read_header,
     read_text,
 )
 
 
-def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """The frame in `path` and its column names, stripped.
+def _read_frame(path: Path, keep: Keep) -> tuple[pd.DataFrame, list[str]]:
+    """The frame in `path` and its column names, stripped (see `distinct_names`).
 
     Raises `BadInput` for a file that is empty or not parquet, and for columns without a name or with the same name.
     """
@@ -45,13 +48,11 @@ def read_frame(path: Path) -> tuple[pd.DataFrame, list[str]]:
         frame = pd.read_parquet(path, engine="pyarrow")
     except (ValueError, OSError) as error:
         raise BadInput(f"{path}: not a readable parquet file: {str(error).splitlines()[0]}") from error
-    header = [str(name).strip() for name in frame.columns]
-    check_names(str(path), header)
-    return frame, header
+    return frame, distinct_names(str(path), [str(name).strip() for name in frame.columns], keep)
 
 
-def read_parquet_names(path: Path) -> list[str]:
-    """The column names in `path`, stripped; raises `BadInput` as `read_frame` does."""
+def _parquet_names(path: Path) -> list[str]:
+    """The column names in `path`, stripped; raises `BadInput` for a file that is not parquet."""
     import pyarrow.parquet
 
     try:
@@ -113,37 +114,85 @@ class Read:
     """notes on doubtful choices in reading the file"""
 
 
-def read_columns(path: Path, form: Form = NO_FORM) -> list[Column]:
-    """Read `path` (.csv, .csv.gz, .tsv or .parquet): a header of names, then cells of any text; a missing one is "".
+def read_columns(path: Path, form: Form = NO_FORM, keep: Keep = lambda name: True) -> list[Column]:
+    """Read `path` (`formats.py`): a header of names, then cells of any text; a missing one is "".
 
     Names are stripped, cells are not. Raises `BadInput` naming file and line for a file that does not exist, is empty
     or is not text, for columns without a name or with the same name, and for a row of another length.
     """
-    read = read_typed(path, form, lambda name: False)
+    read = read_typed(path, form, lambda name: False, keep)
     return [column for column in read.columns if isinstance(column, Column)]
 
 
-def read_typed(path: Path, form: Form, as_numbers: AsNumbers, keep: Callable[[str], bool] = lambda name: True) -> Read:
-    """Read the columns of `path` that `keep` accepts.
+def read_typed(path: Path, form: Form, as_numbers: AsNumbers, keep: Keep = lambda name: True) -> Read:
+    """Read the columns of `path` that `keep` accepts, in the rows of the silo and as its `form` harmonises them.
 
     The columns that `as_numbers` selects are numbers, unless one of them has a cell that is neither a number nor a
     marker of a missing value: then all columns are text. Raises `BadInput` as `read_columns` does.
     """
     if not path.exists():
         raise BadInput(f"{path}: no such file")
+    by = None if form.rows is None else form.rows[0]
+    as_text = {by, *(name for name, _ in form.recode)}
+
+    def as_harmonised(name: str) -> bool | None:
+        return False if name in as_text else as_numbers(name)
+
     try:
-        if path.suffix.lower() == ".parquet":
-            return _read_parquet(path, as_numbers, keep)
-        return _read_text(path, read_text(path, form), as_numbers, keep)
-    except (OSError, EOFError, zlib.error) as error:
+        read = _read(path, form, as_harmonised, lambda name: name == by or keep(name))
+    except BROKEN as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if form.rows is None and not (form.recode or form.scale):
+        return read
+    check_harmonised(path, form, [*(column.name for column in read.columns), *read.left_out])
+    columns = {column.name: _harmonised(form, column, path) for column in read.columns}
+    if form.rows is None:
+        return replace(read, columns=list(columns.values()))
+    owner = columns.pop(form.rows[0])
+    assert isinstance(owner, Column)
+    own = np.array([label_of(cell) == form.rows[1] for cell in owner.cells], dtype=np.bool_)
+    rows = np.flatnonzero(own[owner.codes])
+    return replace(
+        read, columns=[part_of(one, rows) for one in columns.values()], left_out=(*read.left_out, form.rows[0])
+    )
 
 
-def read_names(path: Path, form: Form = NO_FORM) -> list[str]:
-    """The names of the columns of `path`; raises `BadInput` as `read_columns` does."""
-    if path.suffix.lower() == ".parquet":
-        return read_parquet_names(path)
-    return read_header(path, read_text(path, form))
+def _read(path: Path, form: Form, as_numbers: AsNumbers, keep: Keep) -> Read:
+    if is_text(path):
+        return _read_text(path, read_text(path, form), as_numbers, keep)
+    if is_sheet(path):
+        sheet = read_sheet(path, form.sheet)
+        header = distinct_names(str(path), sheet.header, keep)
+        return _read_series(path, header, sheet.columns, as_numbers, keep, sheet.notes, form)
+    frame, header = _read_frame(path, keep)
+    columns = [frame.iloc[:, v] for v in range(len(header))]
+    return _read_series(path, header, columns, as_numbers, keep)
+
+
+def _harmonised(form: Form, column: "Column | NumberColumn", path: Path) -> "Column | NumberColumn":
+    """A column as it is read at this silo."""
+    if isinstance(column, Column):
+        return Column(column.name, column.codes, harmonised(form, column.name, column.cells, path))
+    factor = factor_of(form, column.name)
+    return column if factor == 1.0 else NumberColumn(column.name, column.values * factor, column.marks)
+
+
+def part_of(column: "Column | NumberColumn", rows: NDArray[np.intp]) -> "Column | NumberColumn":
+    """The rows with the numbers `rows` of a column."""
+    if isinstance(column, NumberColumn):
+        return NumberColumn(column.name, column.values[rows])
+    present, codes = np.unique(column.codes[rows], return_inverse=True)
+    return Column(column.name, codes, [column.cells[code] for code in present])
+
+
+def read_names(path: Path, form: Form = NO_FORM, keep: Keep = lambda name: True) -> list[str]:
+    """The names of the columns of `path`; raises `BadInput` as `read_typed` does."""
+    if is_text(path):
+        names = read_header(path, read_text(path, form), keep)
+    else:
+        written = _parquet_names(path) if kind_of(path) == "parquet" else read_sheet(path, form.sheet).header
+        names = distinct_names(str(path), written, keep)
+    return [name for name in names if not is_repeated(name)]
 
 
 def check_cells(
@@ -161,22 +210,33 @@ def first_fault(
     """The place and the fault of the first cell that is among the `faults` of its column; None if there is none."""
     if not any(faults.values()):
         return None
-    if path.suffix.lower() != ".parquet":
+    if is_text(path):
         text = read_text(path, form)
-        found = find_fault(path, text, read_header(path, text), lambda name, cell: faults.get(name, {}).get(cell))
+
+        def fault_of(name: str, cell: str) -> str | None:
+            faulty = faults.get(name)
+            read = harmonised_cells(form, name, [_with_point(cell, text.decimal)])[0] if faulty else cell
+            return (faulty or {}).get(read)
+
+        found = find_fault(path, text, read_header(path, text, faults.__contains__), fault_of, form.rows)
         if found is not None:
             return found
     row, v = min((_first(column, faults.get(column.name, {})), v) for v, column in enumerate(columns))
     name, codes, cells = columns[v].name, columns[v].codes, columns[v].cells
-    return f"{path}: row {row + 1}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
+    place = f"{path}: row {row + 1}" if is_text(path) else place_of_row(path, row, form)
+    return f"{place}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
 
 
-def _read_text(path: Path, text: Text, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> Read:
-    header = read_header(path, text)
-    selected = [name for name in header if keep(name)]
-    left_out = tuple(name for name in header if name not in selected)
+def _read_text(path: Path, text: Text, as_numbers: AsNumbers, keep: Keep) -> Read:
+    header = read_header(path, text, keep)
+    selected = [name for name in header if not is_repeated(name) and keep(name)]
     columns = _text_columns(path, text, header, selected, _numeric(text, header, selected, as_numbers))
-    return Read(columns, left_out, ("it is read as cp1252",) * text.legacy)
+    return Read(columns, _left_out(header, selected), text.notes)
+
+
+def _left_out(header: Sequence[str], selected: Sequence[str]) -> tuple[str, ...]:
+    """The names of the columns in `header` that are not `selected`."""
+    return tuple(dict.fromkeys(written_name(name) for name in header if name not in selected))
 
 
 def _text_columns(
@@ -292,38 +352,44 @@ def _with_point(cell: str, decimal: str) -> str:
     return cell.replace(",", ".") if decimal == "," and DECIMAL_COMMA.fullmatch(cell.strip()) else cell
 
 
-def _read_parquet(path: Path, as_numbers: AsNumbers, keep: Callable[[str], bool]) -> Read:
-    frame, header = read_frame(path)
+def _read_series(
+    path: Path,
+    header: Sequence[str],
+    values: Sequence[Any],
+    as_numbers: AsNumbers,
+    keep: Keep,
+    notes: tuple[str, ...] = (),
+    form: Form = NO_FORM,
+) -> Read:
+    """The columns of a table whose cells have types, `values[v]` `[n_rows]` for the name `header[v]`."""
     columns: list[Column | NumberColumn] = []
-    for v, name in enumerate(header):
-        if not keep(name):
+    selected = [name for name in header if not is_repeated(name) and keep(name)]
+    for name, series in zip(header, map(pd.Series, values), strict=True):
+        if name not in selected:
             continue
-        series, numeric = frame.iloc[:, v], as_numbers(name)
+        numeric = as_numbers(name)
         is_number = pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
         if is_number and numeric is not False and series.dtype.kind != "c":
-            columns.append(NumberColumn(name, _finite(path, name, series.to_numpy(dtype=np.float64, na_value=np.nan))))
+            numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+            columns.append(NumberColumn(name, _finite(path, name, numbers, form)))
         else:
             columns.append(_factorized(name, series))
-    return Read(columns, tuple(name for name in header if not keep(name)))
+    return Read(columns, _left_out(header, selected), notes)
 
 
-def _finite(path: Path, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _finite(path: Path, name: str, values: NDArray[np.float64], form: Form) -> NDArray[np.float64]:
     infinite = np.flatnonzero(np.isinf(values))
     if infinite.size:
-        value = values[infinite[0]]
-        raise BadInput(f"{path}: row {infinite[0] + 1}, column {shown(name)}: {value} is not finite")
+        place = place_of_row(path, int(infinite[0]), replace(form, rows=None))
+        raise BadInput(f"{place}, column {shown(name)}: {values[infinite[0]]} is not finite")
     return np.ascontiguousarray(values)
 
 
 def _factorized(name: str, values: Any) -> Column:
     """A column of values in memory; a missing value becomes an empty cell."""
     codes, distinct = pd.factorize(values)
-    cells = [_text(value) for value in distinct]
+    cells = [cell_text(value) for value in distinct]
     return Column(name, np.where(codes < 0, len(cells), codes), [*cells, ""] if (codes < 0).any() else cells)
-
-
-def _text(value: Any) -> str:
-    return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
 
 
 def _first(column: Column, faults: Mapping[str, str]) -> int:

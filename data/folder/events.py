@@ -6,7 +6,6 @@ seconds; without devices, all events of a silo are of one. A device is observed 
 public schema are the types of events over all silos.
 """
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from .about import NO_DECLARATION, Declared
 from .check import check_labels
 from .columns import Column, check_cells, read_columns, read_names
+from .formats import BROKEN, kind_of
 from .scan import canonical_order, empty_cells, labels_of, place_of_row
 from .series import TIME, find_column, times_of
 
@@ -49,11 +49,11 @@ class EventTable:
 
 def refuse_undeclared(path: Path, declared: Declared) -> None:
     """Raise `BadInput` for a file with the columns of events if `about.json` declares no kind of data."""
-    if not declared.may_be_series or path.is_dir() or path.suffix.lower() == ".sql":
+    if not declared.may_be_series or path.is_dir() or kind_of(path) == "query":
         return
     try:
-        found = sorted(name.lower() for name in read_names(path, declared.form) if declared.keeps(name))
-    except (BadInput, OSError, EOFError, zlib.error):
+        found = sorted(name.lower() for name in read_names(path, declared.form, declared.keeps) if declared.keeps(name))
+    except (BadInput, *BROKEN):
         return  # the reader of the rows reports it
     if found in (sorted((TIME, EVENT)), sorted((TIME, EVENT, DEVICE))):
         advice = 'declare {"kind": "events"} in about.json, or {"kind": "time-series"}'
@@ -66,9 +66,9 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     Raises `BadInput` naming file, line, column and value for a missing or another column, an empty cell, an invalid
     time, a time outside the declared window, and a file with fewer than two events.
     """
-    if path.is_dir() or path.suffix.lower() == ".sql":
+    if path.is_dir() or kind_of(path) == "query":
         raise BadInput(f"{path}: events cannot be read in passes: write them to one file")
-    columns = {column.name: column for column in read_columns(path, declared.form) if declared.keeps(column.name)}
+    columns = {column.name: column for column in read_columns(path, declared.form, declared.keeps)}
     keys = {word: find_column(path, list(columns), word) for word in (TIME, EVENT, DEVICE)}
     for word in (TIME, EVENT):
         if keys[word] is None:

@@ -8,7 +8,6 @@ the resolution of its times. A modification time can be set back; the change tim
 import hashlib
 import os
 import stat
-import time
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,12 +15,9 @@ from fedbnsl.algorithms.errors import BadInput
 
 from ..federated import Fingerprint
 from .batches import QuerySource, cells_in, numbers_in
+from .formats import file_stamp, has_settled
 
 BLOCK_BYTES = 1 << 20
-SECOND = 10**9
-"""nanoseconds"""
-COARSE_CLOCK_SECONDS, FINE_CLOCK_SECONDS = 2.0, 0.1
-"""resolution of file times: within it, a file can change again under the same stamp"""
 
 
 def fingerprint(source: Path, before: Fingerprint | None = None, *, digest: bool = False) -> Fingerprint:
@@ -31,10 +27,10 @@ def fingerprint(source: Path, before: Fingerprint | None = None, *, digest: bool
     `BadInput` for unreadable files.
     """
     status = _statuses(source)
-    stamp = tuple(_stamp(name, one) for name, one in status)
+    stamp = tuple(file_stamp(name, one) for name, one in status)
     if before is not None and before.settled and before.stamp == stamp and (before.digest or not digest):
         return before
-    settled = all(_settled(one) for _, one in status)
+    settled = all(has_settled(one) for _, one in status)
     needs_digest = digest or not settled or (before is not None and before.digest != b"")
     return Fingerprint(stamp, settled, rows_digest(source) if needs_digest else b"")
 
@@ -53,17 +49,6 @@ def _statuses(source: Path) -> list[tuple[str, os.stat_result]]:
 
 def _is_part(name: str) -> bool:
     return not name.startswith((".", "_"))
-
-
-def _stamp(name: str, status: os.stat_result) -> tuple[str | int, ...]:
-    return (name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
-
-
-def _settled(status: os.stat_result) -> bool:
-    """Whether the last change is so long ago that another one would have another time."""
-    changed = max(status.st_ctime_ns, status.st_mtime_ns)
-    clock = FINE_CLOCK_SECONDS if status.st_ctime_ns % SECOND else COARSE_CLOCK_SECONDS
-    return time.time() - changed / SECOND > clock
 
 
 def rows_digest(source: Path) -> bytes:
@@ -91,8 +76,8 @@ def _digest(file: Path) -> bytes:
     if file.suffix.lower() == ".sql":
         return _query_digest(QuerySource(file))
     status = file.stat()
-    stamp = _stamp("", status)
-    return _file_digest(file, stamp) if _settled(status) else _file_digest.__wrapped__(file, stamp)
+    stamp = file_stamp("", status)
+    return _file_digest(file, stamp) if has_settled(status) else _file_digest.__wrapped__(file, stamp)
 
 
 @lru_cache(maxsize=4096)

@@ -1,12 +1,15 @@
-"""A federated data set as a folder: `<silo>.csv` or `<silo>.parquet`, optional `truth.csv` and `about.json`.
+"""A federated data set as a folder: a table for each silo, `<silo>.csv`, optional `truth.csv` and `about.json`.
 
-A silo may also be a folder of Parquet parts, or a query, `<silo>.sql` (`batches.py`). A folder of plain tables works as
-it is: of numbers, of labels, of both, or of time series (`schema_inference.py` has the rules). Documents and the like
-are ignored, and any other entry raises an error (`check.py`). Folders are written with exact numbers, and level codes
-as labels.
+`formats.py` has the formats of tables. A silo may also be a folder of Parquet parts, or a query, `<silo>.sql`
+(`batches.py`). One file with the rows of all silos is read with the column that names the silo of each row
+(`Reading.by`); such a file stands for a folder that has no other table. A folder of plain tables works as it is: of
+numbers, of labels, of both, or of time series (`schema_inference.py` has the rules). Documents and the like are
+ignored, and any other entry raises an error (`check.py`). Folders are written with exact numbers, and level codes as
+labels.
 """
 
 import csv
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +49,11 @@ from .check import (
     visible_entries,
 )
 from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
+from .columns import read_names
 from .events import NO_EPSILON, events_schema, read_events, refuse_undeclared, write_events
 from .fingerprint import fingerprint
+from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of
+from .harmonise import check_harmonised, check_silos
 from .joint_columns import check_series_domains, with_declared_transforms
 from .profile import Profile
 from .scan import SEPARATORS
@@ -61,6 +67,7 @@ from .series import (
     read_series,
     series_and_time,
 )
+from .table import read_table
 from .targets import with_targets
 from .truth import read_structure, read_structures, read_truth, write_structure
 
@@ -121,7 +128,12 @@ __all__ = [
 ]
 
 TRUTH = "truth.csv"
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".sql")
+SITE = re.compile(
+    r"(.*[ _.-])?(site|hospital|cent(re|er)|clinic|institut(e|ion)|silo|ward|klinik|zentrum|standort|krankenhaus)"
+    r"([ _.-]?(id|name|code|no|nr))?",
+    re.IGNORECASE,
+)
+"""names of columns that say at which silo a row was recorded"""
 FileFormat = Literal["csv", "parquet"]
 SOURCE_FORMAT_KEYS = (
     "step",
@@ -134,22 +146,40 @@ SOURCE_FORMAT_KEYS = (
     "transform",
     "stretches",
     "targets",
+    "sheet",
+    "recode",
+    "scale",
 )
 """keys of `about.json` on the format of the original files, which written files do not keep"""
 
 
-def silo_files(folder: Path, only: tuple[str, ...] = ()) -> dict[str, Path]:
+def place_of(data: Path) -> Path:
+    """The folder of a federated data set: `data` itself, or that of a single file with the rows of all silos."""
+    return data.parent if data.is_file() else data
+
+
+def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) -> dict[str, Path]:
     """The file of each silo of `folder`, or of the silos `only`, sorted by the silo's name; opens no file.
 
-    Raises `BadInput` for a folder that does not exist or has no silo, for two files of a silo (`a.csv` and
-    `a.parquet`), an invalid name of a silo, or something that is not a file; without `only` also for an entry of an
-    unknown format, which may be a silo.
+    With a column `by`, `folder` is one file, or has only one, which is that of every silo. Raises `BadInput` for a
+    folder that does not exist or has no silo, for two files of a silo (`a.csv` and `a.parquet`), an invalid name of a
+    silo, or something that is not a file; without `only` also for an entry of an unknown format, which may be a silo.
     """
-    files, unread = _entries(folder)
-    if not only:
+    if folder.is_file() and by is None:
+        raise BadInput(
+            f"{folder}: not a folder with one file per silo: for one file with the rows of all silos, name the column "
+            f"that says whose each row is with --by {site_column(folder) or 'COLUMN'}"
+        )
+    files, unread = ({folder.name: folder}, []) if folder.is_file() else _entries(folder)
+    if not only or by is not None:
         refuse_unread(folder, unread)
     if not files:
-        raise BadInput(f"{folder}: no silo: no .csv or .parquet file besides {TRUTH}")
+        raise BadInput(f"{folder}: no silo: no table besides {TRUTH}; a table is a file in {LISTED}")
+    if by is not None:
+        if len(files) > 1:
+            names = ", ".join(path.name for path in list(files.values())[:3])
+            raise BadInput(f"{folder}: --by is for one file with the rows of all silos, but it has {names}")
+        files = _silos_in(next(iter(files.values())), by)
     for silo in only:
         if silo not in files:
             raise BadInput(f"{folder}: there is no silo {shown(silo)}; available: {', '.join(sorted(files))}")
@@ -161,7 +191,7 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
     files: dict[str, Path] = {}
     unread: list[Path] = []
     for path in visible_entries(folder):
-        ending = next((one for one in ENDINGS if path.name.lower().endswith(one)), None)
+        ending = None if is_sheet(path) and is_ignored(path) else ending_of(path)
         parts = holds_parts(path)
         if not parts and (ending or path.name == ABOUT):
             check_is_file(path)
@@ -176,8 +206,32 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
         if silo in files:
             raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {shown(silo)}")
         files[silo] = path
-    queries = any(path.suffix.lower() == ".sql" for path in files.values())
+    queries = any(kind_of(path) == "query" for path in files.values())
     return files, [path for path in unread if not (queries and is_database(path))]
+
+
+def site_column(path: Path) -> str | None:
+    """The column of a file that is named like the silo of each row, such as `hospital`; None without one."""
+    try:
+        names = read_names(path, declarations(read_about(path)).at_silo("").form)
+    except (BadInput, *BROKEN):
+        return None
+    return next((name for name in names if SITE.fullmatch(name)), None)
+
+
+def _silos_in(path: Path, by: str) -> dict[str, Path]:
+    """The silos that the column `by` names, each with the file; raises `BadInput` as `labels_in` does."""
+    if path.is_dir() or kind_of(path) == "query":
+        raise BadInput(f"{path}: --by reads one file: write the rows to one, or a query for each silo")
+    declared = declarations(read_about(path), replace(READ_ALL, only=(by,)))
+    form = declared.at_silo(path.name).form
+    check_harmonised(
+        path, replace(form, recode=(), scale=(), rows=(by, "")), read_names(path, form, lambda name: name == by)
+    )
+    silos = sorted(set(read_table(path, Declared(form=form, reading=declared.reading)).labels(by)))
+    for silo in silos:
+        check_silo_name(f"{path}: column {shown(by)}", silo)
+    return dict.fromkeys(silos, path)
 
 
 def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
@@ -186,8 +240,8 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     `about.json` declares its kind, or else `schema_inference.py` infers it from the columns; `reading` has the options.
     Raises `BadInput` naming file, line or row, column and value for invalid data.
     """
-    files, about = silo_files(folder, reading.silos), read_about(folder)
-    declared = declarations(about, reading)
+    files, about = silo_files(folder, reading.silos, reading.by), read_about(folder)
+    declared = _checked_declarations(folder, about, reading, files)
     fingerprints = {}
     for silo, path in files.items():
         fingerprints[silo] = fingerprint(path)
@@ -197,18 +251,19 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     elif _are_series(files, declared):
         inferred, rows = _read_series(files, declared)
     else:
-        tables = {silo: open_table(path, declared) for silo, path in files.items()}
+        tables = {silo: open_table(path, declared.at_silo(silo)) for silo, path in files.items()}
         inferred = _inferred_schema(folder, files, declared, tables)
         rows = {}
         for silo, table in tables.items():
             rows[silo] = rows_of(table, inferred.schema, silo)
-    check_checksums(folder, about, files)
+    check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
     truth = None
     silo_weights: dict[str, NDArray[np.float64]] = {}
+    folder = place_of(folder)
     if (folder / TRUTH).exists():
         truth, silo_weights = read_truth(folder / TRUTH, schema.variables, tuple(schema.aside))
-    all_files = _entries(folder)[0] if silo_weights else files
+    all_files = _entries(folder)[0] if silo_weights and reading.by is None else files
     for silo in silo_weights:
         if silo not in all_files:
             raise BadInput(
@@ -223,8 +278,8 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
 
     Reads and validates every silo as `read_folder` does, with one table in memory at a time.
     """
-    files, about = silo_files(folder, reading.silos), read_about(folder)
-    declared = declarations(about, reading)
+    files, about = silo_files(folder, reading.silos, reading.by), read_about(folder)
+    declared = _checked_declarations(folder, about, reading, files)
     if declared.kind == "events":
         schema = _read_events(folder, files, declared)[0].schema
     elif _are_series(files, declared):
@@ -232,7 +287,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
         schema = with_declared_transforms(_series_schema(empty, declared), declared)
     else:
         schema = _inferred_schema(folder, files, declared).schema
-    check_checksums(folder, about, files)
+    check_checksums(place_of(folder), about, files)
     return _with_targets(schema, declared)
 
 
@@ -244,10 +299,25 @@ def _with_targets(schema: Schema, declared: Declared) -> Schema:
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
     """The profile of each silo's table. Raises `BadInput` for time series and events, which have no profiles."""
-    files, declared = silo_files(folder, reading.silos), declarations(read_about(folder), reading)
+    files, declared = silo_files(folder, reading.silos, reading.by), declarations(read_about(folder), reading)
     if declared.kind == "events" or _are_series(files, declared):
         raise BadInput(f"{folder}: its silos have time series")
-    return {silo: open_table(path, declared).profile() for silo, path in files.items()}
+    return {silo: open_table(path, declared.at_silo(silo)).profile() for silo, path in files.items()}
+
+
+def _checked_declarations(
+    folder: Path, about: Mapping[str, Any], reading: Reading, files: Mapping[str, Path]
+) -> Declared:
+    """The declarations in `about` with the options; raises `BadInput` for what they say about a silo that is none.
+
+    If only some silos are read, others may be named.
+    """
+    declared = declarations(about, reading)
+    keys = {"recode": declared.recode, "scale": declared.scale, "sheet": {name for name in declared.sheets if name}}
+    for key, named in keys.items():
+        if not reading.silos:
+            check_silos(str(place_of(folder) / ABOUT), key, named, files)
+    return declared
 
 
 def _inferred_schema(
@@ -257,12 +327,16 @@ def _inferred_schema(
 
     def profiles(request: Declared) -> dict[str, Profile]:
         return {
-            silo: (replace(tables[silo], declared=request) if tables else open_table(path, request)).profile()
+            silo: (
+                replace(tables[silo], declared=request.at_silo(silo))
+                if tables
+                else open_table(path, request.at_silo(silo))
+            ).profile()
             for silo, path in files.items()
         }
 
     inferred = negotiate_schema(str(folder), profiles, declared, {silo: str(path) for silo, path in files.items()})
-    streamed = tuple(silo for silo, path in files.items() if is_streamed(path, declared))
+    streamed = tuple(silo for silo, path in files.items() if is_streamed(path, declared.at_silo(silo)))
     return replace(inferred, schema=replace(inferred.schema, streamed=streamed))
 
 
@@ -272,7 +346,7 @@ def _read_events(
     """The schema of the silos' files of events, and their tables."""
     if declared.reading.private:
         raise BadInput(NO_EPSILON)
-    tables = {silo: read_events(path, declared) for silo, path in files.items()}
+    tables = {silo: read_events(path, declared.at_silo(silo)) for silo, path in files.items()}
     types = {silo: one.types for silo, one in tables.items()}
     rows = {silo: len(one.values) for silo, one in tables.items()}
     schema = events_schema(str(folder), types, rows)
@@ -290,9 +364,9 @@ def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
         return True
     if declared.kind is not None:
         return declared.kind == "time-series"
-    for path in files.values():
-        refuse_undeclared(path, declared)
-    return declared.may_be_series and any(has_time(path, declared) for path in files.values())
+    for silo, path in files.items():
+        refuse_undeclared(path, declared.at_silo(silo))
+    return declared.may_be_series and any(has_time(path, declared.at_silo(silo)) for silo, path in files.items())
 
 
 def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tuple[str, SeriesTable]]:
@@ -300,7 +374,7 @@ def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tupl
     by = next(iter(files.values())).name
     first: SeriesTable | None = None
     for silo, path in files.items():
-        table = read_series(path, declared)
+        table = read_series(path, declared.at_silo(silo))
         first = first or table
         check_same_columns(path, table.variables, first.variables, by)
         check_same_step(str(path), table.step, first.step, by)

@@ -11,12 +11,11 @@ cannot swallow the rows below it. Rows of time series are not sorted by their ti
 """
 
 import csv
-import gzip
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -25,12 +24,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema, check_names
+from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, shown
 
 from .about import Declared
 from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, cells_in, numbers_in
-from .check import check_same_columns
+from .check import check_same_columns, distinct_names, is_repeated, written_name
+from .formats import is_text, kind_of, open_bytes
+from .harmonise import check_harmonised, factor_of, harmonised_cells
 from .profile import LARGEST, Profile
 from .scan import SEPARATORS, Form, codes_of, labels_of
 
@@ -77,8 +78,11 @@ class _Text:
 
     @property
     def names(self) -> list[str]:
-        """The columns."""
-        return [name.strip() for name in _cells(*self.header)]
+        """The columns but empty names at the end, whose cells are cut off."""
+        names = [name.strip() for name in _cells(*self.header)]
+        while len(names) > 1 and not names[-1]:
+            names.pop()
+        return names
 
     def batches(self) -> Iterator[list[Any]]:
         """Yield the rows, some at a time: the cells of each column as an arrow array of text."""
@@ -95,7 +99,7 @@ class _Text:
             return sum(1 for _ in lines)
 
     def _binary(self) -> Any:
-        return gzip.open(self.path) if self.path.suffix.lower() == ".gz" else self.path.open("rb")
+        return open_bytes(self.path)
 
     def _lines(self) -> Any:
         return io.TextIOWrapper(self._binary(), encoding=self.encoding, errors="replace", newline=None)
@@ -126,8 +130,10 @@ class PrivateTable:
 
     def profile(self) -> Profile:
         """The description of the table: its columns, and its number of rows."""
-        left_out = tuple(name for name in self._names if not self.declared.keeps(name))
-        return Profile.of_names([name for name in self._variables if name not in left_out], self._count, left_out)
+        check_harmonised(self.path, self.declared.form, self._names)
+        left_out = [name for name in self._names if is_repeated(name) or not self.declared.keeps(name)]
+        read = [name for name in self._variables if name not in left_out]
+        return Profile.of_names(read, self._count, tuple(dict.fromkeys(map(written_name, left_out))))
 
     def rows(self, schema: Schema, silo: str) -> "NDArray[Any] | ClippedRows":
         """The table `[n_rows, n_variables]` of numbers and codes, in memory or to be read in passes.
@@ -135,7 +141,7 @@ class PrivateTable:
         Raises `BadInput` for other columns than those of `schema`, and for another number of rows.
         """
         read = [name for name in self._variables if name in schema.variables or self.declared.keeps(name)]
-        names = [name for name in read if name not in schema.aside]
+        names = [name for name in read if name not in schema.aside and not is_repeated(name)]
         check_same_columns(self.path, names, schema.variables, "the schema")
         passes = ClippedRows(self, schema, schema.rows[silo])
         if silo in schema.streamed:
@@ -152,10 +158,15 @@ class PrivateTable:
     def _source(self) -> _Text | ParquetParts | QuerySource:
         if not self.path.exists():
             raise BadInput(f"{self.path}: no such file")
-        if self.path.suffix.lower() == ".sql":
-            return QuerySource(self.path)
-        if self.path.is_dir() or self.path.suffix.lower() == ".parquet":
+        if self.path.is_dir() or kind_of(self.path) == "parquet":
             return ParquetParts(self.path)
+        if kind_of(self.path) == "query":
+            return QuerySource(self.path)
+        if not is_text(self.path):
+            raise BadInput(
+                f"{self.path}: a run with an ε reads CSV and Parquet files, as no cell makes reading them fail: "
+                "convert it"
+            )
         return _Text(self.path, self.declared.form)
 
     @cached_property
@@ -163,9 +174,7 @@ class PrivateTable:
         if isinstance(self._source, QuerySource):
             with self._redacted():
                 return list(self._source.names)
-        names = list(self._source.names)
-        check_names(str(self.path), names)
-        return names
+        return distinct_names(str(self.path), self._source.names, self.declared.keeps)
 
     @property
     def _variables(self) -> list[str]:
@@ -227,7 +236,7 @@ class ClippedRows:
             pairs = zip(names, columns, strict=True)
             rows = np.column_stack(
                 [
-                    self._codes(column, levels[name]) if name in levels else self._numbers(name, column)
+                    self._codes(name, column, levels[name]) if name in levels else self._numbers(name, column)
                     for name, column in pairs
                 ]
             )
@@ -236,16 +245,23 @@ class ClippedRows:
         if read != self.count:
             raise BadInput(f"{self.table.path}: it has {read} rows, not {self.count} as when the run began")
 
-    def _codes(self, column: Any, levels: Sequence[str]) -> NDArray[np.int64]:
+    def _codes(self, name: str, column: Any, levels: Sequence[str]) -> NDArray[np.int64]:
         texts, codes = cells_in(column)
+        texts = harmonised_cells(self.table.declared.form, name, texts)
         of_cell = np.array(codes_of(labels_of(texts, levels), levels), dtype=np.int64)
         return np.asarray(np.maximum(of_cell, 0)[codes])
 
     def _numbers(self, name: str, column: Any) -> FloatArray:
+        import pyarrow
+
+        form = self.table.declared.form
+        if name in dict(form.recode):
+            texts, codes = cells_in(column)
+            column = pyarrow.array(harmonised_cells(replace(form, scale=()), name, texts)).take(pyarrow.array(codes))
         values = numbers_in(column)
         if values is None:
-            values = _parsed(column, self.table.declared.form.decimal == ",")
-        values = np.where(self._marked(name, values), 0.0, values)
+            values = _parsed(column, form.decimal == ",")
+        values = np.where(self._marked(name, values), 0.0, values * factor_of(form, name))
         return np.clip(np.nan_to_num(values, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
 
     def _marked(self, name: str, values: FloatArray) -> NDArray[np.bool_]:

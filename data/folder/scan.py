@@ -13,7 +13,6 @@ the fast reader (`columns.py`) has failed.
 
 import codecs
 import csv
-import gzip
 import math
 import re
 from collections import Counter
@@ -27,12 +26,35 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import check_names, name_fault
+from fedbnsl.algorithms.core.schema import name_fault
 from fedbnsl.algorithms.errors import BadInput, shown
+
+from .check import Keep, distinct_names
+from .formats import cell_text, empty_column_notes, is_sheet, is_text, open_bytes, read_sheet
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
 MISSING_WORDS = frozenset({"na", "n/a", "null", "none"})
 """marks of missing values that may also be labels, as `schema_inference.py` decides"""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The declared form of a file: its dialect, None for what is not declared, and what is done to it at one silo."""
+
+    separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
+    """the sheet of a spreadsheet with several"""
+    recode: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """by column, the cells that stand for others, with these"""
+    scale: tuple[tuple[str, float, tuple[str, ...]], ...] = ()
+    """columns whose numbers are multiplied by a factor, with the cells that mark a missing value in them"""
+    rows: tuple[str, str] | None = None
+    """a column and its label in the rows of the silo; None: all rows are its own"""
+
+
+NO_FORM = Form()
 
 
 def cell_fault(cell: str) -> str | None:
@@ -216,20 +238,9 @@ SNIFFED_ROWS = 200
 """rows from which separator and decimal mark are detected"""
 UTF_16_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 LEGACY_ENCODING = "cp1252"
+FIRST_LINE = re.compile(r"\s*([^\r\n]*)")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-
-
-@dataclass(frozen=True)
-class Form:
-    """The declared dialect of a text file; None for what is not declared."""
-
-    separator: str | None = None
-    encoding: str | None = None
-    decimal: str | None = None
-
-
-NO_FORM = Form()
 
 
 @dataclass(frozen=True)
@@ -240,6 +251,13 @@ class Text:
     separator: str = ","
     decimal: str = "."
     legacy: bool = False
+    unnamed: int = 0
+    """number of empty columns without a name at the end, which `content` does not have"""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on doubtful choices in reading the text."""
+        return ("it is read as cp1252",) * self.legacy + empty_column_notes(self.unnamed)
 
 
 def text_of(place: str, content: bytes, form: Form) -> Text:
@@ -254,8 +272,22 @@ def text_of(place: str, content: bytes, form: Form) -> Text:
         raise BadInput(f"{place}: cannot be read in the encoding {encoding}, which about.json declares") from None
     head = _head(decoded)
     separator = form.separator or _separator(place, head)
-    text = Text(decoded, separator, ".", legacy)
+    unnamed = _unnamed(decoded, separator)
+    if unnamed:
+        decoded = re.sub(rf"{re.escape(separator) * unnamed}[ \t]*(?=\r?\n|\r|\Z)", "", decoded)
+    text = Text(decoded, separator, ".", legacy, unnamed)
     return replace(text, decimal=form.decimal or _decimal(place, head, separator))
+
+
+def _unnamed(text: str, separator: str) -> int:
+    """The number of columns at the end that have neither a name nor a cell, as spreadsheets write them."""
+    match = FIRST_LINE.match(text)
+    header = match[1].rstrip(" ") if match else ""
+    count = len(header) - len(header.rstrip(separator))
+    if not count or count == len(header):
+        return 0
+    lines = (line.rstrip(" \r\n") for line in StringIO(text))
+    return count if all(not line or line.endswith(separator * count) for line in lines) else 0
 
 
 def _encoding(place: str, content: bytes) -> tuple[str, bool]:
@@ -349,11 +381,12 @@ FaultOf = Callable[[str, str], str | None]
 
 def read_text(path: Path, form: Form = NO_FORM) -> Text:
     """The text of a file with its dialect, of which `form` is declared. Raises `BadInput` as `text_of` does."""
-    return text_of(str(path), read_bytes(path), form)
+    with open_bytes(path) as file:
+        return text_of(str(path), file.read(), form)
 
 
-def read_header(path: Path, text: Text) -> list[str]:
-    """The names in the first row of `text`, stripped.
+def read_header(path: Path, text: Text, keep: Keep = lambda name: True) -> list[str]:
+    """The names in the first row of `text`, stripped, as `distinct_names` returns them.
 
     Raises `BadInput` without a first row, for invalid names, and if the next row has another number of cells.
     """
@@ -369,7 +402,7 @@ def read_header(path: Path, text: Text) -> list[str]:
     place = f"{path}: line {line}"
     if all(cell_fault(name) is None for name in names) and not all(name.isdigit() for name in names):
         raise BadInput(f"{place}: must name the columns, but has numbers, {shown(','.join(names))}")
-    check_names(place, names)
+    names = distinct_names(place, names, keep)
     if second and len(second[1]) != len(names):
         raise BadInput(f"{path}: {_wrong_length(*second, names)}")
     return names
@@ -392,10 +425,13 @@ def first_rows(text: Text, count: int | None) -> list[list[str]]:
     return [row for row in rows if len(row) == len(rows[0])]
 
 
-def find_fault(path: Path, text: Text, header: Sequence[str], fault_of: FaultOf) -> str | None:
+def find_fault(
+    path: Path, text: Text, header: Sequence[str], fault_of: FaultOf, silo: tuple[str, str] | None = None
+) -> str | None:
     """The line, column and value of the first fault below a valid `header`; None if there is none.
 
-    `fault_of(column, cell)` is the fault of a cell; a row of another length is a fault, too.
+    `fault_of(column, cell)` is the fault of a cell; a row of another length is a fault, too. Cells are examined only in
+    the rows of `silo`, given by a column and its label.
     """
     rows = _rows(text)
     try:
@@ -403,6 +439,8 @@ def find_fault(path: Path, text: Text, header: Sequence[str], fault_of: FaultOf)
         for line, row in rows:
             if len(row) != len(header):
                 return f"{path}: {_wrong_length(line, row, header)}"
+            if silo is not None and not _is_of(silo, header, row):
+                continue
             for name, cell in zip(header, row, strict=True):
                 fault = fault_of(name, cell)
                 if fault:
@@ -413,11 +451,29 @@ def find_fault(path: Path, text: Text, header: Sequence[str], fault_of: FaultOf)
 
 
 def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
-    """The place of row `row` (from 0): "path: line 3" in a text file, "path: row 2" in another."""
-    if path.suffix.lower() != ".parquet":
-        line, _ = next(islice(_rows(read_text(path, form)), row + 1, None))
+    """The place of row `row` (from 0) of a silo: "path: line 3" in a text file, "path: row 2" in another."""
+    if is_text(path):
+        rows = _rows(read_text(path, form))
+        _, header = next(rows)
+        names = [name.strip() for name in header]
+        line, _ = next(
+            islice((one for one in rows if form.rows is None or _is_of(form.rows, names, one[1])), row, None)
+        )
         return f"{path}: line {line}"
+    if is_sheet(path):
+        sheet = read_sheet(path, form.sheet)
+        if form.rows is not None:
+            column = sheet.columns[sheet.header.index(form.rows[0])]
+            own = (number for number, cell in enumerate(column) if label_of(cell_text(cell)) == form.rows[1])
+            row = next(islice(own, row, None))
+        return f"{path}: {sheet.place(row)}"
     return f"{path}: row {row + 1}"
+
+
+def _is_of(silo: tuple[str, str], header: Sequence[str], row: Sequence[str]) -> bool:
+    """Whether a row is one of `silo`, given by a column and its label."""
+    column, label = silo
+    return label_of(row[header.index(column)]) == label
 
 
 def _rows(text: Text) -> Iterator[tuple[int, list[str]]]:
@@ -441,8 +497,3 @@ def _rows(text: Text) -> Iterator[tuple[int, list[str]]]:
 def _wrong_length(line: int, row: Sequence[str], header: Sequence[str]) -> str:
     cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
     return f"line {line}: {cells}, but the header names {len(header)} columns"
-
-
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, decompressed."""
-    return gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()

@@ -8,7 +8,6 @@ are codes of levels.
 """
 
 import math
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from .check import check_table
 from .chunked_table import source_of
 from .columns import Column, check_cells, read_columns, read_names
 from .dates import periods_of
+from .formats import BROKEN, kind_of
 from .profile import BEYOND_RANGE, beyond
 from .scan import MISSING, NO_FORM, Form, cell_fault, check_label_column, empty_cells, labels_of, place_of_row
 
@@ -110,14 +110,14 @@ def read_recording(
     keep: Callable[[str], bool] = lambda name: True,
     levels: Mapping[str, Sequence[str]] = NO_LEVELS,
 ) -> Recording:
-    """Read `path` (.csv, .csv.gz or .parquet): a header of names, then numbers, and the key columns.
+    """Read `path` (`formats.py`): a header of names, then numbers, and the key columns.
 
     The default keys are columns with the names `series` and `time`, if they exist. Reads only columns that `keep`
     accepts; `form` is the declared dialect, `levels` are those of columns of labels. Raises `BadInput` naming file,
     line, column and value as `read_columns` does, and for a missing column, a series without a name, an invalid time,
     and a cell that is neither a finite number, nor a declared level, nor empty.
     """
-    columns = [column for column in read_columns(path, form) if keep(column.name)]
+    columns = read_columns(path, form, keep)
     header = [column.name for column in columns]
     for name in (series, time, owner):
         if name is not None:
@@ -248,7 +248,7 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
 
     Raises `BadInput` naming file, line, column and value as `read_recording`, `cut` and `check_table` do.
     """
-    if path.is_dir() or path.suffix.lower() == ".sql":
+    if path.is_dir() or kind_of(path) == "query":
         raise BadInput(
             f"{path}: time series cannot be read in passes: write them to one file or, if 'time' is an ordinary "
             'variable, declare {"kind": "continuous"} in about.json'
@@ -281,7 +281,7 @@ def _recording(path: Path, declared: Declared) -> Recording:
     """The recording in `path`, with the columns of times that are requested or, by default, a column `time`."""
     if not declared.reading.time:
         return read_recording(path, form=declared.form, keep=declared.keeps, levels=declared.levels)
-    columns = [column for column in read_columns(path, declared.form) if declared.keeps(column.name)]
+    columns = read_columns(path, declared.form, declared.keeps)
     header = [column.name for column in columns]
     for name in declared.reading.time:
         check_label_column(path, header, name)
@@ -408,7 +408,7 @@ def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:
         return True
     try:
         source = source_of(path, declared)
-        names = read_names(path, declared.form) if source is None else source.names
-    except (BadInput, OSError, EOFError, zlib.error):
+        names = read_names(path, declared.form, declared.keeps) if source is None else source.names
+    except (BadInput, *BROKEN):
         return False
     return any(name.lower() == TIME and declared.keeps(name) for name in names)

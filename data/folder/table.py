@@ -15,7 +15,7 @@ from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import NO_DECLARATION, Declared
 from .check import check_same_columns
-from .columns import Column, NumberColumn, check_cells, read_typed
+from .columns import Column, NumberColumn, check_cells, part_of, read_typed
 from .dates import date_faults, days_since
 from .profile import (
     MAX_PROFILED_COLUMNS,
@@ -141,7 +141,7 @@ class Table:
 
     def part(self, rows: NDArray[np.intp]) -> "Table":
         """The table of the rows with the numbers `rows`."""
-        return replace(self, columns={name: _selected(column, rows) for name, column in self.columns.items()})
+        return replace(self, columns={name: part_of(column, rows) for name, column in self.columns.items()})
 
     def labels(self, name: str) -> list[str]:
         """The label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
@@ -303,7 +303,7 @@ class Table:
 
 
 def read_table(path: Path, declared: Declared = NO_DECLARATION) -> Table:
-    """Read the columns of `path` (.csv, .csv.gz, .tsv or .parquet) that the declaration keeps.
+    """Read the columns of `path` (`formats.py`) that the declaration keeps.
 
     Raises `BadInput` naming file and line for a file that is not a table.
     """
@@ -325,10 +325,3 @@ def read_variables(path: Path, schema: Schema, declared: Declared = NO_DECLARATI
         lambda name: name in schema.variables,
     )
     return Table(path, {column.name: column for column in read.columns}, declared)
-
-
-def _selected(column: Column | NumberColumn, rows: NDArray[np.intp]) -> Column | NumberColumn:
-    if isinstance(column, NumberColumn):
-        return NumberColumn(column.name, column.values[rows])
-    present, codes = np.unique(column.codes[rows], return_inverse=True)
-    return Column(column.name, codes, [column.cells[code] for code in present])

@@ -148,7 +148,7 @@ def split_table(
     kind: Kind | None = None,
     truth: Path | None = None,
 ) -> FederatedData:
-    """Split the table in `path` (.csv, .csv.gz or .parquet) among silos; `truth` is a file of the true graph, if known.
+    """Split the table in `path` among silos; `truth` is a file of the true graph, if known.
 
     Give one of: `silos` (equal parts), `silos` and `concentration` (Dirichlet-skewed sizes), `silos` and `skew` (each
     level of that column has its own Dirichlet shares), `silos` and `surrogate` (a hidden child of this number of

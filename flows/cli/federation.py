@@ -32,7 +32,7 @@ trusted = "trusted.pem"
 SILO = """\
 # What the owner of silo {name} says. Paths are relative to this file.
 name = "{name}"
-data = "rows.csv"      # its rows: a .csv or .parquet file, a folder of Parquet parts, or a .sql query
+data = "rows.csv"      # its rows: a table (.csv, .parquet, .xlsx, .sav ...), a folder of Parquet parts, or a .sql query
 coordinator = "{address}"
 listen = "127.0.0.1:0"      # the address this silo binds to and the coordinator reaches it at; port 0: any free one
 

@@ -13,7 +13,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def predict(
     run: Run,
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A CSV or Parquet file with columns of the model.")],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A table with columns of the model.")],
     target: Annotated[
         list[str] | None,
         typer.Option(metavar="X", help="Predict this variable in every row; may be repeated. Default: empty cells."),

@@ -425,7 +425,8 @@ class DataSet(Options):
 
     data: Annotated[str, AfterValidator(in_utf8)] = Field(
         title="Data set",
-        description="Folder with one .csv or .parquet file per silo, all with the same columns; optional truth.csv.",
+        description="Folder with one table per silo (CSV, Parquet, Excel, SPSS, Stata or JSON Lines), all with the "
+        "same columns; optional truth.csv. With `by`, also a single file.",
         examples=["example"],
     )
 

@@ -346,7 +346,9 @@ class Split(DataRecipe):
     model_config = ConfigDict(title="split: a table of yours")
     kind: Literal["split"] = "split"
     table: Annotated[
-        str, Field(title="Table", description="A .csv or .parquet file with a header."), OnCommandLine(value="FILE")
+        str,
+        Field(title="Table", description="A table with a header: CSV, Parquet, Excel, SPSS, Stata or JSON Lines."),
+        OnCommandLine(value="FILE"),
     ]
     silos: Annotated[int | None, Field(title="Silos", description="Number of silos."), OnCommandLine(value="N")] = None
     sizes: Annotated[

@@ -15,6 +15,7 @@ of them before it touches a row:
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
@@ -33,6 +34,8 @@ MIN_DESCRIBED_ROWS = 10
 """rows below which a silo under a policy describes nothing: a description of one row is the row"""
 AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms", "targets")
 """the parts of a declaration that the owner must have declared alike"""
+BY_SILO = ("recode", "scale", "sheets")
+"""the parts that are declared for each silo, of which only the own one concerns its owner"""
 
 
 @dataclass(frozen=True)
@@ -63,28 +66,43 @@ class Guard:
         return max(own, terms.changed_rows)
 
     def declaration(self, silo: str, declared: Declared) -> Declared:
-        """The declaration under which the rows are described or read; raises `NotAllowed` for one not agreed on."""
+        """The declaration under which the rows are described or read; raises `NotAllowed` for one not agreed on.
+
+        The owner's recoding and units replace those of the coordinator for this silo.
+        """
         if self.policy.demands_epsilon:
             declared = replace(declared, reading=replace(declared.reading, private=True))
-        if not self.restricted:
-            return declared
         own = self.declared or NO_DECLARATION
+        if not self.restricted:
+            changes: dict[str, Any] = {}
+            for key in BY_SILO:
+                own_part = {name: one for name, one in getattr(own, key).items() if name in (silo, "")}
+                changes[key] = {**getattr(declared, key), **own_part}
+            return replace(declared, **changes).at_silo(silo)
+        for key in BY_SILO:
+            if getattr(declared, key).get(silo, getattr(own, key).get(silo)) != getattr(own, key).get(silo):
+                raise self._not_agreed(silo, key)
         for key in AGREED:
             requested = getattr(declared, key)
             # A request for complete rows repeats the kinds that were inferred from the first description.
             inferred = key == "columns" and declared.complete
             if requested and not inferred and requested != getattr(own, key):
-                raise NotAllowed(
-                    f"silo {silo}: its owner's policy refuses the declared {key}: they are not those of the owner's "
-                    "about.json; agree on one about.json"
-                )
-        return replace(
+                raise self._not_agreed(silo, key)
+        agreed = replace(
             own,
             reading=declared.reading,
             complete=declared.complete,
             words=declared.words,
             fixed_transforms=declared.fixed_transforms,
             fixed_dates=declared.fixed_dates,
+        )
+        return agreed.at_silo(silo)
+
+    @staticmethod
+    def _not_agreed(silo: str, key: str) -> NotAllowed:
+        return NotAllowed(
+            f"silo {silo}: its owner's policy refuses the declared {key}: they are not those of the owner's "
+            "about.json; agree on one about.json"
         )
 
     def disclosed(self, silo: str, described: AnyDescribed) -> AnyDescribed:

@@ -104,7 +104,8 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) 
     The kinds, levels and time step in `declared` are binding. With an ε, only names and the number of rows are
     described (`private_table.py`).
     """
-    if _is_pooled(silo, source):
+    declared = declared.at_silo(silo)
+    if _is_pooled(silo, source, declared):
         data = _pooled(source, declared)
         return DescribedPooled(silo, data.schema, data.notes)
     if declared.kind == "events":
@@ -127,7 +128,8 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
     The columns are those of `schema`, in its order. Raises `BadInput` naming file, column, row and value, and if the
     number of rows differs from that in `schema`.
     """
-    if _is_pooled(silo, source):
+    declared = declared.at_silo(silo)
+    if _is_pooled(silo, source, declared):
         data = _pooled(source, declared)
         if data.schema.variables != schema.variables or data.schema.levels != schema.levels:
             raise BadInput(f"{source}: its columns or levels have changed since the run began")
@@ -152,8 +154,10 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
     return table
 
 
-def _is_pooled(silo: str, source: Path) -> bool:
-    """Whether `source` is a folder of several silos, whose rows are pooled."""
+def _is_pooled(silo: str, source: Path, declared: Declared) -> bool:
+    """Whether `source` has the rows of several silos, which are pooled: a folder, or one file (`--by`)."""
+    if declared.reading.by is not None:
+        return silo == POOLED
     return source.is_dir() and (silo == POOLED or not holds_parts(source))
 
 

@@ -131,7 +131,7 @@ class FileSource:
             return ""
         row, centre = found
         value = table[row, schema.variables.index(variable)]
-        place = place_of_row(self.path, row, declared.form)
+        place = place_of_row(self.path, row, declared.at_silo(self.silo).form)
         return f"{place}, column {shown(variable)}: {value:g}, where the median is {centre:.3g}"
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:

@@ -8,9 +8,11 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files, write_folder
+from fedbnsl.data.folder.formats import LISTED
 from fedbnsl.data.folder.table import read_table
 from fedbnsl.data.generators.linear import homogeneous
 
+TWICE = ": rename one, or leave both out with --ignore x"
 JOIN = "--columns common does so for all such columns, --columns union keeps them"
 
 GOOD = "x,y\n1,2\n3,5\n"
@@ -63,8 +65,8 @@ CELLS = {
     "no rows": ("x,y\n", "no rows"),
     "empty file": ("", "the file is empty"),
     "only empty lines": ("\n\n", "the file is empty"),
-    "name twice": ("x,y,x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'"),
-    "name twice but for a space": ("x,y, x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'"),
+    "name twice": ("x,y,x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'" + TWICE),
+    "name twice but for a space": ("x,y, x\n1,2,3\n4,5,6\n", "line 1: columns 1 and 3 have the same name 'x'" + TWICE),
     "no name": (",x\n0,2\n1,3\n", "line 1: column 1 has no name (if it is an index, write the table without it)"),
     "no header": ("0.5,2\n1,3\n4,5\n", "line 1: must name the columns, but has numbers, '0.5,2'"),
     "control character": ("x,y\x07\n1,2\n3,4\n", "line 1: column 2 has a name with a control character, 'y\\x07'"),
@@ -121,7 +123,7 @@ def test_text_in_an_encoding_that_is_not_certain(tmp_path, content, message):
         ({"x": [1, 2, 3], "y": [1.0, 2.0, float("inf")]}, "row 3, column 'y': inf is not finite"),
         ({"x": [1], "y": [4]}, "only one row; at least two are needed"),
         ({"x": [], "y": []}, "no rows"),
-        ({"x": [1, 2], " x": [3, 4]}, "columns 1 and 2 have the same name 'x'"),
+        ({"x": [1, 2], " x": [3, 4]}, "columns 1 and 2 have the same name 'x'" + TWICE),
     ],
 )
 def test_a_fault_of_a_parquet_file(tmp_path, frame, message):
@@ -154,12 +156,16 @@ def test_a_folder_that_is_none(tmp_path):
     assert message_of(tmp_path / "nowhere", silo_files) == "FOLDER: no such folder"
     (tmp_path / "file").write_text("")
     assert message_of(tmp_path / "file", silo_files) == (
-        "FOLDER: not a folder; a federated data set is a folder with one file per silo"
+        "FOLDER: not a folder with one file per silo: for one file with the rows of all silos, name the column that "
+        "says whose each row is with --by COLUMN"
     )
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "truth.csv").write_text("source,target\n")
     (tmp_path / "empty" / "notes.txt").write_text("")
-    assert message_of(tmp_path / "empty", silo_files) == "FOLDER: no silo: no .csv or .parquet file besides truth.csv"
+    assert (
+        message_of(tmp_path / "empty", silo_files)
+        == f"FOLDER: no silo: no table besides truth.csv; a table is a file in {LISTED}"
+    )
     assert message_of(tmp_path / "gone.csv", read_table) == "FOLDER: no such file"
 
 

@@ -33,7 +33,10 @@ CELLS = {
     "one row": ("x,y\nred,1\n", "only one row; at least two are needed"),
     "no rows": ("x,y\n", "no rows"),
     "empty file": ("", "the file is empty"),
-    "name twice": ("x,x\nred,1\nblue,2\n", "line 1: columns 1 and 2 have the same name 'x'"),
+    "name twice": (
+        "x,x\nred,1\nblue,2\n",
+        "line 1: columns 1 and 2 have the same name 'x': rename one, or leave both out with --ignore x",
+    ),
     "column missing": (
         "x\nred\nblue\n",
         "column 'y' is missing; a.csv has it: --ignore y leaves it out everywhere, " + JOIN,

@@ -118,7 +118,7 @@ def test_a_folder_somebody_already_has(tmp_path):
     assert read_schema(tmp_path) == data.schema
 
 
-ENDINGS = (".xlsx", ".sav", ".dta", ".zip", ".csv.xz", ".csv.bz2", ".jsonl", ".txt", ".db", "")
+ENDINGS = (".xls", ".ods", ".rds", ".sas7bdat", ".7z", ".json", ".feather", ".txt", ".db", "")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

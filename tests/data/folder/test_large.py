@@ -278,3 +278,16 @@ def test_memory_does_not_grow_with_the_rows_of_a_file(tmp_path):
 
     few, many = most(100_000), most(500_000)
     assert many < 1.2 * few + 1e6
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".csv.xz"])
+def test_declared_marks_are_empty_in_rows_read_in_passes(tmp_path, small, ending):
+    made = frame(3)[["size", "count"]].fillna({"size": 99.0})
+    write = {".csv": made.to_csv, ".parquet": made.to_parquet, ".csv.xz": made.to_csv}[ending]
+    write(tmp_path / f"a{ending}", index=False)
+    (tmp_path / "about.json").write_text('{"missing": {"size": ["99"]}, "kind": "continuous"}')
+    data = read_folder(tmp_path)
+    assert data.schema.streamed == ("a",)
+    read = np.concatenate([*data.tables["a"]])
+    np.testing.assert_array_equal(np.isnan(read[:, 0]), made["size"] == 99.0)
+    assert data.schema.empty["a"][0] == np.isnan(read[:, 0]).sum() > 0

@@ -42,7 +42,7 @@ def test_what_is_declared_stays(tmp_path, capsys):
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "a.csv").write_text("x,y,id\n" + "".join(f"{k % 2},{k * 1.5},{k}\n" for k in range(40)))
-    about = {"levels": {"x": ["1", "0", "2"]}, "author": "us"}
+    about = {"levels": {"x": ["1", "0", "2"]}, "comment": "ours"}
     (folder / "about.json").write_text(json.dumps(about))
     run("inspect", folder, "--write")
     written = json.loads((folder / "about.json").read_text())

@@ -1,0 +1,342 @@
+"""The formats of tables: which entries of a folder are read, and how the files of other programs are opened.
+
+`FORMATS` is the one list of endings. Text tables, also compressed, are parsed by `columns.py`, Parquet files and
+queries by `batches.py` if they are large. The others are read here as a whole, each into a `Sheet` of columns: a
+spreadsheet (openpyxl), a file of SPSS or Stata (pyreadstat), or JSON Lines. The value labels of SPSS and Stata become
+the cells of a column if all its values have one; the missing values that such a file declares are empty cells.
+"""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput, shown
+
+Kind = Literal["text", "parquet", "query", "spreadsheet", "labelled", "lines"]
+TEXT_ENDINGS, COMPRESSED = (".csv", ".tsv"), (".gz", ".bz2", ".xz", ".zst", ".zip")
+FORMATS: dict[str, Kind] = {
+    **{text + packed: "text" for text in TEXT_ENDINGS for packed in (*COMPRESSED, "")},
+    ".zip": "text",
+    ".parquet": "parquet",
+    ".sql": "query",
+    **dict.fromkeys((".xlsx", ".xlsm"), "spreadsheet"),
+    **dict.fromkeys((".sav", ".zsav", ".dta"), "labelled"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "lines"),
+}
+"""the endings of the files that may be silos; the first that fits is the ending"""
+LISTED = "CSV (also compressed), Parquet, Excel (.xlsx), SPSS (.sav), Stata (.dta) or JSON Lines (.jsonl)"
+"""the formats, for messages"""
+PACKAGES = {"spreadsheet": "openpyxl", "labelled": "pyreadstat"}
+"""the packages of the extra `tables`"""
+MAX_WHOLE_BYTES = 1 << 28
+"""size of a file above which a format that is read as a whole is refused"""
+SECOND = 10**9
+"""nanoseconds"""
+COARSE_CLOCK_SECONDS, FINE_CLOCK_SECONDS = 2.0, 0.1
+"""resolution of file times: within it, a file can change again under the same stamp"""
+BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+"""errors of decompression, besides `BadInput`"""
+
+
+def ending_of(path: Path) -> str | None:
+    """The ending of a file that may be a silo, None for another name."""
+    name = path.name.lower()
+    return next((one for one in FORMATS if name.endswith(one)), None)
+
+
+def kind_of(path: Path) -> Kind:
+    """The kind of the format of `path`; a file with an unknown ending is read as text."""
+    return FORMATS[ending_of(path) or ".csv"]
+
+
+def is_text(path: Path) -> bool:
+    """Whether `path` is read as text, whose rows have lines."""
+    return kind_of(path) == "text"
+
+
+def is_sheet(path: Path) -> bool:
+    """Whether `path` is read as a whole by `read_sheet`."""
+    return kind_of(path) in ("spreadsheet", "labelled", "lines")
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The open file at `path`, decompressed. Raises `BadInput` for an archive unless it has exactly one text table."""
+    ending = path.suffix.lower()
+    if ending == ".zip":
+        return _member(path)
+    if ending == ".zst":
+        import pyarrow
+
+        return cast("BinaryIO", pyarrow.CompressedInputStream(str(path), "zstd"))
+    openers: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return cast("BinaryIO", openers[ending](path)) if ending in openers else path.open("rb")
+
+
+def _member(path: Path) -> BinaryIO:
+    """The only file in the archive at `path`, without the folders and hidden files that programs add."""
+    archive = zipfile.ZipFile(path)
+    names = [name for name in archive.namelist() if not _is_hidden(name)]
+    tables = [name for name in names if name.lower().endswith(TEXT_ENDINGS)]
+    if len(tables) != 1:
+        found = f"it has {', '.join(map(shown, names[:3]))}" if names else "it is empty"
+        raise BadInput(f"{path}: the archive must have exactly one .csv or .tsv file, but {found}")
+    if archive.getinfo(tables[0]).flag_bits & 1:
+        raise BadInput(f"{path}: the archive is encrypted")
+    return cast("BinaryIO", archive.open(tables[0]))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.endswith("/") or name.startswith("__MACOSX/") or Path(name).name.startswith(".")
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """The rows of a file that is read as a whole: `columns[v]` `[n_rows]` has numbers or objects, None where empty."""
+
+    header: tuple[str, ...]
+    columns: tuple[NDArray[Any], ...]
+    notes: tuple[str, ...] = ()
+    numbers: NDArray[np.int64] | None = None
+    """the number that each row has in its program `[n_rows]`; None: counted from 1"""
+    word: str = "row"
+    """what such a number counts"""
+
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0), such as "row 3"."""
+        return f"{self.word} {row + 1 if self.numbers is None else self.numbers[row]}"
+
+
+def read_sheet(path: Path, name: str | None = None) -> Sheet:
+    """The table in `path`; `name` is that of the sheet of a spreadsheet with several.
+
+    Raises `BadInput` naming file and row for a file that cannot be read, and one line on what to install if its package
+    is missing.
+    """
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+    if status.st_size > MAX_WHOLE_BYTES:
+        raise BadInput(f"{path}: a file of this size is read in passes only as CSV or Parquet: convert it")
+    stamp = file_stamp("", status)
+    return _read_sheet(path, name, stamp) if has_settled(status) else _read_sheet.__wrapped__(path, name, stamp)
+
+
+@lru_cache(maxsize=1)
+def _read_sheet(path: Path, name: str | None, stamp: tuple[str | int, ...]) -> Sheet:
+    """The table in `path`; `stamp` distinguishes versions of the file in the cache."""
+    kind = kind_of(path)
+    if kind == "lines":
+        return _json_lines(path)
+    return _spreadsheet(path, name) if kind == "spreadsheet" else _labelled(path)
+
+
+def file_stamp(name: str, status: os.stat_result) -> tuple[str | int, ...]:
+    """What changes with the content of a file: its size, times of change and inode."""
+    return (name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+
+
+def has_settled(status: os.stat_result) -> bool:
+    """Whether the last change is so long ago that another one would have another time."""
+    changed = max(status.st_ctime_ns, status.st_mtime_ns)
+    clock = FINE_CLOCK_SECONDS if status.st_ctime_ns % SECOND else COARSE_CLOCK_SECONDS
+    return time.time() - changed / SECOND > clock
+
+
+def _package(path: Path) -> Any:
+    """The package that reads `path`; raises `BadInput` that says what to install."""
+    package = PACKAGES[kind_of(path)]
+    try:
+        return import_module(package)
+    except ImportError:
+        raise BadInput(
+            f"{path}: {path.suffix.lower()} files need the package {package}: pip install 'fedbnsl[tables]'"
+        ) from None
+
+
+def _spreadsheet(path: Path, name: str | None) -> Sheet:
+    """The cells of a sheet below its first row that is not empty; columns without a name and a cell are dropped."""
+    openpyxl = _package(path)
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        try:
+            rows = _rows_of_sheet(path, book, name)
+        finally:
+            book.close()
+    except BadInput:
+        raise
+    except Exception as error:  # openpyxl raises whatever the parsers of ZIP and XML raise
+        raise BadInput(f"{path}: not a readable Excel file: {str(error).splitlines()[0]}") from error
+    if not rows:
+        raise BadInput(f"{path}: the file is empty")
+    (_, first), below = rows[0], rows[1:]
+    width = max(len(row) for _, row in rows)
+    names = [_name_text(cell).strip() for cell in (*first, *[None] * (width - len(first)))]
+    numbered = [isinstance(cell, int | float) for cell in first if cell is not None]
+    if all(numbered) and not all(name.isdigit() for name in names if name):
+        raise BadInput(f"{path}: row {rows[0][0]}: must name the columns, but has numbers, {shown(','.join(names))}")
+    padded = [(*row, *[None] * (width - len(row))) for _, row in below]
+    columns = list(zip(*padded, strict=True)) if padded else [()] * width
+    filled = [bool(names[v]) or any(cell is not None for cell in columns[v]) for v in range(width)]
+    return Sheet(
+        tuple(name for name, is_filled in zip(names, filled, strict=True) if is_filled),
+        tuple(_array(column) for column, is_filled in zip(columns, filled, strict=True) if is_filled),
+        empty_column_notes(width - sum(filled)),
+        np.array([number for number, _ in below], dtype=np.int64),
+    )
+
+
+def empty_column_notes(count: int) -> tuple[str, ...]:
+    """A note on columns without a name and without a cell that were dropped, if there are any."""
+    what = "1 empty column without a name is" if count == 1 else f"{count} empty columns without a name are"
+    return (f"{what} left out",) if count else ()
+
+
+def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, tuple[Any, ...]]]:
+    """The rows of the sheet `name`, or of the only one with cells, that are not blank, each with its number."""
+    names = [sheet.title for sheet in book.worksheets]
+    if name is not None and name not in names:
+        raise BadInput(f"{path}: there is no sheet {shown(name)}; available: {', '.join(map(shown, names))}")
+    found = {}
+    for sheet in book.worksheets:
+        if name is None or sheet.title == name:
+            sheet.reset_dimensions()  # some programs write them wrong
+            rows = [
+                (number, row)
+                for number, row in enumerate(sheet.iter_rows(values_only=True), start=1)
+                if any(cell is not None and cell != "" for cell in row)
+            ]
+            if rows:
+                found[sheet.title] = [
+                    (number, tuple(None if cell == "" else cell for cell in row)) for number, row in rows
+                ]
+    if len(found) > 1:
+        declare = f'declare one in about.json, such as {{"sheet": {json.dumps(next(iter(found)), ensure_ascii=False)}}}'
+        raise BadInput(f"{path}: it has {len(found)} sheets, {', '.join(map(shown, found))}: {declare}")
+    return next(iter(found.values()), [])
+
+
+def _labelled(path: Path) -> Sheet:
+    """The table of SPSS or Stata with its value labels."""
+    pyreadstat = _package(path)
+    read = pyreadstat.read_dta if path.suffix.lower() == ".dta" else pyreadstat.read_sav
+    try:
+        frame, about = read(str(path))
+    except Exception as error:  # pyreadstat has error classes of its own, which its versions name differently
+        raise BadInput(f"{path}: not a readable {path.suffix.lower()} file: {str(error).splitlines()[0]}") from error
+    columns, notes = [], []
+    for v, name in enumerate(frame.columns):
+        values = frame.iloc[:, v]
+        cells = _array([None if empty else cell for cell, empty in zip(values, values.isna(), strict=True)])
+        labels = about.variable_value_labels.get(name, {})
+        fitting = labels_of_values(cells, labels)
+        if labels and fitting is None:
+            notes.append(
+                f"{name}: not all of its values have a label of their own in the file: it is read without labels"
+            )
+        columns.append(cells if fitting is None else fitting)
+    return Sheet(tuple(str(name).strip() for name in frame.columns), tuple(columns), tuple(notes))
+
+
+def labels_of_values(cells: NDArray[Any], labels: Mapping[Any, str]) -> NDArray[Any] | None:
+    """`cells` with the label of each value; None unless all values have one, each another."""
+    texts = [str(text).strip() for text in labels.values()]
+    if not labels or "" in texts or len(set(texts)) < len(texts):
+        return None
+    of_value = dict(zip(labels, texts, strict=True))
+    known = [None if _is_nothing(cell) else of_value.get(cell, "") for cell in cells]
+    return None if "" in known or not any(known) else np.array(known, dtype=object)
+
+
+def _is_nothing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and np.isnan(cell))
+
+
+def _json_lines(path: Path) -> Sheet:
+    """The objects in the lines of `path`, a column for each key; a key that a line lacks is an empty cell."""
+    records: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: not UTF-8 text") from None
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            records.append(_record(f"{path}: line {number}", line))
+            numbers.append(number)
+    if not records:
+        raise BadInput(f"{path}: the file is empty")
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns = tuple(_array([record.get(name) for record in records]) for name in names)
+    return Sheet(tuple(name.strip() for name in names), columns, (), np.array(numbers, dtype=np.int64), "line")
+
+
+def _record(place: str, line: str) -> dict[str, Any]:
+    """The object in a line; raises `BadInput` for anything else, for a key that occurs twice, and for nested values."""
+    try:
+        pairs = json.loads(line, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{place}: not JSON: {error}") from None
+    if not isinstance(pairs, _Pairs):
+        raise BadInput(f"{place}: not an object with a cell for each column, {shown(line.strip()[:60])}")
+    record = dict(pairs)
+    for name, cell in pairs:
+        if isinstance(cell, list):
+            raise BadInput(f"{place}, column {shown(name)}: a list or an object is not a cell")
+    if len(record) < len(pairs):
+        twice = next(name for name, _ in pairs if [one for one, _ in pairs].count(name) > 1)
+        raise BadInput(f"{place}: the column {shown(twice)} occurs twice")
+    return record
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The pairs of a JSON object, as a dict would hide a key that occurs twice."""
+
+
+def _array(cells: Sequence[Any]) -> NDArray[Any]:
+    """Cells as numbers, NaN where empty, if all are numbers; else as objects, None where empty."""
+    if all(
+        cell is None or (isinstance(cell, int | float | np.number) and not isinstance(cell, bool)) for cell in cells
+    ):
+        try:
+            return np.array([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
+        except OverflowError:  # an integer beyond the range of a float
+            pass
+    found = np.empty(len(cells), dtype=object)
+    found[:] = [_dated(cell) for cell in cells]
+    return found
+
+
+def _dated(cell: Any) -> Any:
+    """A date for a time at midnight, as spreadsheets store dates."""
+    midnight = isinstance(cell, datetime) and (cell.hour, cell.minute, cell.second, cell.microsecond) == (0, 0, 0, 0)
+    return cell.date() if midnight else cell
+
+
+def cell_text(value: Any) -> str:
+    """The text of a value in memory, "" for none."""
+    if value is None:
+        return ""
+    return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
+
+
+def _name_text(cell: Any) -> str:
+    """The text of a cell of the header: an integer without a decimal point."""
+    if cell is None:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(_dated(cell))

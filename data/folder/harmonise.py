@@ -1,0 +1,131 @@
+"""What `about.json` declares about the rows of a single silo: labels that stand for others, and other units.
+
+`{"recode": {"clinic": {"smokes": {"Ja": "yes"}}}}` replaces cells of a column at one silo, with null by an empty one;
+`{"scale": {"clinic": {"weight": 0.4536}}}` multiplies the numbers of a column. Both are applied where the silo's rows
+are read, cell by cell, before anything is inferred or learned from them: first the recoding, then missing values are
+recognised, then numbers are multiplied. `Declared.at_silo` puts the part of one silo into the `Form` of its file, where
+a column that names the silo of each row (`--by`) is, too.
+"""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedbnsl.algorithms.errors import BadInput, shown
+
+from .scan import Form, label_of, number_of
+
+Recode = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""silo -> column -> cell -> the cell that it stands for"""
+Scale = Mapping[str, Mapping[str, float]]
+"""silo -> column -> factor"""
+
+
+def declared_recode(place: str, about: Mapping[str, Any]) -> dict[str, dict[str, dict[str, str]]]:
+    """The recoding that `about` declares; raises `BadInput`, from `place`, for anything but cells and labels."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    example = 'such as {"clinic": {"smokes": {"Ja": "yes"}}}'
+    for silo, columns in _by_silo(place, "recode", about, example):
+        for name, cells in columns.items():
+            if not isinstance(cells, Mapping) or not cells:
+                raise BadInput(f"{place}: recode: {shown(silo)}: {shown(name)}: not an object of cells, {example}")
+            for cell, label in cells.items():
+                if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | float)):
+                    raise BadInput(
+                        f"{place}: recode: {shown(silo)}: {shown(name)}: {shown(cell)}: {shown(str(label))} is neither "
+                        "a label nor null, which is an empty cell"
+                    )
+            texts = {label_of(cell): "" if label is None else str(label).strip() for cell, label in cells.items()}
+            found.setdefault(silo, {})[name] = texts
+    return found
+
+
+def declared_scale(place: str, about: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The factors that `about` declares; raises `BadInput`, from `place`, for anything but positive numbers.
+
+    A column of labels has no unit.
+    """
+    found: dict[str, dict[str, float]] = {}
+    example = 'such as {"clinic": {"weight": 0.4536}}'
+    for silo, columns in _by_silo(place, "scale", about, example):
+        for name, factor in columns.items():
+            if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
+                raise BadInput(
+                    f"{place}: scale: {shown(silo)}: {shown(name)}: {shown(str(factor))} is not a positive number"
+                )
+            if name in (about.get("levels") or {}) or (about.get("columns") or {}).get(name) == "discrete":
+                raise BadInput(f"{place}: scale: {shown(silo)}: {shown(name)} has labels: only numbers have a unit")
+            found.setdefault(silo, {})[name] = float(factor)
+    return found
+
+
+def _by_silo(place: str, key: str, about: Mapping[str, Any], example: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    given = about.get(key) or {}
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{place}: {key}: not a JSON object by silo, {example}")
+    for silo, columns in given.items():
+        if not isinstance(columns, Mapping):
+            raise BadInput(f"{place}: {key}: {shown(silo)}: not a JSON object by column, {example}")
+        yield silo, columns
+
+
+def check_silos(place: str, key: str, named: Collection[str], silos: Collection[str]) -> None:
+    """Raise `BadInput`, from `place`, for one of the silos `named` under a key that does not exist."""
+    for silo in named:
+        if silo not in silos:
+            near = get_close_matches(silo, list(silos), 1)
+            instead = f"did you mean {shown(near[0])}?" if near else f"available: {', '.join(sorted(silos))}"
+            raise BadInput(f"{place}: {key}: there is no silo {shown(silo)}; {instead}")
+
+
+def check_harmonised(path: Path, form: Form, names: Collection[str]) -> None:
+    """Raise `BadInput` for a column of `form` that is not among the `names` of the columns of `path`."""
+    declared = {"recode": [name for name, _ in form.recode], "scale": [name for name, *_ in form.scale]}
+    for key, columns in declared.items():
+        for name in columns:
+            if name not in names:
+                near = get_close_matches(name, list(names), 1)
+                instead = f"; did you mean {shown(near[0])}?" if near else ""
+                raise BadInput(f"{path}: about.json: {key}: {shown(name)} is not a column of the file{instead}")
+    if form.rows is not None and form.rows[0] not in names:
+        near = get_close_matches(form.rows[0], list(names), 1)
+        instead = f"did you mean {shown(near[0])}?" if near else f"available: {', '.join(list(names)[:8])}"
+        raise BadInput(f"{path}: --by: column {shown(form.rows[0])} is missing; {instead}")
+
+
+def factor_of(form: Form, name: str) -> float:
+    """The factor of a column's numbers."""
+    return next((factor for column, factor, _ in form.scale if column == name), 1.0)
+
+
+def harmonised_cells(form: Form, name: str, cells: Sequence[str]) -> list[str]:
+    """The `cells` of a column with the recoding and the unit of `form`, in a notation that no marked cell has."""
+    found = list(cells)
+    for column, recoding in form.recode:
+        if column == name:
+            labels = dict(recoding)
+            found = [labels.get(cell.strip(), labels.get(label_of(cell), cell)) for cell in found]
+    for column, factor, marks in form.scale:
+        if column == name:
+            numbers = [np.nan if label_of(cell) in marks else number_of(cell.strip()) for cell in found]
+            pairs = zip(found, numbers, strict=True)
+            found = [cell if math.isnan(number) else f"{number * factor:.17e}" for cell, number in pairs]
+    return found
+
+
+def harmonised(form: Form, name: str, cells: Sequence[str], path: Path) -> list[str]:
+    """The distinct `cells` of a column as they are read at this silo.
+
+    Raises `BadInput` if its numbers are to be multiplied and it has none.
+    """
+    found = harmonised_cells(form, name, cells)
+    if factor_of(form, name) != 1.0 and cells and found == harmonised_cells(replace(form, scale=()), name, cells):
+        words = [cell for cell in cells if cell.strip()]
+        if words:
+            raise BadInput(f"{path}: about.json: scale: {shown(name)} has no number, but {shown(words[0])}")
+    return found
