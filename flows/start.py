@@ -64,7 +64,7 @@ def check_results_fit(folder: Path) -> None:
 
 def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> CompletedRun:
     """Learn in this process from `data`, the folder of `settings`, and write the outputs."""
-    files = silo_files(Path(settings.data), selected_silos(settings))
+    files = silo_files(Path(settings.data), selected_silos(settings), settings.by)
     # Masked messages contain the run id; one as long as that of a flow run gives them the same size.
     declared = declarations(data.about, reading_of(settings))
     folder = Path(str(settings.out))

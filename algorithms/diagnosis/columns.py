@@ -9,6 +9,8 @@ only if the transforms make the relations within the silos stronger (`transforms
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from ..core.schema import Schema
 from ..graphs.structure import Structure
 from .findings import Finding
 
+NO_LEVELS: Mapping[str, Sequence[str]] = MappingProxyType({})
 SKEWED = "skewed columns"
 """the name of the finding on columns that a transform would make nearly symmetric"""
 MAX_NAMED = 12
@@ -25,9 +28,29 @@ MAX_NAMED = 12
 DERIVED = "derived columns"
 """the name of the finding on columns that others determine"""
 NO_CAUSES = re.compile(
-    r"(.*[ _.-])?(age|sex|gender|birth([ _.-]?(day|date|year|weight))?|dob|born|year|yr)", re.IGNORECASE
+    r"(.*[ _.-])?(age([ _.-]?(in[ _.-]?)?years?)?|(year|date|day|month)[ _.-]?of[ _.-]?birth|"
+    r"birth([ _.-]?(day|date|year|weight|place))?|yob|dob|born|year|yr|sex|gender|race|ethnic(ity|[ _.-]group)|"
+    r"alter|geschlecht|geburtsjahr|geburtsdatum|sexe|sexo|edad|naissance)",
+    re.IGNORECASE,
 )
 """names of variables that nothing in a table can cause"""
+SEXES = (
+    frozenset({"male", "female", "m", "f", "man", "woman", "men", "women", "boy", "girl"}),
+    frozenset({"männlich", "weiblich", "m", "w", "mann", "frau", "divers", "d"}),
+    frozenset({"homme", "femme", "h", "f", "masculin", "féminin"}),
+    frozenset({"hombre", "mujer", "h", "m", "masculino", "femenino", "feminino"}),
+)
+"""by language, labels of a sex"""
+
+
+def without_causes(variables: Sequence[str], levels: Mapping[str, Sequence[str]] = NO_LEVELS) -> list[str]:
+    """The `variables` that nothing in a table can cause: by their names, or because all `levels` are those of a sex."""
+    return [name for name in variables if NO_CAUSES.fullmatch(name) or _are_sexes(levels.get(name, ()))]
+
+
+def _are_sexes(levels: Sequence[str]) -> bool:
+    found = {level.casefold() for level in levels}
+    return len(found) > 1 and any(found <= words for words in SEXES)
 
 
 def derived_findings(schema: Schema) -> list[Finding]:
@@ -40,20 +63,21 @@ def derived_findings(schema: Schema) -> list[Finding]:
     return [Finding(DERIVED, sentence, f"Learn again with --ignore {','.join(schema.derived)}.")]
 
 
-def impossible_cause_findings(structure: Structure) -> list[Finding]:
-    """The finding on arrows into variables that nothing in a table can cause, by their names, if there are any."""
+def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequence[str]] = NO_LEVELS) -> list[Finding]:
+    """The finding on arrows into variables that nothing in a table can cause, if there are any (`without_causes`)."""
     arrows = structure.adjacency & ~structure.adjacency.T
+    roots = without_causes(structure.variables, levels)
     pairs = [
         (structure.variables[i], structure.variables[j])
         for i, j in np.argwhere(arrows)
-        if NO_CAUSES.fullmatch(structure.variables[j])
+        if structure.variables[j] in roots
     ]
     if not pairs or structure.kind == "pag":
         return []
     effects = list(dict.fromkeys(other for _, other in pairs))
     shown = ", ".join(f"{one} → {other}" for one, other in pairs[:5])
-    sentence = f"{shown}: nothing in a table can cause {', '.join(effects)}, by the name."
-    return [Finding("impossible cause", sentence, f"Learn again with --no-parents {','.join(effects)}.")]
+    sentence = f"{shown}: nothing in a table can cause {', '.join(effects)}."
+    return [Finding("impossible cause", sentence, f"Learn again with --no-parents {','.join(roots)}.")]
 
 
 MIN_TRANSFORM_GAIN, MIN_TRANSFORM_LIKELIHOOD = 0.02, 6.0

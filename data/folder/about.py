@@ -271,6 +271,11 @@ class Reading:
         return NOT_SELECTED if self.only and name not in self.only else None
 
 
+def owner_column(aside: Mapping[str, str]) -> str | None:
+    """The column that names the silo of each row, among excluded columns with their reasons; None without one."""
+    return next((name for name, reason in aside.items() if reason == OWNER), None)
+
+
 @dataclass(frozen=True)
 class Declared:
     """The declarations of `about.json` and the options of reading, which the coordinator sends to every silo."""

@@ -9,7 +9,6 @@ labels.
 """
 
 import csv
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,6 +66,7 @@ from .series import (
     read_series,
     series_and_time,
 )
+from .suggestions import is_site, site_notes
 from .table import read_table
 from .targets import with_targets
 from .truth import read_structure, read_structures, read_truth, write_structure
@@ -128,12 +128,6 @@ __all__ = [
 ]
 
 TRUTH = "truth.csv"
-SITE = re.compile(
-    r"(.*[ _.-])?(site|hospital|cent(re|er)|clinic|institut(e|ion)|silo|ward|klinik|zentrum|standort|krankenhaus)"
-    r"([ _.-]?(id|name|code|no|nr))?",
-    re.IGNORECASE,
-)
-"""names of columns that say at which silo a row was recorded"""
 FileFormat = Literal["csv", "parquet"]
 SOURCE_FORMAT_KEYS = (
     "step",
@@ -216,7 +210,7 @@ def site_column(path: Path) -> str | None:
         names = read_names(path, declarations(read_about(path)).at_silo("").form)
     except (BadInput, *BROKEN):
         return None
-    return next((name for name in names if SITE.fullmatch(name)), None)
+    return next((name for name in names if is_site(name)), None)
 
 
 def _silos_in(path: Path, by: str) -> dict[str, Path]:
@@ -258,6 +252,8 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
             rows[silo] = rows_of(table, inferred.schema, silo)
     check_checksums(place_of(folder), about, files)
     schema = _with_targets(inferred.schema, declared)
+    if len(files) == 1 and reading.by is None:
+        inferred = replace(inferred, notes=(*inferred.notes, *site_notes(schema)))
     truth = None
     silo_weights: dict[str, NDArray[np.float64]] = {}
     folder = place_of(folder)

@@ -1,6 +1,7 @@
 """Suggestions on the columns of a data set, for the owner of all its rows: `fedbnsl inspect` prints them.
 
-Columns that other columns determine, causes that nothing in a table can have (age, sex), and an order in time.
+Columns that other columns determine, causes that nothing in a table can have (age, sex), and an order in time. A column
+that names the silo of each row (`is_site`) is suggested to `learn`, too.
 """
 
 import re
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.diagnosis.columns import NO_CAUSES
+from fedbnsl.algorithms.diagnosis.columns import without_causes
 from fedbnsl.algorithms.statistics.moments import chunks
 
 from .joint_columns import listed
@@ -30,8 +31,27 @@ def suggestions(schema: Schema, tables: Mapping[str, Any]) -> tuple[str, ...]:
     return (*_without_causes(schema, set(times)), *times.values(), *_derived(schema, samples))
 
 
+SITE = re.compile(
+    r"(.*[ _.-])?(site|hospital|cent(re|er)|clinic|institut(e|ion)|silo|klinik|zentrum|standort|krankenhaus)"
+    r"([ _.-]?(id|name|code|no|nr))?",
+    re.IGNORECASE,
+)
+
+
+def is_site(name: str) -> bool:
+    """Whether a column is named as if it said at which silo a row was recorded."""
+    return SITE.fullmatch(name) is not None
+
+
+def site_notes(schema: Schema) -> tuple[str, ...]:
+    """A note on the column of a single silo that may name the silo of each row, if there is one."""
+    columns = (*schema.variables, *(name for name, reason in schema.aside.items() if "--" not in reason))
+    names = [name for name in columns if is_site(name)][:1]
+    return tuple(f"{name} may name the silo of each row: --by {name} then reads several silos" for name in names)
+
+
 def _without_causes(schema: Schema, times: set[str]) -> Iterator[str]:
-    names = [name for name in schema.variables if NO_CAUSES.fullmatch(name) and name not in times]
+    names = [name for name in without_causes(schema.variables, schema.levels) if name not in times]
     if names:
         yield f"{listed(names)}: no other column can be a cause: consider --no-parents {','.join(names)}"
 

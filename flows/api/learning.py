@@ -291,8 +291,8 @@ class LearnKeywords(TypedDict, total=False):
     deseasonalise: int
     difference: bool
     transform: str
-    knowledge: str | None
     targets: str | None
+    knowledge: str | None
     required_arcs: str | None
     forbidden_arcs: str | None
     tiers: str | None
@@ -359,13 +359,14 @@ def learn(
     Parameters
     ----------
     data : folder, FederatedData, DataFrame, dict or list of tables
-        A folder has one file per silo; a dict or a list has one table (DataFrame or array, rows x variables) per silo.
-        The privacy ledgers of a folder are kept in it, those of tables end with the call.
+        A folder has one file per silo, or is itself a file with the column `by`; a dict or a list has one table
+        (DataFrame or array, rows x variables) per silo. The privacy ledgers of a folder are kept in it, those of tables
+        end with the call.
     algorithm : str or settings
         A name of `fedbnsl algorithms`, with its settings as further keywords, or a settings object such as
         `FedSparse(l1=0.1)` of `fedbnsl.settings`; `auto` chooses one that suits the data.
     by : str
-        The column of a single DataFrame that names the silo of each row.
+        The column of a single DataFrame or file that names the silo of each row.
     about : dict
         The description of tables, as `about.json` describes a folder.
     truth : DataFrame, networkx.DiGraph, path or result of learn
@@ -377,12 +378,17 @@ def learn(
     **options
         The options below; any other keyword is a setting of the algorithm.
     """
+    tables: dict[str, Any] = {"by": by, "about": about}
+    if isinstance(data, str | Path) and by is not None:
+        options, tables = {**options, "by": by}, {"about": about}
     settings = _settings(data, algorithm, options)
     with progress_line(progress) as listeners:
-        return _learned(settings, data, engine, {"by": by, "about": about}, truth, listeners)
+        return _learned(settings, data, engine, tables, truth, listeners)
 
 
-OPTIONS = {name: field for name, field in LearnOptions.model_fields.items() if name not in ("algorithm", "params")}
+OPTIONS = {
+    name: field for name, field in LearnOptions.model_fields.items() if name not in ("algorithm", "params", "by")
+}
 """the options of `learn` that are keywords of their own"""
 
 
@@ -430,8 +436,9 @@ def prepare(kind: str, out: str | Path | None = None, **options: Any) -> Federat
 
 def _settings(data: Any, algorithm: "str | DataclassInstance", keywords: "Mapping[str, Any]") -> LearnSettings:
     """The settings of a run; keywords that are not options of `learn` are settings of the algorithm."""
-    given = {name: value for name, value in keywords.items() if name in OPTIONS}
-    params = {name: value for name, value in keywords.items() if name not in OPTIONS}
+    known = {*OPTIONS, "by"}
+    given = {name: value for name, value in keywords.items() if name in known}
+    params = {name: value for name, value in keywords.items() if name not in known}
     given["algorithm"], given["params"] = requested_algorithm(algorithm, params)
     given["data"] = str(data) if isinstance(data, str | Path) else IN_MEMORY
     given["out"] = str(given["out"]) if given.get("out") else None
@@ -479,7 +486,7 @@ def _learn_inline(
         check_out(out)
     job = job_inline(settings.named(), str(uuid4()), tables)
     check(job, tables.schema)
-    files = silo_files(folder, selected_silos(settings)) if folder is not None else None
+    files = silo_files(folder, selected_silos(settings), settings.by) if folder is not None else None
     declared = declarations(tables.about, reading_of(settings)) if folder is not None else NO_DECLARATION
     with nullcontext() if out is None else run_lock(out, fresh=True):
         result = run_inline(job, tables, listeners, files, declared)

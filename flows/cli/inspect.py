@@ -66,7 +66,7 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
     A run with an ε takes kinds, levels and lengths of series from there alone. Raises `BadInput` as reading does.
     """
     from fedbnsl.data.folder.about import ABOUT, read_about
-    from fedbnsl.data.folder.folder import declarations_of, read_schema
+    from fedbnsl.data.folder.folder import declarations_of, place_of, read_schema
 
     from ..job.check import reading_of
 
@@ -75,7 +75,7 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
     for key, found in drafted.items():
         merged = {**found, **about.get(key, {})} if isinstance(found, dict) else about.get(key, found)
         about[key] = merged
-    path = folder / ABOUT
+    path = place_of(folder) / ABOUT
     path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written: {path}: review kinds and levels; levels that one record alone has would disclose it")
     if schema.aside:
@@ -137,14 +137,13 @@ def _summary(name: str, profiles: Mapping[str, Profile]) -> str:
 app = typer.Typer(add_completion=False)
 
 
-Write = Annotated[bool, typer.Option("--write", help="Draft FOLDER/about.json: kinds, levels, lengths of series.")]
-
-
 @app.command()
-@options_from_model(LearnOptions, only=("ignore", "only", "missing"))
+@options_from_model(LearnOptions, only=("ignore", "only", "by", "missing"))
 def inspect(
     options: LearnOptions,
-    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Federated data set: a folder with one file per silo, or one file with --by.")
+    ],
     write: Annotated[
         bool, typer.Option("--write", help="Draft FOLDER/about.json: kinds, levels, lengths of series.")
     ] = False,

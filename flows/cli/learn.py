@@ -125,7 +125,9 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's ow
 @options_from_model(LearnOptions)
 def learn(
     options: LearnOptions,
-    folder: Annotated[Path | None, typer.Argument(help="Federated data set: a folder with one file per silo.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help="Federated data set: a folder with one file per silo, or one file with --by.")
+    ] = None,
     engine: Engine = "prefect",
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Continue the interrupted run whose results are in DIR.")

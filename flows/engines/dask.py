@@ -12,7 +12,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, weights_after_pooling
 from fedbnsl.data.folder.about import Declared, declarations, read_about
-from fedbnsl.data.folder.folder import TRUTH, read_truth, silo_files
+from fedbnsl.data.folder.folder import TRUTH, place_of, read_truth, silo_files
 from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.silo.guard import with_full_noise
@@ -69,7 +69,9 @@ class Silos:
 def _files(settings: LearnSettings) -> dict[str, Path]:
     """The silos of a folder with their files, or a single silo with all files for algorithms that pool the rows."""
     folder = Path(settings.data)
-    return {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, selected_silos(settings)))
+    return (
+        {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, selected_silos(settings), settings.by))
+    )
 
 
 def _cluster(settings: LearnSettings, started: Workers | None) -> tuple[AbstractContextManager[Any], Names]:
@@ -115,7 +117,8 @@ def connect_silos(
         expected, quorum = (expected, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
         names = wait_for_silos(client, expected, settings.silo_patience, quorum)
         absent = tuple(f"{silo} did not connect: learned without it" for silo in expected if silo not in names)
-        about = read_about(folder) if folder.is_dir() else {}
+        about = read_about(folder)
+        folder = place_of(folder)
         transport = DaskTransport(client)
         declared = declarations(about, reading_of(settings))
         inferred = schema_from_descriptions(transport, names, declared, tuple(expected))

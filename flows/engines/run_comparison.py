@@ -19,7 +19,7 @@ from fedbnsl.algorithms.parameters.bif import parse_bif
 from fedbnsl.algorithms.parameters.network_json import network_from_json
 from fedbnsl.algorithms.parameters.networks import BayesianNetwork
 from fedbnsl.data.folder.about import read_about
-from fedbnsl.data.folder.folder import TRUTH
+from fedbnsl.data.folder.folder import TRUTH, place_of
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tasks.silo.publications import FewRowsChanged
 from fedbnsl.tracking.comparison import Comparison, PastRun, compare_runs
@@ -109,8 +109,8 @@ def settings_digest(settings: LearnSettings) -> str:
 
     `about.json` enters without its checksums, which are digests of rows.
     """
-    folder = Path(settings.data)
-    about = read_about(folder) if folder.is_dir() else {}
+    folder = place_of(Path(settings.data))
+    about = read_about(folder)
     files = [folder / TRUTH, *(Path(one) for one in (settings.knowledge, settings.federation, settings.targets) if one)]
     contents = [hashlib.sha256(one.read_bytes()).hexdigest() if one.is_file() else "" for one in files]
     options = settings.model_dump(mode="json", exclude=IRRELEVANT_OPTIONS)

@@ -21,7 +21,7 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.about import declarations
+from fedbnsl.data.folder.about import declarations, owner_column
 from fedbnsl.data.folder.folder import read_folder, read_structure, silo_files
 from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Metric, Parameters, RunResult
 
@@ -76,12 +76,14 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
         secure=result.secure,
         small_cells="keep" if result.small_cells == "keep" else "blank",
         seed=result.seed,
+        by=owner_column(result.schema.aside),
     )
     rows = read_folder(data, replace(reading_of(options), silos=result.schema.silos))
     _check_rows(result, rows, data)
     spec = AlgorithmSpec(result.algorithm, settings)
     job = Job(options.with_data(data), str(uuid4()), "inline", spec, rows.about, rows.truth)
-    files, declared = silo_files(data, rows.schema.silos), declarations(rows.about, reading_of(options))
+    files = silo_files(data, rows.schema.silos, options.by)
+    declared = declarations(rows.about, reading_of(options))
     with inline_session(job, rows, files, declared) as session:
         job = with_imputation_model(with_units(job, session), session)
         both = [

@@ -24,7 +24,7 @@ from fedbnsl.algorithms.parameters.regressions import (
     start,
 )
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.about import Reading, RequestedTransform, declarations
+from fedbnsl.data.folder.about import Reading, RequestedTransform, declarations, owner_column
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.tracking.result import RunResult
 
@@ -74,7 +74,7 @@ class RunData:
             knowledge=self.result.schema.knowledge,
         )
         declared = declarations(self.rows.about, self.reading)
-        files = silo_files(self.folder, self.rows.schema.silos)
+        files = silo_files(self.folder, self.rows.schema.silos, self.reading.by)
         with inline_session(job, self.rows, files, declared) as session:
             job = with_units(job, session)
             return [_exchange(job, session, *one) for one in specs]
@@ -88,6 +88,7 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
         missing="complete-rows" if schema.complete_rows else "model",
         dates="days" if schema.dates else "set-aside",
         seed=result.seed,
+        by=owner_column(schema.aside),
     )
     own: dict[str, RequestedTransform] = {name: REQUESTED.get(one, "none") for name, one in schema.transforms.items()}
     requested = {name: own.get(name, "none") for name in schema.variables if schema.transforms.get(name) != "anscombe"}

@@ -129,6 +129,8 @@ def algorithm_spec(options: LearnOptions, schema: Schema) -> AlgorithmSpec:
 
 def check_options(options: LearnOptions) -> None:
     """Raise `BadInput` for `options` that are invalid for any data."""
+    if options.by is not None and options.federation is not None:
+        raise BadInput("--by reads one file on this machine: the silos of a --federation have rows of their own")
     if options.spec is not None:
         registry.build(options.spec)
         return
@@ -223,6 +225,7 @@ def reading_of(options: LearnOptions) -> Reading:
         targets=None if options.targets is None else tuple(read_targets(options.targets).items()),
         private=is_private(options),
         learned_from=True,
+        by=options.by,
     )
 
 

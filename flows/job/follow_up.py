@@ -279,7 +279,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     uncompared = events or session.schema.has_targets or (session.schema.kind in SERIES and bool(session.schema.levels))
     if job.settings.diagnose and not events:
         capped += columns.derived_findings(session.schema)
-        capped += columns.impossible_cause_findings(structure)
+        capped += columns.impossible_cause_findings(structure, session.schema.levels)
     if not job.settings.diagnose or uncompared or algorithm.private is not None or last.outcome == "silo lost":
         return Diagnosed(tuple(capped))
     start: Any

@@ -117,6 +117,14 @@ class LearnOptions(Options):
         Listed,
         OnCommandLine(value="COLUMNS"),
     ] = ()
+    by: Annotated[
+        str | None,
+        Field(
+            title="By",
+            description="Column that names the silo of each row, if one file has the rows of all silos.",
+        ),
+        OnCommandLine(value="COLUMN"),
+    ] = None
     missing: Annotated[
         Missing,
         Field(
@@ -415,7 +423,7 @@ class LearnOptions(Options):
         A federation needs none: its runs are named after the folder of its file. Raises `BadInput` without either.
         """
         if folder is None and self.federation is None:
-            raise BadInput("no data: give a FOLDER with one file per silo, or --federation FILE")
+            raise BadInput("no data: give a FOLDER with one file per silo, one file with --by COLUMN, or --federation FILE")
         given = {name: getattr(self, name) for name in type(self).model_fields}
         return validate(LearnSettings, {**given, "data": str(folder or Path(str(self.federation)).absolute().parent)})
 

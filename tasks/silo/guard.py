@@ -70,6 +70,8 @@ class Guard:
 
         The owner's recoding and units replace those of the coordinator for this silo.
         """
+        if self.remote and declared.reading.by is not None:
+            raise NotAllowed(f"silo {silo}: a coordinator cannot select rows by a column (--by) of another owner")
         if self.policy.demands_epsilon:
             declared = replace(declared, reading=replace(declared.reading, private=True))
         own = self.declared or NO_DECLARATION

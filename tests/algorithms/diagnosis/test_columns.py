@@ -57,6 +57,10 @@ def test_arrows_into_age_are_impossible_and_undirected_edges_are_not():
     (finding,) = impossible_cause_findings(Structure(NAMES, weights))
     assert finding.said.startswith("dose → age: ")
     assert finding.advice == "Learn again with --no-parents age."
+    (finding,) = impossible_cause_findings(Structure(NAMES, weights), {"dose": ("female", "Male"), "total": ("m", "x")})
+    assert finding.advice == "Learn again with --no-parents age,dose.", (
+        "all that can have no cause, not only its effects"
+    )
     weights[0, 1] = 1.0
     assert impossible_cause_findings(Structure(NAMES, weights, "cpdag")) == []
     assert impossible_cause_findings(Structure(NAMES, weights * 0)) == []

@@ -86,3 +86,27 @@ def test_inspect_prints_suggestions(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "note: age: no other column can be a cause" in shown
     assert "note: total is the sum of age and dose" in shown
+
+
+@pytest.mark.parametrize(
+    ("names", "roots"),
+    [
+        (("Age", "birth year", "bmi"), "Age,birth year"),
+        (("patient_sex", "year_of_birth", "dose"), "patient_sex,year_of_birth"),
+        (("age_in_years", "ethnicity", "message"), "age_in_years,ethnicity"),
+        (("Geschlecht", "Alter", "alternative"), "Geschlecht,Alter"),
+    ],
+)
+def test_variables_without_causes_are_known_by_their_names(names, roots):
+    rng = np.random.default_rng(2)
+    (line,) = found({name: rng.normal(size=40) for name in names})
+    assert line.endswith(f"consider --no-parents {roots}")
+
+
+def test_labels_of_a_sex_are_known_whatever_the_column_is_called(tmp_path):
+    rows = [f"{k % 7 / 2},{('Mann', 'frau')[k % 2]},{'abc'[k % 3]},{'mx'[k % 2]}" for k in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,q1,q2,q3", *rows]))
+    data = read_folder(tmp_path)
+    assert [line for line in suggestions(data.schema, data.tables) if "--no-parents" in line] == [
+        "q1: no other column can be a cause: consider --no-parents q1"
+    ]

@@ -104,9 +104,11 @@ def test_a_column_of_silos_gives_the_same_as_a_table_a_silo():
 
 def test_what_is_said_of_tables_is_refused_where_there_are_none(example):
     data = prepare("homogeneous", variables=3, silos=2, rows=20, seed=1)
+    with pytest.raises(BadInput, match=r"is for tables in memory: the silos of a folder are its files"):
+        learn(example, about={})
+    with pytest.raises(BadInput, match=r"--by is for one file with the rows of all silos, but it has silo-1.csv"):
+        learn(example, by="x1")
     for asked in ({"by": "x1"}, {"about": {}}):
-        with pytest.raises(BadInput, match=r"is for tables in memory: the silos of a folder are its files"):
-            learn(example, **asked)
         with pytest.raises(BadInput, match=r"a FederatedData is already read|already has its silos"):
             learn(data, **asked)
 
@@ -127,7 +129,7 @@ def test_of_a_private_table_that_cannot_be_read_no_cell_is_told():
 def test_the_keywords_for_editors_are_the_options_of_learn():
     declared = get_type_hints(LearnKeywords)
     fields = {name: field.annotation for name, field in LearnOptions.model_fields.items()}
-    assert declared == {name: kind for name, kind in fields.items() if name not in ("algorithm", "params")} | {
+    assert declared == {name: kind for name, kind in fields.items() if name not in ("algorithm", "params", "by")} | {
         "out": str | Path | None
     }
 

@@ -46,6 +46,11 @@ def studies(tmp_path_factory):
         rows = [[str(t), *(f"{x:.6f}" for x in row)] for t, row in enumerate(table + season)]
         write(home / "series" / f"{silo}.csv", rows, ("time", *"abcd"))
         write(home / "labels" / f"{silo}.csv", [[("low", "mid", "top")[code] for code in row] for row in codes])
+    whose = [(silo, home / "numbers" / f"{silo}.csv") for silo in ("clinic", "lab", "ward")]
+    sites = [(line, silo) for silo, file in whose for line in file.read_text().splitlines()[1:]]
+    (home / "sites").mkdir()
+    halves = [f"{line},{silo},{('left', 'right')[row % 2]}" for row, (line, silo) in enumerate(sites)]
+    (home / "sites" / "all.csv").write_text("\n".join(["a,b,c,d,site,half", *halves]))
     (home / "numbers" / "truth.csv").write_text("source,target\na,b\nb,d\nc,d\n")
     (home / "numbers" / "about.json").write_text('{"kind": "continuous"}')
     (home / "cyclic" / "truth.csv").write_text("source,target\na,b\nb,d\nd,a\n")
@@ -137,6 +142,7 @@ CASES = {
     "secure": Case(False, True, (False, True), lambda done: done.result.secure, more={"algorithm": "fed-sparse"}),
     "ignore": Case((), ("c",), ("abcd", "abd"), lambda done: "".join(done.result.structure.variables), more=SUM),
     "only": Case((), ("d", "a"), ("abcd", "ad"), lambda done: "".join(done.result.structure.variables), more=SUM),
+    "by": Case("site", "half", (ALL, {"left": 97, "right": 97}), rows_of, "sites", {"algorithm": "secure-sum"}),
     "outliers": Case(
         "keep",
         "set-aside",

@@ -14,6 +14,7 @@ OTHER = {
     "allow_cyclic_truth": True,
     "ignore": ("a",),
     "only": ("b", "c"),
+    "by": "site",
     "missing": "refuse",
     "columns": "common",
     "dates": "days",

@@ -10,6 +10,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder import fingerprint as module
+from fedbnsl.data.folder import formats
 from fedbnsl.data.folder.fingerprint import rows_digest
 from fedbnsl.tasks.silo.journal import seal
 
@@ -45,12 +46,12 @@ class TestDigest:
 
     def test_an_old_file_is_read_once(self, tmp_path):
         path = write(tmp_path / "a.csv")
-        time.sleep(module.FINE_CLOCK_SECONDS)
+        time.sleep(formats.FINE_CLOCK_SECONDS)
         before = rows_digest(path), module._file_digest.cache_info().hits
         assert (rows_digest(path), module._file_digest.cache_info().hits) == (before[0], before[1] + 1)
 
     def test_a_file_changed_just_now_is_read_again(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "_stamp", lambda name, status: (name,))  # both changes within one tick
+        monkeypatch.setattr(module, "file_stamp", lambda name, status: (name,))  # both changes within one tick
         path = write(tmp_path / "a.csv")
         before = rows_digest(path)
         path.write_text("x,y\n1,3\n")
