@@ -423,7 +423,9 @@ class LearnOptions(Options):
         A federation needs none: its runs are named after the folder of its file. Raises `BadInput` without either.
         """
         if folder is None and self.federation is None:
-            raise BadInput("no data: give a FOLDER with one file per silo, one file with --by COLUMN, or --federation FILE")
+            raise BadInput(
+                "no data: give a FOLDER with one file per silo, one file with --by COLUMN, or --federation FILE"
+            )
         given = {name: getattr(self, name) for name in type(self).model_fields}
         return validate(LearnSettings, {**given, "data": str(folder or Path(str(self.federation)).absolute().parent)})
 

@@ -91,7 +91,10 @@ def test_a_federation_is_served_without_a_folder(monkeypatch, capsys, tmp_path):
     of_coordinator = settings.model_copy(update={"data": str(file.parent / "coordinator")})
     assert of_coordinator.dataset == "study"
     code, _, err = run(capsys, "serve")
-    assert (code, "no data: give a FOLDER with one file per silo, one file with --by COLUMN, or --federation FILE" in err) == (2, True)
+    assert (
+        code,
+        "no data: give a FOLDER with one file per silo, one file with --by COLUMN, or --federation FILE" in err,
+    ) == (2, True)
 
 
 def test_serving_passes_on_how_runs_follow_each_other(monkeypatch, capsys, example):
