@@ -57,7 +57,10 @@ class Comparison:
         counts = ", ".join(
             f"{self.structure.count(fate)} {fate}" for fate in COUNTED.values() if self.structure.count(fate)
         )
-        drift = f"; parameter drift {max(self.drift.total, 0.0):.3g} nats per row" if self.drift else ""
+        drift = ""
+        if self.drift:
+            total = max(self.drift.total, 0.0)
+            drift = f"; parameter drift {total:.3g} nats per row" if total else "; the parameters are unchanged"
         return f"edges since {self.earlier}: {counts or 'none in either run'}{drift}"
 
 

@@ -333,6 +333,10 @@ def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -
     return weights
 
 
+NO_DRIFT = 1e-9
+"""nats per row below which two distributions are equal, up to the rounding of sums and masks"""
+
+
 @dataclass(frozen=True)
 class Drift:
     """The divergence in nats per row, by variable; with reversed edges a single term may be negative."""
@@ -346,10 +350,11 @@ class Drift:
 
 
 def drift_of(before: BayesianNetwork, after: BayesianNetwork) -> Drift:
-    """The drift of the parameters from `before` to `after`.
+    """The drift of the parameters from `before` to `after`; terms below `NO_DRIFT` are rounding, and 0.
 
     Raises `BadInput` with the reason if the two networks cannot be compared.
     """
     if type(before) is not type(after):
         raise BadInput(NOT_COMPARABLE)
-    return Drift(dict(zip(after.variables, after.divergence_from(before).tolist(), strict=True)))
+    terms = after.divergence_from(before)
+    return Drift(dict(zip(after.variables, np.where(np.abs(terms) < NO_DRIFT, 0.0, terms).tolist(), strict=True)))

@@ -37,15 +37,16 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
     if found.drift is None:
         out.print(f"parameter drift is unknown: {found.no_drift}", soft_wrap=True)
         return
-    terms = sorted(found.drift.by_variable.items(), key=lambda one: -one[1])[:MAX_LISTED]
+    changed = {name: term for name, term in found.drift.by_variable.items() if term}
+    if not changed:
+        out.print("no variable's distribution given its parents has changed")
+        return
+    terms = sorted(changed.items(), key=lambda one: -one[1])[:MAX_LISTED]
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, term in terms:
         table.add_row(name, f"{term:.3g}")
-    out.print(
-        "drift in nats per row, largest first:"
-        if len(found.drift.by_variable) > MAX_LISTED
-        else "drift in nats per row:"
-    )
+    first = f", the largest {MAX_LISTED} of {len(changed)}" if len(changed) > MAX_LISTED else ""
+    out.print(f"drift in nats per row{first}:")
     out.print(table)
 
 

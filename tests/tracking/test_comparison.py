@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import Drift, GaussianNetwork
+from fedbnsl.algorithms.parameters.networks import Drift, GaussianNetwork, drift_of
 from fedbnsl.tracking.comparison import PastRun, changes_by_fate, compare_runs
 from fedbnsl.tracking.outputs import changes_csv, write_outputs
 from fedbnsl.tracking.report.report import report_html
@@ -33,10 +33,12 @@ def test_figures_and_words(repeated):
     assert changes_by_fate(repeated.changes)["turned"] == ["b → c"]
 
 
-@pytest.mark.parametrize(("total", "shown"), [(-1e-17, "0"), (0.25, "0.25")])
+@pytest.mark.parametrize(
+    ("total", "shown"), [(-1e-17, "the parameters are unchanged"), (0.25, "parameter drift 0.25 nats per row")]
+)
 def test_a_drift_that_rounding_makes_negative_is_none(repeated, total, shown):
     changes = replace(repeated.changes, drift=Drift({"a": total}))
-    assert changes.said.endswith(f"; parameter drift {shown} nats per row")
+    assert changes.said.endswith(f"; {shown}")
 
 
 def test_the_file_of_changes_has_a_line_for_each_edge_and_variable(repeated):
@@ -79,3 +81,13 @@ def test_edges_without_weights_are_not_said_to_have_moved(chain):
     found = compare_runs(PastRun("yesterday", ones), PastRun("now", ones))
     (row,) = csv.DictReader(StringIO(changes_csv(found)))
     assert (row["change"], row["moved"]) == ("kept", "")
+
+
+def test_a_drift_of_rounding_alone_is_no_drift():
+    structure = Structure(("a", "b"), np.array([[0.0, 2.0], [0.0, 0.0]]))
+    before = GaussianNetwork(structure, np.zeros(2), np.array([1.0, 0.25]))
+    rounded = GaussianNetwork(structure, np.array([1e-8, 0.0]), np.array([1.0, 0.25 * (1 + 1e-7)]))
+    assert drift_of(before, rounded).by_variable == {"a": 0.0, "b": 0.0}
+    moved = GaussianNetwork(structure, np.array([0.0, 0.01]), np.array([1.0, 0.25]))
+    found = drift_of(before, moved).by_variable
+    assert (found["a"], found["b"]) == (0.0, pytest.approx(0.01**2 / (2 * 0.25)))
