@@ -37,15 +37,19 @@ class AttackResult:
     public: dict[str, float]
     example: str
     """what was reconstructed: two second moments of the first silo, with their true values"""
+    refused: str = ""
+    """why there is nothing to attack: the protection does not run on these rows"""
 
     @property
     def succeeds(self) -> bool:
         """Whether the estimates are much closer than what every result discloses."""
-        return median(self.error.values()) < median(self.public.values()) / 2
+        return not self.refused and median(self.error.values()) < median(self.public.values()) / 2
 
     @property
     def finding(self) -> str:
         """What the attacker has, in a sentence."""
+        if self.refused:
+            return f"does not run on these rows: {self.refused}"
         if not self.succeeds:
             return f"nothing beyond the mean of all silos was reconstructed; the attacker's guesses: {self.example}"
         count = len(self.error)
@@ -91,6 +95,14 @@ def masked(data: FederatedData) -> AttackResult:
 
 def private(data: FederatedData, epsilon: float) -> AttackResult:
     """Attack dp-covariance, which sends each silo's second moments with noise: the reply is the estimate."""
+    protection = f"dp-covariance, ε = {epsilon:g}"
+    try:
+        return _private(data, epsilon, protection)
+    except BadInput as error:
+        return AttackResult(protection, {}, {}, "", refused=str(error))
+
+
+def _private(data: FederatedData, epsilon: float, protection: str) -> AttackResult:
     captured: dict[str, FloatArray] = {}
     algorithm = registry.build(registry.specify("dp-covariance", epsilon=epsilon))
     guesses: dict[str, FloatArray] = {}
@@ -99,7 +111,7 @@ def private(data: FederatedData, epsilon: float) -> AttackResult:
             alone = replace(one.server, S=np.empty((0, 0)))
             for silo, part in captured.items():
                 guesses[silo] = algorithm.aggregate(alone, lone_reply(silo, part)).S
-            return attack_errors(f"dp-covariance, ε = {epsilon:g}", data, guesses, one.server.S)
+            return attack_errors(protection, data, guesses, one.server.S)
     raise AssertionError("dp-covariance ends with a covariance")
 
 

@@ -31,8 +31,9 @@ def show_attack(folder: Path, epsilon: float) -> None:
     )
     table = Table("what the coordinator sees", "reconstruction", "mean of all silos", "the attack")
     for one in found:
-        error, public = median(one.error.values()), median(one.public.values())
-        table.add_row(one.protection, f"{error:.3g}", f"{public:.3g}", "succeeds" if one.succeeds else "fails")
+        figures = [f"{median(by_silo.values()):.3g}" if by_silo else "–" for by_silo in (one.error, one.public)]
+        outcome = "–" if one.refused else "succeeds" if one.succeeds else "fails"
+        table.add_row(one.protection, *figures, outcome)
     out.print(table)
     for one in found:
         print(f"{one.protection}: {one.finding}")

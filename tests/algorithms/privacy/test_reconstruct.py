@@ -27,3 +27,11 @@ def test_protection_leaves_the_attacker_no_more_than_what_is_public():
         for silo, error in protected.error.items():
             assert error > 0.5 * protected.public[silo]
     assert max(masked.public.values()) == pytest.approx(max(plain.public.values()), rel=1e-3)
+
+
+def test_too_few_rows_for_an_epsilon_leave_the_other_attacks():
+    plain, masked, private = run_attack(homogeneous(6, 4, 5, 1), epsilon=1.0)
+    assert plain.succeeds
+    assert not masked.succeeds
+    assert not private.succeeds
+    assert private.finding.startswith("does not run on these rows: 20 rows are too few for this budget")
