@@ -39,6 +39,8 @@ def check_inline(settings: LearnSettings) -> None:
     """Raise `BadInput` for settings that need the engine prefect."""
     if settings.federation is not None:
         raise BadInput("--federation needs the engine prefect")
+    if settings.register_as is not None:
+        raise BadInput("--register needs the engine prefect, which records runs in MLflow")
 
 
 def check_out(folder: Path) -> None:

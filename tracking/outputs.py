@@ -231,6 +231,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
         **({"targets": result.schema.targets} if result.targets else {}),
         "bootstrap": result.bootstrap,
+        "register": result.register,
         "small_cells": result.small_cells,
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,

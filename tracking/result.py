@@ -224,6 +224,8 @@ class RunDescription:
     """the algorithm that the user requested, such as `auto`"""
     bootstrap: int = 0
     """how many resamples were requested"""
+    register: str = ""
+    """the name under which MLflow registers the model; empty for none"""
     small_cells: str | None = None
     """whether cells of 1 and 2 rows are published, `blank` or `keep`; None for a run with an ε: its counts are noisy"""
 

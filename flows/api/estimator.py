@@ -14,7 +14,8 @@ from fedbnsl.algorithms.errors import BadInput, shown
 from fedbnsl.data.federated import MIN_SILO_ROWS
 from fedbnsl.tracking.model import network_of
 
-from .learning import learn, numbered_names
+from .learning import learn
+from .tables import numbered_names
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

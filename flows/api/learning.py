@@ -6,15 +6,12 @@ read back, so that the rules for folders apply. The algorithm is a name, or a se
 """
 
 import inspect
-import json
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import MISSING, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack, overload
 from uuid import uuid4
 
@@ -24,15 +21,11 @@ import pandas as pd
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS
-from fedbnsl.algorithms.errors import BadInput, shown
-from fedbnsl.data.federated import FederatedData, without_outliers
-from fedbnsl.data.folder.about import ABOUT, NO_DECLARATION, READ_ALL, Reading, declarations
-from fedbnsl.data.folder.check import check_silo_name
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.folder.about import NO_DECLARATION, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
-from fedbnsl.data.folder.joint_columns import with_transforms
-from fedbnsl.data.folder.targets import with_targets
 from fedbnsl.tracking.outputs import write_outputs
-from fedbnsl.tracking.staging import first_line
 
 from ..engines.inline import job_inline, run_inline
 from ..engines.resuming import run_lock
@@ -56,153 +49,11 @@ from ..start import check_inline, check_out, learn_with_prefect, precheck
 from .evaluation import as_structure
 from .learned import Learned
 from .progress import progress_line
+from .tables import IN_MEMORY, tables_in_memory
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from numpy.typing import NDArray
-
-FORMS = (
-    "give a folder, a FederatedData, a dict or a list of DataFrames or arrays, or one DataFrame with by='COLUMN', the "
-    "column that names the silo of each row"
-)
-
-
-def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> dict[Any, pd.DataFrame]:
-    """The table of each silo, by the given name.
-
-    Silos of a list have the names silo-1, silo-2, ..., and columns of an array x1, x2, ...; the numbers are padded with
-    zeros to equal length. Raises
-    `BadInput` for `data` of another type, for an invalid table, and for a column `by` that does not exist, has empty
-    cells (without their place in a `private` run), or is superfluous.
-    """
-    data = _frame(data)
-    if isinstance(data, pd.DataFrame):
-        return _divided(data, by, private=private)
-    if by is not None:
-        raise BadInput(f"by is {shown(by)}, a column of one DataFrame, but data is a {type(data).__name__} of silos")
-    if isinstance(data, Mapping):
-        silos = dict(data)
-    elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        silos = dict(zip(numbered_names("silo-", len(data)), data, strict=True))
-    elif isinstance(data, np.ndarray):
-        raise BadInput("data is one array, which names no silos: give a list of arrays, one per silo")
-    else:
-        raise BadInput(f"data is a {type(data).__name__}: {FORMS}")
-    if not silos:
-        raise BadInput(f"data is an empty {type(data).__name__}: {FORMS}")
-    return {silo: _table(silo, one) for silo, one in silos.items()}
-
-
-def _frame(given: Any) -> Any:
-    """A table of another library as a DataFrame, if it has `to_pandas`; anything else unchanged."""
-    return given.to_pandas() if hasattr(given, "to_pandas") else given
-
-
-def _divided(frame: pd.DataFrame, by: str | None, *, private: bool) -> dict[Any, pd.DataFrame]:
-    """The rows of each silo without the column `by`, in the order of the silos' first rows."""
-    if by is None:
-        raise BadInput("data is one DataFrame: give the column with the silo of each row, such as by='hospital'")
-    if list(frame.columns).count(by) != 1:
-        raise BadInput(f"by is {shown(str(by))}: no such column; available: {', '.join(map(str, frame.columns))}")
-    empty = np.flatnonzero(frame[by].isna())
-    if len(empty):
-        where = "" if private else f"row {empty[0] + 1}, "
-        raise BadInput(f"data: {where}column {shown(by)}: a cell is empty, so its row has no silo")
-    groups = frame.groupby(frame[by].astype(str), sort=False)
-    return {silo: rows.drop(columns=by) for silo, rows in groups}
-
-
-def _table(silo: Any, given: Any) -> pd.DataFrame:
-    given = _frame(given)
-    if isinstance(given, pd.DataFrame):
-        return given
-    who = f"data: silo {shown(str(silo))}"
-    if not isinstance(given, np.ndarray):
-        raise BadInput(f"{who} is a {type(given).__name__}: give a DataFrame, or an array of rows and columns")
-    if given.ndim != 2:
-        raise BadInput(f"{who} is an array of shape {given.shape}: give one of rows and columns")
-    return pd.DataFrame(given, columns=numbered_names("x", given.shape[1]))
-
-
-def numbered_names(word: str, count: int) -> list[str]:
-    """`word` with the numbers from 1 to `count`, padded with zeros so that they sort by number."""
-    return [f"{word}{number:0{len(str(count))}d}" for number in range(1, count + 1)]
-
-
-IN_MEMORY = "data"
-
-
-def tables_in_memory(
-    data: Any, reading: Reading = READ_ALL, by: str | None = None, about: Mapping[str, Any] | None = None
-) -> FederatedData:
-    """The data set of tables in memory, as `split_tables` accepts them, described by `about` in place of `about.json`.
-
-    A `FederatedData` keeps its tables; only transforms and outliers follow `reading`. Raises `BadInput` as reading a
-    folder does.
-    """
-    if isinstance(data, FederatedData):
-        if about is not None:
-            raise BadInput("about describes how to read tables: a FederatedData is already read")
-        if by is not None:
-            raise BadInput(f"by is {shown(by)}, a column of a single DataFrame: a FederatedData already has its silos")
-        if reading.ignore or reading.only or reading.silos or reading.missing != "model":
-            raise BadInput("ignore, only, silos and missing are options of reading: a FederatedData is already read")
-        data = with_transforms(data, reading)
-        if reading.targets is not None:
-            data = replace(data, schema=with_targets(data.schema, dict(reading.targets), "targets"))
-        return data if reading.outliers == "keep" else without_outliers(data)
-    with TemporaryDirectory() as scratch:
-        folder = Path(scratch) / IN_MEMORY
-        folder.mkdir()
-        frames = split_tables(data, by, private=reading.private)
-        for silo, frame in frames.items():
-            _write(folder, silo, frame, private=reading.private)
-        if about is None and reading.private:
-            about = _declared_by_types(frames.values())
-        try:
-            if about is not None:
-                (folder / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            return read_folder(folder, reading)
-        except BadInput as error:
-            message = str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), IN_MEMORY)
-            raise BadInput(message.replace(".parquet", "")) from None
-        except TypeError as error:
-            raise BadInput(f"about cannot be written as JSON: {error}") from None
-
-
-def _declared_by_types(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
-    """The part of `about.json` that the types of columns declare: numbers, and categories with their levels.
-
-    A run with an ε must not infer kinds and levels from rows; the types of a DataFrame count as the caller's
-    declaration.
-    """
-    columns: dict[str, str] = {}
-    levels: dict[str, list[str]] = {}
-    for frame in frames:
-        for name, column in frame.items():
-            if isinstance(column.dtype, pd.CategoricalDtype):
-                levels.setdefault(str(name), [str(label) for label in column.dtype.categories])
-            elif pd.api.types.is_numeric_dtype(column.dtype):
-                columns[str(name)] = "continuous"
-    if not levels:
-        return {"kind": "continuous"} if columns else {}
-    return (
-        {"kind": "mixed", "levels": levels, "columns": columns} if columns else {"kind": "discrete", "levels": levels}
-    )
-
-
-def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> None:
-    """Write the table of one silo; raises `BadInput` for an invalid table, in a `private` run without its values."""
-    import pyarrow
-
-    if not isinstance(silo, str):
-        raise BadInput(f"data: {shown(str(silo))} cannot name a silo: it is a {type(silo).__name__}, not text")
-    check_silo_name(IN_MEMORY, silo)
-    try:
-        frame.rename(columns=str).to_parquet(folder / f"{silo}.parquet", index=False)
-    except (pyarrow.ArrowException, ValueError, TypeError) as error:
-        why = "" if private else f": {first_line(error)}"
-        raise BadInput(f"data: silo {shown(silo)}: cannot be read as a table{why}") from None
 
 
 def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -308,6 +159,7 @@ class LearnKeywords(TypedDict, total=False):
     seed: int
     out: str | Path | None
     name: str | None
+    register_as: str | None
     federation: str | None
     silos: Columns
     quorum: int | None

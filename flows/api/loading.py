@@ -57,7 +57,7 @@ def _result(folder: Path) -> RunResult:
     schema, lags = _schema(config), int(metrics.get("lags") or 0)
     structure = replace(_padded(read_structure(folder / "structure.csv", schema.variables), lags), kind=config["graph"])
     return RunResult(
-        **{one.name: config[one.name] for one in fields(RunDescription)},
+        **{one.name: config[one.name] for one in fields(RunDescription) if one.name in config},
         schema=schema,
         structure=structure,
         ended=config.get("ended", ""),

@@ -26,12 +26,15 @@ def show_effects(
     bootstrap: int,
     by_silo: bool,
     picture: Path | None,
+    track: bool,
     as_json: bool,
 ) -> None:
     """Print the effects in the run in the folder `run`; raises `BadInput` as `effects` does."""
     from ..api.loading import load
     from ..inference.effects import effects
 
+    if track:
+        from fedbnsl.tracking.mlflow.run import log_effects
     result = load(run).result
     if every and treatments:
         raise BadInput("--all takes every other variable as the treatment: omit --treatment")
@@ -51,10 +54,13 @@ def show_effects(
     )
     if picture is not None:
         write_forest(report, picture)
+    link = log_effects(result.name, run.resolve().name, report.effects) if track else ""
     if as_json:
         print(json.dumps({"run": str(run), **report.as_json()}, indent=1, ensure_ascii=False))
     else:
         show(report)
+        if link:
+            print(f"MLflow: {link}")
 
 
 def compared_values(given: str | None) -> Values | None:
@@ -111,6 +117,10 @@ Resamples = Annotated[
     ),
 ]
 
+BySilo = Annotated[
+    bool, typer.Option("--by-silo", help="Each silo's own effect, and their heterogeneity. Needs --data.")
+]
+
 app = typer.Typer(add_completion=False)
 
 
@@ -137,12 +147,13 @@ def effect(
         ),
     ] = None,
     bootstrap: Resamples = 0,
-    by_silo: Annotated[
-        bool, typer.Option("--by-silo", help="Each silo's own effect, and their heterogeneity. Needs --data.")
-    ] = False,
+    by_silo: BySilo = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the effects as a forest plot: .svg, .png or .pdf.")
     ] = None,
+    track: Annotated[
+        bool, typer.Option("--track", help="Add the effects as metrics to the MLflow run, to compare runs by them.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the effects as JSON.")] = False,
 ) -> None:
     """Estimate the effect of changing X on Y in the graph of a finished run, with what the estimate rests on.
@@ -160,5 +171,6 @@ def effect(
         bootstrap=bootstrap,
         by_silo=by_silo,
         picture=picture,
+        track=track,
         as_json=as_json,
     )

@@ -25,7 +25,7 @@ from prefect.client.orchestration import get_client
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, classify, classify_lagged, weighted
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tracking.mlflow.store import comparison_of
-from fedbnsl.tracking.result import CompletedRun
+from fedbnsl.tracking.result import CANDIDATE_COLUMNS, CompletedRun
 
 from ..job.run import Progress, outcome_text, progress_text
 
@@ -76,6 +76,9 @@ def publish(finished: CompletedRun) -> None:
     create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
     fit = [{"figure": name, "value": value} for name, value in result.fit.metrics.items()]
     create_table_artifact(table=fit, key="fit", description="Fit of the graph, without a truth")
+    if result.tuning is not None:
+        rows = [dict(zip((*CANDIDATE_COLUMNS[:-1], "chosen"), row, strict=True)) for row in result.tuning.rows]
+        create_table_artifact(table=rows, key="candidates", description=f"Candidates, by {result.tuning.by}")
     if finished.tracking_url:
         create_link_artifact(
             link=finished.tracking_url, link_text="MLflow run", key="mlflow", description="This run in MLflow"

@@ -95,6 +95,7 @@ class Job:
             about={key: value for key, value in self.about.items() if not (private and key == "checksums")},
             asked=self.settings.algorithm,
             bootstrap=self.resamples,
+            register=self.settings.register_as or "",
             small_cells=None if private else self.settings.small_cells,
         )
 

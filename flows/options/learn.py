@@ -333,6 +333,15 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="NAME"),
     ] = None
+    register_as: Annotated[
+        str | None,
+        Field(
+            title="Registered model",
+            pattern=r"^[^/:\x00-\x1f\x7f]+$",
+            description="Also register the model in MLflow under this name: a new version with the alias current.",
+        ),
+        OnCommandLine(("--register",), "NAME"),
+    ] = None
     federation: Annotated[
         str | None,
         Field(

@@ -14,14 +14,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedbnsl.algorithms.effects.answer import Effect, value_text
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..model import why_no_model
 from ..outputs import AVERAGED, CHANGES, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, flat_metrics
-from ..result import Metric, RunResult, series_warnings
+from ..result import Metric, RunResult, Tuning, series_warnings
 from .saved_model import TrackedData, adjacency_image, dataset_input, save_pyfunc, structure_json
-from .store import experiment_id, open_client, run_url, source_tags
+from .store import experiment_id, log_child_run, open_client, run_url, source_tags, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -60,6 +62,10 @@ class RunEnd:
     """the model in the form of `as_json`"""
     parameters: str
     """source of the model's parameters, or the reason for having no model"""
+    candidates: tuple[dict[str, Any], ...] = ()
+    """of a tuned run: name, params and metrics of each candidate, for child runs"""
+    register: str = ""
+    """the name under which the model is registered; empty for none"""
 
 
 def ending_of(result: RunResult) -> RunEnd:
@@ -74,7 +80,24 @@ def ending_of(result: RunResult) -> RunEnd:
         privacy=asdict(result.privacy) if result.privacy else None,
         network=None if network is None else network.as_json(),
         parameters=reason or result.parameters.how,
+        candidates=_candidates(result.tuning) if result.tuning else (),
+        register=result.register,
     )
+
+
+def _candidates(tuning: Tuning) -> tuple[dict[str, Any], ...]:
+    """The candidates of a tuned run as child runs."""
+    found = []
+    for number, one in enumerate(tuning.candidates):
+        scores = {"held_out_log_likelihood": one.log_likelihood, "instability": one.instability, "edges": one.edges}
+        metrics = {name: value for name, value in scores.items() if value is not None}
+        name, *_ = tuning.rows[number]
+        found.append({"name": name, "params": one.params, "metrics": metrics, "chosen": number == tuning.chosen})
+    return tuple(found)
+
+
+REGISTERED_ALIAS = "current"
+"""the alias of the version that was registered last"""
 
 
 PICTURED = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
@@ -132,6 +155,9 @@ class RunLog:
             self.client.log_dict(self.run_id, ending.privacy, "privacy/ledger.json")
         model = None if ending.network is None else self._log_model(ending, ending.network)
         self._log_tags({"model": model or f"none: {ending.parameters}"})
+        self._log_candidates(ending.candidates)
+        if ending.register:
+            self._log_tags({"registered": self._register(ending, model) if model else f"none: {ending.parameters}"})
         self.client.set_terminated(self.run_id, "FINISHED")
         return model
 
@@ -191,6 +217,30 @@ class RunLog:
         self._log_tags({"parameters": tags["parameters"]})
         return f"models:/{model.model_id}"
 
+    def _log_candidates(self, candidates: Sequence[Mapping[str, Any]]) -> None:
+        """Log a child run for each candidate, unless an earlier upload has."""
+        where = f"tags.`mlflow.parentRunId` = '{self.run_id}'"
+        if not candidates or self.client.search_runs([self.experiment_id], where, max_results=1):
+            return
+        for one in candidates:
+            params = one["params"] | {"chosen": str(one["chosen"]).lower()}
+            log_child_run(self.client, self.experiment_id, self.run_id, one["name"], params, one["metrics"])
+
+    def _register(self, ending: RunEnd, model: str) -> str:
+        """Register the logged `model` as a new version with the alias `current`; returns the URI of the version."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self.client.create_registered_model(ending.register)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        # A URI "models:/..." would be looked up in the store of this process' environment, which may be another one.
+        source = self.client.get_logged_model(model.removeprefix("models:/")).artifact_location
+        version = self.client.create_model_version(ending.register, source, run_id=self.run_id).version
+        self.client.set_registered_model_alias(ending.register, REGISTERED_ALIAS, version)
+        return f"models:/{ending.register}/{version}"
+
 
 def open_run(opening: RunStart) -> RunLog:
     """Start a run in the experiment "fedbnsl" of the store at `opening.uri`.
@@ -231,6 +281,32 @@ def reopen_run(run_id: str, uri: str) -> RunLog | None:
         return None
     client.update_run(run_id, status="RUNNING")
     return RunLog(client, uri, run.info.experiment_id, run_id)
+
+
+def log_effects(name: str, folder: str, effects: Sequence[Effect]) -> str:
+    """Add the `effects` to the MLflow run `name` with its results in a folder called `folder`; returns its link.
+
+    An identified effect is a metric such as `effect/dose 0 to 1 on mean of response`, its interval `.../low` and
+    `.../high`; those that are not identified are left out. Raises `BadInput` if MLflow has no such run.
+    """
+    uri = tracking_uri()
+    client = open_client(uri)
+    experiment = experiment_id(client, uri)
+    where = f"tags.folder = '{folder}'"
+    found = client.search_runs([experiment], where, order_by=["attributes.start_time DESC"], max_results=1)
+    if not found:
+        raise BadInput(f"MLflow has no run {name} with its results in {folder}: learn with the engine prefect")
+    run = found[0].info.run_id
+    for one in effects:
+        if one.value is None:
+            continue
+        values = " to ".join(map(value_text, one.values))
+        key = _key(f"effect/{one.treatment} {values} on {one.measure}")
+        figures = {"": one.value, "/low": one.interval and one.interval[0], "/high": one.interval and one.interval[1]}
+        for end, value in figures.items():
+            if value is not None:
+                client.log_metric(run, f"{key}{end}", value)
+    return run_url(uri, experiment, run)
 
 
 def _key(name: str) -> str:

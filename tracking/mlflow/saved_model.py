@@ -18,6 +18,7 @@ from ..model import as_pgmpy
 from .store import open_client, tracking_uri
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,7 @@ def _code(network: dict[str, Any]) -> str:
 
 
 def load_pgmpy(uri: str, store: str | None = None) -> Any:
-    """The pgmpy network of a logged model: `models:/<model id>`, or the folder of a model.
+    """The pgmpy network of a model: `models:/<model id>`, `models:/NAME@ALIAS` or `models:/NAME/VERSION`, or a folder.
 
     `store` is the tracking URI: by default MLFLOW_TRACKING_URI, else `mlflow.db` in this folder. Raises `BadInput` if
     it cannot be opened.
@@ -79,9 +80,20 @@ def load_pgmpy(uri: str, store: str | None = None) -> Any:
     from mlflow.artifacts import download_artifacts
 
     if uri.startswith(MODEL_SCHEME):
-        uri = open_client(tracking_uri(store)).get_logged_model(uri.removeprefix(MODEL_SCHEME)).artifact_location
+        uri = _location(open_client(tracking_uri(store)), uri.removeprefix(MODEL_SCHEME))
     folder = Path(download_artifacts(artifact_uri=uri))
     return as_pgmpy(json.loads((folder / "artifacts" / NETWORK).read_text(encoding="utf-8")))
+
+
+def _location(client: "MlflowClient", model: str) -> str:
+    """Where the files of a model are: NAME@ALIAS and NAME/VERSION of a registered one, or the id of a logged one."""
+    name, at, alias = model.rpartition("@")
+    if at:
+        return str(client.get_model_version_by_alias(name, alias).source)
+    name, slash, version = model.rpartition("/")
+    if slash:
+        return str(client.get_model_version(name, version).source)
+    return str(client.get_logged_model(model).artifact_location)
 
 
 SOURCE_LIMIT = 65_535

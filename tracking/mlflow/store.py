@@ -8,6 +8,7 @@ without it, MLflow 3.17 shows those for language models. `source_tags` names the
 
 import json
 import logging
+import math
 import os
 import socket
 import sqlite3
@@ -327,34 +328,48 @@ LONGEST_VALUE = 500
 """letters of the value of a parameter"""
 
 
+def log_child_run(
+    client: "MlflowClient",
+    experiment: str,
+    parent: str,
+    name: str,
+    params: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    *,
+    failed: bool = False,
+) -> None:
+    """Log a finished run `name` as a child of the run `parent`; empty parameters are left out."""
+    from mlflow.entities import Metric, Param
+
+    now, tags = int(1000 * time.time()), {"mlflow.parentRunId": parent}
+    child = client.create_run(experiment, run_name=name[:250], tags=tags).info.run_id
+    client.log_batch(
+        child,
+        metrics=[Metric(key, float(value), now, 0) for key, value in metrics.items()],
+        params=[Param(key, str(value)[:LONGEST_VALUE]) for key, value in params.items() if value not in ("", None)],
+    )
+    client.set_terminated(child, "FAILED" if failed else "FINISHED")
+
+
 def log_benchmark(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Log the `rows` of the benchmark `name`; returns the id of the parent run.
+    """Log the `rows` of the benchmark `name`, a child run for each; returns the id of the parent run.
 
     Raises `BadInput` if the store cannot be opened.
     """
-    from mlflow.entities import Metric, Param
-
     uri = tracking_uri()
     client = open_client(uri)
-    experiment, now = experiment_id(client, uri), int(1000 * time.time())
+    experiment = experiment_id(client, uri)
     parent = client.create_run(experiment, run_name=f"benchmark {name}"[:250], tags={"benchmark": name}).info.run_id
-    client.log_batch(parent, metrics=[Metric("runs", float(len(rows)), now, 0)])
+    client.log_metric(parent, "runs", len(rows))
     for row in rows:
         title = f"{row['algorithm']} on {row['data']}, seed {row['seed']}"
-        child = client.create_run(experiment, run_name=title[:250], tags={"mlflow.parentRunId": parent}).info.run_id
+        known = {key: value for key, value in row.items() if key != "key"}
         numbers = {
-            key: value for key, value in row.items() if key not in (*BENCHMARK_WORDS, "key") and _is_number(value)
+            key: value
+            for key, value in known.items()
+            if key not in BENCHMARK_WORDS and isinstance(value, int | float) and not math.isnan(value)
         }
-        words = {key: value for key, value in row.items() if key not in (*numbers, "key")}
-        client.log_batch(
-            child,
-            metrics=[Metric(key, float(value), now, 0) for key, value in numbers.items()],
-            params=[Param(key, str(value)[:LONGEST_VALUE]) for key, value in words.items() if value not in ("", None)],
-        )
-        client.set_terminated(child, "FINISHED" if row["status"] == "ok" else "FAILED")
+        words = {key: value for key, value in known.items() if key not in numbers}
+        log_child_run(client, experiment, parent, title, words, numbers, failed=row["status"] != "ok")
     client.set_terminated(parent, "FINISHED")
     return str(parent)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.api.learning import split_tables
+from fedbnsl.flows.api.tables import split_tables
 
 NORTH = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
 SOUTH = pd.DataFrame({"a": [5.0, 6.0], "b": [7.0, 8.5]})

@@ -1,17 +1,21 @@
 """What the log in Prefect's run page says, and how often the server is asked to take it."""
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 
+from fedbnsl import learn
+from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.engines import artifacts
 from fedbnsl.flows.engines.artifacts import FlowRunLog, data_uri, publish
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tracking.mlflow.saved_model import load_pgmpy
 
 LINK = "http://127.0.0.1:5000/#/experiments/3/runs/ab"
 
@@ -88,3 +92,24 @@ def test_the_picture_is_an_artifact_that_holds_its_bytes(finished, monkeypatch):
     made.clear()
     publish(finished)
     assert "picture" not in made
+
+
+@pytest.mark.slow
+def test_a_registered_model_of_a_whole_run(server, example, tmp_path, mlflow_uri):
+    from mlflow import MlflowClient
+
+    found = learn(example, "secure-linear", engine="prefect", register_as="example model", out=tmp_path / "out")
+    client = MlflowClient(mlflow_uri)
+    version = client.get_model_version_by_alias("example model", "current")
+    tags = client.get_run(version.run_id).data.tags
+    assert (tags["folder"], tags["registered"]) == ("out", f"models:/example model/{version.version}")
+    network = load_pgmpy("models:/example model@current", mlflow_uri)
+    assert set(network.edges) == set(found.to_pgmpy().edges)
+    effect(tmp_path / "out", "x1", "x2", "--track")
+    metrics = client.get_run(version.run_id).data.metrics
+    assert [name for name in metrics if name.startswith("effect/x1 0 to 1 on mean of x2")] != []
+
+
+def effect(run, treatment, outcome, *words):
+    with suppress(SystemExit):
+        main(["effect", str(run), "--treatment", treatment, "--outcome", outcome, *words])

@@ -38,6 +38,7 @@ OTHER = {
     "held_out": True,
     "tune": "learner=ges,pc",
     "tune_by": "stars",
+    "register_as": "ours",
     "federation": "federation.toml",
     "silos": ("clinic", "lab"),
     "quorum": 2,
