@@ -157,8 +157,9 @@ def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, t
 def write_about(folder: Path, about: Mapping[str, Any], silos: Mapping[str, Path]) -> None:
     """Write `about` with the kind and the checksums of the files of `silos`.
 
-    Raises `TypeError` if JSON cannot represent it.
+    Raises `TypeError` if JSON cannot represent it, and `BadInput` for a key that `read_about` would refuse.
     """
+    _check_keys(folder / ABOUT, about)
     content = {"kind": "continuous", **about, "checksums": checksums_of(silos)}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / ABOUT).write_text(text + "\n", encoding="utf-8")

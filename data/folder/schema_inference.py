@@ -38,6 +38,7 @@ from .joint_columns import (
     with_declared_transforms,
     with_words,
 )
+from .missing_codes import is_missing_word
 from .private_table import declared_schema
 from .profile import BEYOND_RANGE, Profile
 from .scan import (
@@ -395,7 +396,12 @@ def _is_text(place: str, name: str, column: JointColumn) -> bool:
             return True
     elif not column.number_like and column.whole and column.labels is not None and _words_are_labels(column):
         return True
-    remedy = (
+    word = re.search(r": '([^']*)' is not a number$", column.odd)
+    remedy = ""
+    if word is not None and is_missing_word(word[1]):
+        declare = f'{{"missing": {{"{name}": ["{word[1]}"]}}}}'
+        remedy = f"if it marks a missing value, declare {declare} in about.json; if not, "
+    remedy += (
         f"correct it, leave the column out with --ignore {name}, or, if it has labels, declare "
         f'{{"columns": {{"{name}": "discrete"}}}} in about.json'
     )

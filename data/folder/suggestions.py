@@ -4,18 +4,23 @@ Columns that other columns determine, causes that nothing in a table can have (a
 that names the silo of each row (`is_site`) is suggested to `learn`, too.
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.diagnosis.columns import without_causes
+from fedbnsl.algorithms.errors import shown
 from fedbnsl.algorithms.statistics.moments import chunks
 
+from .about import ABOUT
+from .harmonise import declared_recode, declared_scale
 from .joint_columns import listed
+from .missing_codes import MissingCode, declaration_of
 from .profile import SAMPLE_ROWS, derived_columns
 
 PARTS = re.compile(r"(.*[ _.-])?(quarter|month)", re.IGNORECASE)
@@ -48,6 +53,26 @@ def site_notes(schema: Schema) -> tuple[str, ...]:
     columns = (*schema.variables, *(name for name, reason in schema.aside.items() if "--" not in reason))
     names = [name for name in columns if is_site(name)][:1]
     return tuple(f"{name} may name the silo of each row: --by {name} then reads several silos" for name in names)
+
+
+def missing_code_notes(codes: Sequence[MissingCode], declared: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """A line on the cells that may mark missing values, with the entry of `about.json` that declares them."""
+    if not codes:
+        return ()
+    cells = listed([f"{one.column} {shown(one.cell)} ({pluralize(one.rows, 'row')})" for one in codes], len(codes))
+    entry = json.dumps({"missing": declaration_of(codes, declared)}, ensure_ascii=False)
+    return (f"these cells may mark missing values: {cells}; if they do, declare {entry} in about.json",)
+
+
+def harmonised_notes(about: Mapping[str, Any]) -> Iterator[str]:
+    """A line on the recoding and the units that `about`, the content of `about.json`, declares for each silo."""
+    for silo, columns in declared_recode(ABOUT, about).items():
+        for name, cells in columns.items():
+            pairs = [f"{shown(cell)} as {shown(label) if label else 'empty'}" for cell, label in cells.items()]
+            yield f"{silo}: {name}: about.json reads {', '.join(pairs)}"
+    for silo, factors in declared_scale(ABOUT, about).items():
+        for name, factor in factors.items():
+            yield f"{silo}: {name}: about.json multiplies the numbers by {factor:g}"
 
 
 def _without_causes(schema: Schema, times: set[str]) -> Iterator[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fedbnsl.algorithms.core.schema import Schema
     from fedbnsl.data.federated import FederatedData
     from fedbnsl.data.folder.about import Reading
+    from fedbnsl.data.folder.missing_codes import MissingCode
     from fedbnsl.data.folder.profile import Profile
 
 LARGE = 6
@@ -25,14 +26,26 @@ LARGE = 6
 def show_folder(folder: Path, options: LearnOptions) -> None:
     """Print the content of `folder` and how it is read; raises `BadInput` as reading it does."""
     from fedbnsl.data.folder.folder import read_folder
-    from fedbnsl.data.folder.suggestions import suggestions
+    from fedbnsl.data.folder.suggestions import harmonised_notes, missing_code_notes, suggestions
 
     from ..job.check import reading_of
 
     reading = reading_of(options)
     data = read_folder(folder, reading)
-    notes = (*data.notes, *_rare_levels(folder, data), *suggestions(data.schema, data.tables))
+    codes = missing_code_notes(_missing_codes(data), data.about.get("missing", {}))
+    found = (*_rare_levels(folder, data), *codes, *suggestions(data.schema, data.tables))
+    notes = (*harmonised_notes(data.about), *data.notes, *found)
     show_data(data.schema, notes, _holds(folder, data.schema, reading))
+
+
+def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:
+    """The cells of tables that may mark missing values; of columns with a factor the cells are not known any more."""
+    from fedbnsl.data.folder.missing_codes import missing_codes
+
+    if data.schema.kind in ("time-series", "events"):
+        return ()
+    scaled = {name for columns in data.about.get("scale", {}).values() for name in columns}
+    return missing_codes(data.schema, data.tables, tuple(scaled))
 
 
 def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
@@ -63,21 +76,31 @@ def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
 def draft_about(folder: Path, options: LearnOptions) -> None:
     """Write how `folder` is read to its `about.json`, for its owners to review; keys that are there already stay.
 
+    So are the cells that may mark missing values, each with a line; their columns are drafted as if they did.
     A run with an ε takes kinds, levels and lengths of series from there alone. Raises `BadInput` as reading does.
     """
     from fedbnsl.data.folder.about import ABOUT, read_about
-    from fedbnsl.data.folder.folder import declarations_of, place_of, read_schema
+    from fedbnsl.data.folder.folder import declarations_of, place_of, read_folder
+    from fedbnsl.data.folder.missing_codes import declaration_of
 
     from ..job.check import reading_of
 
-    schema, about = read_schema(folder, reading_of(options)), read_about(folder)
-    drafted = declarations_of(schema)
+    about, data = read_about(folder), read_folder(folder, reading_of(options))
+    codes = _missing_codes(data)
+    schema, drafted = data.schema, declarations_of(data.schema)
+    for one in codes:
+        if one.cell in drafted.get("levels", {}).get(one.column, ()):
+            drafted["levels"][one.column].remove(one.cell)
+    if codes:
+        about["missing"] = {**about.get("missing", {}), **declaration_of(codes, about.get("missing", {}))}
     for key, found in drafted.items():
         merged = {**found, **about.get(key, {})} if isinstance(found, dict) else about.get(key, found)
         about[key] = merged
     path = place_of(folder) / ABOUT
     path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written: {path}: review kinds and levels; levels that one record alone has would disclose it")
+    for one in codes:
+        print(f"it declares {one.cell!r} of {one.column} as missing ({one.rows} rows): delete it if it is a value")
     if schema.aside:
         print(f"a run with an ε needs --ignore {','.join(schema.aside)}: these columns have no kind")
 

@@ -58,7 +58,7 @@ def data_sets(draw):
     weights = np.triu(draw(arrays(np.float64, (d, d), elements=NUMBERS)), k=1)
     own = {silo: np.where(weights != 0, draw(arrays(np.float64, (d, d), elements=NUMBERS)), 0.0) for silo in silos}
     schema = Schema(variables, {silo: len(table) for silo, table in tables.items()})
-    return FederatedData(schema, tables, Structure(variables, weights), own, {"seed": 3, "note": "ü"})
+    return FederatedData(schema, tables, Structure(variables, weights), own, {"seed": 3, "comment": "ü"})
 
 
 @given(data_sets(), st.sampled_from(["csv", "parquet"]))
