@@ -21,8 +21,8 @@ from .findings import Finding
 NO_LEVELS: Mapping[str, Sequence[str]] = MappingProxyType({})
 SKEWED = "skewed columns"
 """the name of the finding on columns that a transform would make nearly symmetric"""
-MAX_NAMED = 12
-"""maximum number of columns that a command names one by one"""
+MAX_NAMED, MAX_PAIRS = 12, 5
+"""maximum number of columns that a command names one by one, and of edges in a sentence"""
 
 
 DERIVED = "derived columns"
@@ -64,20 +64,28 @@ def derived_findings(schema: Schema) -> list[Finding]:
 
 
 def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequence[str]] = NO_LEVELS) -> list[Finding]:
-    """The finding on arrows into variables that nothing in a table can cause, if there are any (`without_causes`)."""
-    arrows = structure.adjacency & ~structure.adjacency.T
-    roots = without_causes(structure.variables, levels)
-    pairs = [
-        (structure.variables[i], structure.variables[j])
-        for i, j in np.argwhere(arrows)
-        if structure.variables[j] in roots
-    ]
-    if not pairs or structure.kind == "pag":
+    """The findings on variables that nothing in a table can cause (`without_causes`): arrows into them, if any.
+
+    Undirected edges between them and others are named if there are no such arrows: the same option directs them.
+    """
+    names, adjacency = structure.variables, structure.adjacency
+    roots = without_causes(names, levels)
+    if not roots or structure.kind == "pag":
         return []
-    effects = list(dict.fromkeys(other for _, other in pairs))
-    shown = ", ".join(f"{one} → {other}" for one, other in pairs[:5])
-    sentence = f"{shown}: nothing in a table can cause {', '.join(effects)}."
-    return [Finding("impossible cause", sentence, f"Learn again with --no-parents {','.join(roots)}.")]
+    advice = f"Learn again with --no-parents {','.join(roots)}."
+    arrows = [(names[i], names[j]) for i, j in np.argwhere(adjacency & ~adjacency.T) if names[j] in roots]
+    if arrows:
+        shown = ", ".join(f"{one} → {other}" for one, other in arrows[:MAX_PAIRS])
+        effects = list(dict.fromkeys(other for _, other in arrows))
+        return [Finding("impossible cause", f"{shown}: nothing in a table can cause {', '.join(effects)}.", advice)]
+    edges = [(names[i], names[j]) for i, j in np.argwhere(adjacency & adjacency.T)]
+    open_ends = [(one, other) for one, other in edges if one in roots and other not in roots]
+    if not open_ends:
+        return []
+    shown = ", ".join(f"{one} — {other}" for one, other in open_ends[:MAX_PAIRS])
+    causes = list(dict.fromkeys(one for one, _ in open_ends))
+    sentence = f"{shown}: nothing in a table can cause {', '.join(causes)}, which gives the edges a direction."
+    return [Finding("known direction", sentence, advice)]
 
 
 MIN_TRANSFORM_GAIN, MIN_TRANSFORM_LIKELIHOOD = 0.02, 6.0

@@ -51,7 +51,7 @@ def test_derived_columns_are_named_with_their_formula():
     assert finding.advice == "Learn again with --ignore total."
 
 
-def test_arrows_into_age_are_impossible_and_undirected_edges_are_not():
+def test_arrows_into_age_are_impossible_and_undirected_edges_can_be_directed():
     weights = np.zeros((3, 3))
     weights[1, 0] = 1.0
     (finding,) = impossible_cause_findings(Structure(NAMES, weights))
@@ -62,5 +62,8 @@ def test_arrows_into_age_are_impossible_and_undirected_edges_are_not():
         "all that can have no cause, not only its effects"
     )
     weights[0, 1] = 1.0
-    assert impossible_cause_findings(Structure(NAMES, weights, "cpdag")) == []
+    (finding,) = impossible_cause_findings(Structure(NAMES, weights, "cpdag"))
+    assert (finding.name, finding.advice) == ("known direction", "Learn again with --no-parents age.")
+    assert finding.said.startswith("age — dose: nothing in a table can cause age")
+    assert impossible_cause_findings(Structure(NAMES, weights, "cpdag"), {"dose": ("m", "f")}) == [], "neither is known"
     assert impossible_cause_findings(Structure(NAMES, weights * 0)) == []
