@@ -30,7 +30,8 @@ def identity(folder, name):
 class Owners:
     """A coordinator and the workers of the silos whose files are `files`, in one thread."""
 
-    def __init__(self, folder, files, policies=None):
+    def __init__(self, folder, files, policies=None, about=None):
+        self.about = about or {"kind": "continuous"}
         self.folder, self.files, self.policies, self.said = folder, files, policies or {}, []
         self.workers, self.services = {}, {}
         self._loop = asyncio.new_event_loop()
@@ -62,7 +63,7 @@ class Owners:
     def join(self, silo):
         """Start the worker of `silo`."""
         policy = self.policies.get(silo, UNRESTRICTED)
-        guard = Guard(policy, declared=declarations({"kind": "continuous"}))
+        guard = Guard(policy, declared=declarations(self.about))
         self.services[silo] = SiloService(silo, self.files[silo], guard=guard)
         self.workers[silo] = self.run(self._worker(silo))
 
@@ -89,11 +90,11 @@ class Owners:
 
 
 @contextmanager
-def owners_of(files, folder, policies=None):
-    """Yield the running `Owners` of the silos whose files are `files`."""
+def owners_of(files, folder, policies=None, about=None):
+    """Yield the running `Owners` of the silos whose files are `files`, each with `about` as its about.json."""
     shutil.rmtree(folder, ignore_errors=True)
     with dask.config.set(QUIET):
-        found = Owners(folder, files, policies)
+        found = Owners(folder, files, policies, about)
         found.start()
         try:
             yield found
