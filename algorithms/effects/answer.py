@@ -6,14 +6,18 @@ identifies the adjustment sets in the graph and lets the estimator compute the e
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
+from ..core.schema import FloatArray
 from ..errors import BadInput, choices_text, shown
 from ..graphs.structure import Structure
 from ..parameters.mixed_network import MixedNetwork
 from ..parameters.networks import BayesianNetwork, DiscreteNetwork, GaussianNetwork
 from .identification import AdjustmentSet, EffectKind, identify
-from .interventions import discrete_effect, mixed_effect
+from .interventions import direct_mixed_effect, discrete_effect, mixed_effect
 from .linear import (
     ZERO,
     Estimate,
@@ -29,6 +33,8 @@ from .variability import BetweenSilos, Resampled
 Values = tuple[float | str, float | str]
 """the values of a treatment that are compared"""
 Status = Literal["identified", "range", "zero", "not identified"]
+DRAWN_ROWS = 20_000
+"""rows drawn from a mixed network for its direct effects"""
 MIN_EXPECTED_ROWS = 5.0
 """expected rows with a value of the treatment in a stratum, below which labels have too little overlap"""
 
@@ -190,7 +196,14 @@ class FromMixed:
     """Effects by simulation of a mixed network, whose own graph decides what is adjusted for."""
 
     network: MixedNetwork
+    rows: int
+    """from which it was fitted"""
     ranges: bool = False
+
+    @cached_property
+    def drawn(self) -> FloatArray:
+        """Rows of the network, over which direct effects are averaged."""
+        return self.network.sample(DRAWN_ROWS, np.random.default_rng(0))[0]
 
     def levels(self, name: str) -> tuple[str, ...]:
         """The levels of a variable; empty for a number."""
@@ -200,7 +213,10 @@ class FromMixed:
         self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
     ) -> dict[str, tuple[Estimate, bool]]:
         """The change of the mean of `y`, or of the probability of each of its levels."""
-        found = mixed_effect(self.network, x, y, values, direct=kind == "direct")
+        if kind == "direct":
+            found = direct_mixed_effect(self.network, x, y, values, self.drawn, self.rows)
+        else:
+            found = mixed_effect(self.network, x, y, values)
         return {level: (one, False) for level, one in found.items()}
 
 
@@ -212,7 +228,7 @@ def model_estimator(network: BayesianNetwork, rows: int, silos: int) -> Estimato
     if isinstance(network, DiscreteNetwork):
         return FromTables(network, rows)
     if isinstance(network, MixedNetwork):
-        return FromMixed(network)
+        return FromMixed(network, rows)
     if not isinstance(network, GaussianNetwork):
         raise ValueError(f"effects are not computed from a {network.kind}")
     moments = implied_moments(network.structure.weights, network.variances, rows, silos)
