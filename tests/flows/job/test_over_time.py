@@ -5,6 +5,7 @@ The learner is one that always finds the same: what comes after the rounds is th
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.data.folder.truth import write_structure
 from fedbnsl.flows.api import Learned
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.job.check import check, create_job
@@ -221,10 +223,11 @@ def test_the_files_of_a_run_are_written(ran, tmp_path):
     assert "s2,z,y,0.5,1" in (tmp_path / "out" / "silo_structures.csv").read_text()
 
 
-def test_own_lags_count_in_an_evaluation_if_asked(capsys, monkeypatch):
+def test_own_lags_count_in_an_evaluation_if_asked(capsys, monkeypatch, tmp_path):
     identity = replace(TRUE, lagged=0.5 * np.eye(3)[None])
-    found = {"learned.csv": identity, "truth.csv": TRUE}
-    monkeypatch.setattr("fedbnsl.data.folder.folder.read_structure", lambda path, variables=None: found[path.name])
+    monkeypatch.chdir(tmp_path)
+    write_structure(Path("learned.csv"), identity)
+    write_structure(Path("truth.csv"), TRUE)
     aurocs = []
     for more in ((), ("--own-lags",)):
         with pytest.raises(SystemExit) as leaving:
