@@ -14,7 +14,7 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
         return [f"{type(self).__name__}: {self}"]
 
 
-class SilosAway(BadInput):
+class SilosUnavailable(BadInput):
     """Silos of a run cannot be reached, and a retry may succeed; the program exits with 3."""
 
     exit_code = 3
@@ -28,7 +28,7 @@ MAX_QUOTED_LENGTH = 40
 """maximum number of characters of a value quoted in a message"""
 
 
-def shown(value: str) -> str:
+def quoted(value: str) -> str:
     """`value` quoted for a message, on one line, truncated to `MAX_QUOTED_LENGTH` characters."""
     return repr(value if len(value) <= MAX_QUOTED_LENGTH else value[:MAX_QUOTED_LENGTH] + "…")
 

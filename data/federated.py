@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT, share_class
 from fedbnsl.algorithms.statistics.outliers import without_far_cells
@@ -102,7 +102,7 @@ def pool(data: FederatedData) -> FederatedData:
     `weights_after_pooling` keeps them. Raises `BadInput` for a silo that reads its rows in passes.
     """
     for silo in data.schema.streamed[:1]:
-        raise BadInput(f"silo {shown(silo)} reads its rows in passes: there are too many to pool in memory")
+        raise BadInput(f"silo {quoted(silo)} reads its rows in passes: there are too many to pool in memory")
     tables = [data.tables[silo] for silo in data.schema.silos]
     table = np.concatenate(renumbered_devices(tables) if data.schema.kind == "events" else tables)
     stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.data.folder.about import known_keys
 from fedbnsl.flows.cli.main import COMMANDS, command
 
@@ -125,7 +125,7 @@ def test_the_commands_and_exit_codes_of_the_documents_are_those_of_the_program()
     assert set(re.findall(r"^\| `fedbnsl (\w+)", commands, re.MULTILINE)) == set(COMMANDS)
     failures = (ROOT / "docs/failures.md").read_text("utf-8")
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", failures, re.MULTILINE)}
-    assert codes == {0, BadInput.exit_code, SilosAway.exit_code, 130}
+    assert codes == {0, BadInput.exit_code, SilosUnavailable.exit_code, 130}
 
 
 def options_of(name):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInput, shown
+from ..errors import BadInput, quoted
 
 Targets = tuple[tuple[str, ...], ...]
 """the targets of each condition of a silo; without conditions, those of all its rows"""
@@ -75,7 +75,7 @@ def experiments_of(
     for name, excluded in zip(variables, left_out, strict=True):
         if len(excluded) == every:
             where = f"silo {silos[0]} targets" if every == 1 else "every silo that is left targets"
-            raise BadInput(f"{where} {shown(name)}, so no row shows what causes it")
+            raise BadInput(f"{where} {quoted(name)}, so no row shows what causes it")
     order = list(dict.fromkeys([frozenset[Unit](), *left_out]))
     used = {
         silo: np.array([[(silo, c) not in units for c in range(conditions[silo])] for units in order], np.bool_)
@@ -89,7 +89,7 @@ def check_targets(place: str, targets: Mapping[str, Targets], variables: Sequenc
     for silo, conditions in targets.items():
         for name in (name for own in conditions for name in own):
             if name not in variables:
-                raise BadInput(f"{place}: silo {silo} targets {shown(name)}, which is not a column of the data")
+                raise BadInput(f"{place}: silo {silo} targets {quoted(name)}, which is not a column of the data")
 
 
 def discloses(sums: Iterable[tuple[Unit, ...]], silo: str) -> bool:

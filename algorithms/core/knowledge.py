@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInput, shown
+from ..errors import BadInput, quoted
 from ..graphs.dag import find_cycle
 
 Arc = tuple[str, str]
@@ -126,7 +126,7 @@ class Knowledge:
         for arc in (*self.required, *self.forbidden):
             for name in arc:
                 if name not in variables:
-                    raise BadInput(f"background knowledge: {arc_text(arc)}: {shown(name)} is not a column of the data")
+                    raise BadInput(f"background knowledge: {arc_text(arc)}: {quoted(name)} is not a column of the data")
 
     def required_matrix(self, variables: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each arc is required, `[n_variables, n_variables]`."""
@@ -167,7 +167,7 @@ def tier_arcs(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
     names = [name for tier in tiers for name in tier]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadInput(f"background knowledge: {shown(twice[0])} is in two tiers")
+        raise BadInput(f"background knowledge: {quoted(twice[0])} is in two tiers")
     return tuple(
         (late, early)
         for place, tier in enumerate(tiers)

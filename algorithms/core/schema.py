@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInput, require_number, shown
+from ..errors import BadInput, quoted, require_number
 from .adjustment import NO_ADJUSTMENT, Adjustment
 from .experiments import Experiments, Targets, experiments_of
 from .knowledge import NO_KNOWLEDGE, Knowledge, Prior
@@ -28,9 +28,9 @@ def name_fault(name: str) -> str | None:
     if not name:
         return "has no name (if it is an index, write the table without it)"
     if name != name.strip():
-        return f"has a name with spaces around it, {shown(name)}"
+        return f"has a name with spaces around it, {quoted(name)}"
     if any(unicodedata.category(letter) in ("Cc", "Cs") or letter == "\ufeff" for letter in name):
-        return f"has a name with a control character, {shown(name)}"
+        return f"has a name with a control character, {quoted(name)}"
     return None
 
 
@@ -44,7 +44,7 @@ def check_names(place: str, names: Sequence[str]) -> None:
         if fault:
             raise BadInput(f"{place}: column {number} {fault}")
         if name in seen:
-            raise BadInput(f"{place}: columns {seen[name]} and {number} have the same name {shown(name)}")
+            raise BadInput(f"{place}: columns {seen[name]} and {number} have the same name {quoted(name)}")
         seen[name] = number
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from ..core.schema import FloatArray
-from ..errors import BadInput, choices_text, shown
+from ..errors import BadInput, choices_text, quoted
 from ..graphs.structure import Structure
 from ..parameters.mixed_network import MixedNetwork
 from ..parameters.networks import BayesianNetwork, DiscreteNetwork, GaussianNetwork
@@ -327,14 +327,14 @@ def contrasts(x: str, levels: tuple[str, ...], values: Values | None) -> list[Va
     if levels:
         for value in values or ():
             if str(value) not in levels:
-                raise BadInput(f"{x} has no label {shown(str(value))}: {choices_text(str(value), levels)}")
+                raise BadInput(f"{x} has no label {quoted(str(value))}: {choices_text(str(value), levels)}")
         return [(str(values[0]), str(values[1]))] if values else [(levels[0], level) for level in levels[1:]]
     numbers = []
     for value in values or (0.0, 1.0):
         try:
             numbers.append(float(value))
         except ValueError:
-            raise BadInput(f"{x} has numbers, and the value to compare is {shown(str(value))}") from None
+            raise BadInput(f"{x} has numbers, and the value to compare is {quoted(str(value))}") from None
     return [(numbers[0], numbers[1])]
 
 

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from ..core.schema import FloatArray, check_names
-from ..errors import BadInput, shown
+from ..errors import BadInput, quoted
 from .networks import DiscreteNetwork
 
 RESERVED_CHARACTERS = re.compile(r'[,;(){}|"]|/(?=[/*])|%(?=2[2589CF]|3B|7[BCD])')
@@ -94,15 +94,15 @@ def parse_bif(text: str, origin: str = "BIF") -> DiscreteNetwork:
         if found := VARIABLE.match(text, position):
             name = _unquoted(found[1])
             if name in levels:
-                raise BadInput(f"{place}: the variable {shown(name)} is declared twice")
+                raise BadInput(f"{place}: the variable {quoted(name)} is declared twice")
             levels[name] = _levels(place, name, int(found[2]), _parsed_names(found[3]))
         elif found := PROBABILITY.match(text, position):
             name = _unquoted(found[1])
             if name in blocks:
-                raise BadInput(f"{place}: the probabilities of {shown(name)} are given twice")
+                raise BadInput(f"{place}: the probabilities of {quoted(name)} are given twice")
             blocks[name] = (place, _parsed_names(found[2] or ""), found[3])
         else:
-            raise BadInput(f"{place}: neither a variable nor probabilities: {shown(text[position : position + 99])}")
+            raise BadInput(f"{place}: neither a variable nor probabilities: {quoted(text[position : position + 99])}")
         position = _skip(text, found.end())
     check_names(origin, tuple(levels))
     return _network(origin, levels, blocks)
@@ -116,16 +116,16 @@ def _network(
     for name, (place, parent_names, body) in blocks.items():
         unknown = [one for one in (name, *parent_names) if one not in levels]
         if unknown:
-            raise BadInput(f"{place}: the variable {shown(unknown[0])} is not declared")
+            raise BadInput(f"{place}: the variable {quoted(unknown[0])} is not declared")
         if len({name, *parent_names}) != 1 + len(parent_names):
-            raise BadInput(f"{place}: {shown(name)} has a duplicate parent, or itself as a parent")
+            raise BadInput(f"{place}: {quoted(name)} has a duplicate parent, or itself as a parent")
         parents[name], tables[name] = (
             parent_names,
             _table(place, name, [levels[one] for one in (*parent_names, name)], body),
         )
     missing = [name for name in levels if name not in blocks]
     if missing:
-        raise BadInput(f"{origin}: the variable {shown(missing[0])} has no probabilities")
+        raise BadInput(f"{origin}: the variable {quoted(missing[0])} has no probabilities")
     network = DiscreteNetwork(tuple(levels), levels, parents, tables)
     if cycle := network.structure.cycle:
         raise BadInput(f"{origin}: the network has the cycle {' -> '.join([*cycle, cycle[0]])}")
@@ -136,12 +136,12 @@ def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) 
     """P(name | parents), [levels of each parent..., levels of `name`]; rows not listed have the `default`."""
     shape = tuple(len(one) for one in levels)
     if math.prod(shape) > MAX_TABLE_NUMBERS:
-        raise BadInput(f"{place}: probabilities of {shown(name)}: a table of {math.prod(shape)} numbers is too large")
+        raise BadInput(f"{place}: probabilities of {quoted(name)}: a table of {math.prod(shape)} numbers is too large")
     rows = ROW.findall(body)
     whole = dict(WHOLE.findall(ROW.sub("", body)))
     rest = PROPERTY.sub("", WHOLE.sub("", ROW.sub("", body))).strip()
     if rest:
-        raise BadInput(f"{place}: probabilities of {shown(name)}: {shown(rest)} is not understood")
+        raise BadInput(f"{place}: probabilities of {quoted(name)}: {quoted(rest)} is not understood")
     if "table" in whole:  # all numbers in mixed-radix order, the variable itself running slowest (BIF 0.15)
         values = _parsed_numbers(place, name, whole["table"], math.prod(shape))
         return _require_distributions(place, name, np.moveaxis(values.reshape(shape[-1:] + shape[:-1]), 0, -1))
@@ -164,16 +164,16 @@ def _configurations(place: str, name: str, rows: list[str], levels: Sequence[tup
         number = 0
         if len(labels) != len(codes):
             raise BadInput(
-                f"{place}: probabilities of {shown(name)}: ({row}) does not name {len(codes)} parents' levels"
+                f"{place}: probabilities of {quoted(name)}: ({row}) does not name {len(codes)} parents' levels"
             )
         for label, code in zip(labels, codes, strict=True):
             if label not in code:
-                raise BadInput(f"{place}: probabilities of {shown(name)}: ({row}): there is no level {shown(label)}")
+                raise BadInput(f"{place}: probabilities of {quoted(name)}: ({row}): there is no level {quoted(label)}")
             number = number * len(code) + code[label]
         found.append(number)
     if len(set(found)) != len(found):
         duplicate = next(row for row, number in zip(rows, found, strict=True) if found.count(number) > 1)
-        raise BadInput(f"{place}: probabilities of {shown(name)}: the row ({duplicate}) is given twice")
+        raise BadInput(f"{place}: probabilities of {quoted(name)}: the row ({duplicate}) is given twice")
     return found
 
 
@@ -181,27 +181,27 @@ def _parsed_numbers(place: str, name: str, text: str, count: int) -> FloatArray:
     try:
         values = np.array(text.split(","), dtype=np.float64)
     except ValueError as error:
-        raise BadInput(f"{place}: probabilities of {shown(name)}: {error}") from None
+        raise BadInput(f"{place}: probabilities of {quoted(name)}: {error}") from None
     if len(values) != count:
-        raise BadInput(f"{place}: probabilities of {shown(name)}: {len(values)} numbers where {count} are needed")
+        raise BadInput(f"{place}: probabilities of {quoted(name)}: {len(values)} numbers where {count} are needed")
     return values
 
 
 def _require_distributions(place: str, name: str, table: FloatArray) -> FloatArray:
     """`table`; raises `BadInput` unless it is complete and every row sums to 1."""
     if np.isnan(table).any():
-        raise BadInput(f"{place}: probabilities of {shown(name)}: a configuration of its parents is missing")
+        raise BadInput(f"{place}: probabilities of {quoted(name)}: a configuration of its parents is missing")
     total = table.sum(axis=-1)
     if (table < 0).any() or (abs(total - 1) > TOLERANCE).any():
         invalid = total.flat[int(np.argmax(abs(total - 1)))]
-        raise BadInput(f"{place}: probabilities of {shown(name)}: a row is negative or sums to {invalid:.6g}, not 1")
+        raise BadInput(f"{place}: probabilities of {quoted(name)}: a row is negative or sums to {invalid:.6g}, not 1")
     return table
 
 
 def _levels(place: str, name: str, count: int, labels: tuple[str, ...]) -> tuple[str, ...]:
     if len(labels) != count or len(set(labels)) != count or count < 1:
         raise BadInput(
-            f"{place}: the variable {shown(name)} has {count} levels, but names {', '.join(labels) or 'none'}"
+            f"{place}: the variable {quoted(name)} has {count} levels, but names {', '.join(labels) or 'none'}"
         )
     return labels
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..errors import BadInput, shown
+from ..errors import BadInput, quoted
 from ..graphs.dag import reachable
 from ..statistics.coding import Coding
 from .mixed_network import Linear, Local, MixedNetwork, Tabular
@@ -154,26 +154,26 @@ def _check(network: MixedNetwork, query: NetworkQuery) -> None:
     for name in names:
         network.index(name)
         if name in query.given:
-            raise BadInput(f"{shown(name)} is both a target and evidence")
+            raise BadInput(f"{quoted(name)} is both a target and evidence")
     for name in query.given:
         if name in query.do:
-            raise BadInput(f"{shown(name)} is both evidence and set by do(...)")
+            raise BadInput(f"{quoted(name)} is both evidence and set by do(...)")
     for name, value in {**query.given, **query.do}.items():
         network.index(name)
         network.code(name, value)
     numbers = [name for name in query.targets if name not in network.levels]
     if numbers and len(query.targets) > 1:
-        raise BadInput(f"{shown(numbers[0])} is a number: ask for the distribution of one number at a time")
+        raise BadInput(f"{quoted(numbers[0])} is a number: ask for the distribution of one number at a time")
     for event in query.events:
         if event.name in network.levels and event.comparison != "=":
-            raise BadInput(f"{shown(event.name)} has labels: ask for {event.name}=LABEL")
+            raise BadInput(f"{quoted(event.name)} has labels: ask for {event.name}=LABEL")
         if event.name not in network.levels and event.comparison == "=":
-            raise BadInput(f"{shown(event.name)} is a number: a single value has no probability; ask for < or >")
+            raise BadInput(f"{quoted(event.name)} is a number: a single value has no probability; ask for < or >")
         network.code(event.name, event.value)
     once = [*query.targets, *(event.name for event in query.events if event.name in network.levels)]
     for k, name in enumerate(once):
         if name in once[:k]:
-            raise BadInput(f"{shown(name)} is a target twice")
+            raise BadInput(f"{quoted(name)} is a target twice")
     states = math.prod(len(network.levels.get(name, (0,))) for name in query.targets)
     if states > MAX_STATES:
         raise BadInput(f"the targets have {states:,} joint states, more than {MAX_STATES:,}: ask for fewer")

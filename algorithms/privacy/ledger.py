@@ -67,7 +67,7 @@ NO_LIMIT = Budget()
 class ChargeRequest:
     """A request by a silo with `rows` rows to charge the releases of one round within `budgets`.
 
-    `binding` is a digest of the broadcast, the settings, the schema and the rows. `usual_delta` is the default δ of a
+    `binding` is a digest of the broadcast, the settings, the schema and the rows. `default_delta` is the default δ of a
     run.
     """
 
@@ -77,7 +77,7 @@ class ChargeRequest:
     releases: tuple[Release, ...]
     promise: Promise
     rows: int
-    usual_delta: float
+    default_delta: float
     budgets: tuple[Budget, ...] = ()
 
     @property
@@ -148,9 +148,9 @@ def decide(
     """
     for charge in charges:
         if (charge.run, charge.number) == (request.run, request.number):
-            return _charged_before(charge, request)
+            return _charge_of_resumed_run(charge, request)
     run = total(Cost(charge.rho, ReplaceOne) for charge in charges if charge.run == request.run) + request.cost
-    _refuse_over(run, request.promise.cost, request)
+    _check_budget(run, request.promise.cost, request)
     others = [charge for charge in charges if charge.run != request.run]
     spent_before = total(Cost(charge.rho, ReplaceOne) for charge in (*others, *other_ledgers))
     # The full promise of the run must fit the budget: a refusal in the first round is better than in the last.
@@ -173,7 +173,7 @@ def spent(charges: Iterable[Charge], delta: float) -> float:
     return epsilon(total(Cost(charge.rho, ReplaceOne) for charge in charges), delta)
 
 
-def _charged_before(charge: Charge, request: ChargeRequest) -> Charge:
+def _charge_of_resumed_run(charge: Charge, request: ChargeRequest) -> Charge:
     """The earlier `charge` of this round, if it was made for the same request."""
     if charge.binding != request.binding:
         raise Overspent(
@@ -185,7 +185,7 @@ def _charged_before(charge: Charge, request: ChargeRequest) -> Charge:
     return charge
 
 
-def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: ChargeRequest) -> None:
+def _check_budget(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: ChargeRequest) -> None:
     if not request.promise.broken and cost.rho > allowed.rho * (1 + ROUNDING):
         raise Overspent(
             f"round {request.number} would increase the cost of the run to ρ = {cost.rho:.6g}, above the "
@@ -196,7 +196,7 @@ def _refuse_over(cost: Cost[ReplaceOne], allowed: Cost[ReplaceOne], request: Cha
 def _refuse_over_budget(cost: Cost[ReplaceOne], request: ChargeRequest, budget: Budget) -> None:
     if math.isinf(budget.epsilon):
         return
-    allowed_delta = budget.delta or request.usual_delta
+    allowed_delta = budget.delta or request.default_delta
     if request.promise.delta > allowed_delta:
         raise Overspent(
             f"round {request.number}: the run's δ = {request.promise.delta:.3g} is above the {allowed_delta:.3g} that "
@@ -283,7 +283,7 @@ def private_solve(
         releases=releases,
         promise=private.promise(schema),
         rows=schema.rows[spender.silo],
-        usual_delta=delta_for(0.0, schema),
+        default_delta=delta_for(0.0, schema),
         budgets=spender.budgets,
     )
     key = spender.ledger.reserve(request, _fresh_key(private.insecure_seed, spender.silo, number))

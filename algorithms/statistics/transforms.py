@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.schema import FloatArray, Schema, Transform
-from ..errors import BadInput, shown
+from ..errors import BadInput, quoted
 from .moments import Chunked, Table, thin_rows
 
 NORMAL_SCORES: Transform = "normal-scores"
@@ -100,8 +100,8 @@ def require_row_wise(schema: Schema) -> None:
     for name, one in schema.transforms.items():
         if one == NORMAL_SCORES:
             raise BadInput(
-                f"--transform: normal scores of {shown(name)} cannot be used with an ε, as a rank depends on all rows: "
-                "use log or sqrt"
+                f"--transform: normal scores of {quoted(name)} cannot be used with an ε, as a rank depends on all "
+                "rows: use log or sqrt"
             )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fedbnsl.algorithms.core.schema import Kind, Transform
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import check_labels
 from .harmonise import Recode, Scale, declared_recode, declared_scale
@@ -54,7 +54,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: not a JSON object with keys such as 'kind'")
     _check_keys(path, about)
     if "kind" in about and about["kind"] not in KINDS:
-        raise BadInput(f"{path}: kind: {shown(str(about['kind']))} is not one of {', '.join(KINDS)}")
+        raise BadInput(f"{path}: kind: {quoted(str(about['kind']))} is not one of {', '.join(KINDS)}")
     for key in ("levels", "columns", "missing", "transform", "stretches", "checksums"):
         if not isinstance(about.get(key, {}), dict):
             raise BadInput(f"{path}: {key}: not a JSON object")
@@ -62,10 +62,10 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: levels: {about['kind']} data have no levels; is the kind discrete?")
     step = about.get("step", 1.0)
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step < math.inf:
-        raise BadInput(f"{path}: step: {shown(str(step))} is not a positive number, the time between two rows")
+        raise BadInput(f"{path}: step: {quoted(str(step))} is not a positive number, the time between two rows")
     window = about.get("window", [0, 1])
     if not isinstance(window, list) or len(window) != 2:
-        raise BadInput(f"{path}: window: {shown(str(window))} is not a list [begin, end] of times")
+        raise BadInput(f"{path}: window: {quoted(str(window))} is not a list [begin, end] of times")
     _check_columns(path, about)
     _check_transforms(path, about)
     _check_stretches(path, about)
@@ -89,8 +89,8 @@ def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
     for key in about:
         if key not in known_keys():
             near = get_close_matches(key, known_keys(), 1)
-            instead = f"did you mean {shown(near[0])}?" if near else "remarks have the key 'comment'"
-            raise BadInput(f"{path}: unknown key {shown(key)}; {instead}")
+            instead = f"did you mean {quoted(near[0])}?" if near else "remarks have the key 'comment'"
+            raise BadInput(f"{path}: unknown key {quoted(key)}; {instead}")
 
 
 def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
@@ -98,26 +98,28 @@ def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
     for name, kind in about.get("columns", {}).items():
         if kind not in COLUMN_KINDS:
             raise BadInput(
-                f"{path}: columns: {shown(name)}: {shown(str(kind))} is not one of {', '.join(COLUMN_KINDS)}"
+                f"{path}: columns: {quoted(name)}: {quoted(str(kind))} is not one of {', '.join(COLUMN_KINDS)}"
             )
         numbers = kind != "discrete"
         if about.get("kind", "mixed") not in ("mixed", "continuous" if numbers else kind) or (
             numbers and name in about.get("levels", {})
         ):
             other = "it has levels" if name in about.get("levels", {}) else f"the kind of the data is {about['kind']}"
-            raise BadInput(f"{path}: columns: {shown(name)} is {kind}, but {other}; is the kind mixed?")
+            raise BadInput(f"{path}: columns: {quoted(name)} is {kind}, but {other}; is the kind mixed?")
     for name, cells in about.get("missing", {}).items():
         if not isinstance(cells, list) or not all(isinstance(cell, str | int | float) for cell in cells):
-            raise BadInput(f"{path}: missing: {shown(name)}: not a list of cells that mark a missing value")
+            raise BadInput(f"{path}: missing: {quoted(name)}: not a list of cells that mark a missing value")
 
 
 def _check_transforms(path: Path, about: Mapping[str, Any]) -> None:
     """Raise `BadInput` for an unknown transform, and for one of a column of labels."""
     for name, one in about.get("transform", {}).items():
         if one not in TRANSFORMS:
-            raise BadInput(f"{path}: transform: {shown(name)}: {shown(str(one))} is not one of {', '.join(TRANSFORMS)}")
+            raise BadInput(
+                f"{path}: transform: {quoted(name)}: {quoted(str(one))} is not one of {', '.join(TRANSFORMS)}"
+            )
         if name in about.get("levels", {}) or about.get("columns", {}).get(name) == "discrete":
-            raise BadInput(f"{path}: transform: {shown(name)} has labels: only numbers can be transformed")
+            raise BadInput(f"{path}: transform: {quoted(name)} has labels: only numbers can be transformed")
 
 
 def _check_stretches(path: Path, about: Mapping[str, Any]) -> None:
@@ -125,23 +127,23 @@ def _check_stretches(path: Path, about: Mapping[str, Any]) -> None:
     for silo, lengths in about.get("stretches", {}).items():
         whole = isinstance(lengths, list) and all(type(length) is int and length > 0 for length in lengths)
         if not whole or not lengths:
-            raise BadInput(f"{path}: stretches: {shown(silo)}: not a list of numbers of rows, such as [200, 150]")
+            raise BadInput(f"{path}: stretches: {quoted(silo)}: not a list of numbers of rows, such as [200, 150]")
 
 
 def _check_form(path: Path, about: Mapping[str, Any]) -> None:
     """Raise `BadInput` for an invalid separator, encoding or decimal mark."""
     if about.get("separator", ",") not in SEPARATORS:
-        given = shown(str(about["separator"]))
+        given = quoted(str(about["separator"]))
         raise BadInput(f"{path}: separator: {given} is not one of {', '.join(map(repr, SEPARATORS))}")
     if about.get("decimal", ".") not in (".", ","):
-        raise BadInput(f"{path}: decimal: {shown(str(about['decimal']))} is neither '.' nor ','")
+        raise BadInput(f"{path}: decimal: {quoted(str(about['decimal']))} is neither '.' nor ','")
     if about.get("decimal") == "," and about.get("separator") == ",":
         raise BadInput(f"{path}: decimal: ',' is already the separator")
     try:
         codecs.lookup(about.get("encoding", "utf-8"))
     except (LookupError, TypeError):
         raise BadInput(
-            f"{path}: encoding: {shown(str(about['encoding']))} is not an encoding that Python has"
+            f"{path}: encoding: {quoted(str(about['encoding']))} is not an encoding that Python has"
         ) from None
 
 
@@ -150,7 +152,7 @@ def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, t
     levels: dict[str, Any] = about.get("levels") or {}
     for name, labels in levels.items():
         if not isinstance(labels, list | tuple):
-            raise BadInput(f"{place}: levels of {shown(name)}: not a list of labels")
+            raise BadInput(f"{place}: levels of {quoted(name)}: not a list of labels")
     return {name: check_labels(place, name, labels) for name, labels in levels.items()}
 
 
@@ -413,7 +415,7 @@ def declared_sheets(place: str, about: Mapping[str, Any]) -> dict[str, str]:
     sheets = {"": given} if isinstance(given, str) else given
     if not isinstance(sheets, dict) or not all(isinstance(name, str) and name for name in sheets.values()):
         raise BadInput(
-            f"{place}: sheet: {shown(str(given))} is neither the name of a sheet nor an object by silo, such as "
+            f"{place}: sheet: {quoted(str(given))} is neither the name of a sheet nor an object by silo, such as "
             '{"clinic": "Data"}'
         )
     return dict(sheets)
@@ -430,11 +432,11 @@ def parse_transforms(given: str) -> tuple[RequestedTransform, tuple[tuple[str, R
     for part in given.split(","):
         name, equals, one = (word.strip() for word in part.rpartition("="))
         if one not in known:
-            raise BadInput(f"--transform {shown(part.strip())}: {shown(one)} is not one of {', '.join(known)}")
+            raise BadInput(f"--transform {quoted(part.strip())}: {quoted(one)} is not one of {', '.join(known)}")
         if not equals:
             default = known[one]
         elif name in single:
-            raise BadInput(f"--transform names the column {shown(name)} twice")
+            raise BadInput(f"--transform names the column {quoted(name)} twice")
         else:
             single[name] = known[one]
     return default, tuple(single.items())

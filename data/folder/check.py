@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema, check_names, name_fault
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS
 from .formats import LISTED
@@ -42,11 +42,11 @@ def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any
     if not finite.all():
         i, j = np.argwhere(~finite)[0]
         fault = "the cell is empty or not a number" if np.isnan(values[i, j]) else f"{values[i, j]} is not finite"
-        raise BadInput(f"{place}: row {i + 1}, column {shown(variables[j])}: {fault}")
+        raise BadInput(f"{place}: row {i + 1}, column {quoted(variables[j])}: {fault}")
     constant = np.flatnonzero(values.min(axis=0) == values.max(axis=0))
     if constant.size:
         j = int(constant[0])
-        raise BadInput(f"{place}: column {shown(variables[j])}: constant, every row is {values[0, j]}")
+        raise BadInput(f"{place}: column {quoted(variables[j])}: constant, every row is {values[0, j]}")
 
 
 def distinct_names(place: str, names: Sequence[str], keep: Keep) -> list[str]:
@@ -59,7 +59,7 @@ def distinct_names(place: str, names: Sequence[str], keep: Keep) -> list[str]:
     if twice is not None:
         first, second = [number for number, name in enumerate(names, start=1) if name == twice][:2]
         remedy = f"rename one, or leave both out with --ignore {twice}"
-        raise BadInput(f"{place}: columns {first} and {second} have the same name {shown(twice)}: {remedy}")
+        raise BadInput(f"{place}: columns {first} and {second} have the same name {quoted(twice)}: {remedy}")
     repeated = [bool(name) and counts[name] > 1 for name in names]
     unique = [
         f"{name} ({number})" if again else name
@@ -85,10 +85,10 @@ def check_same_columns(place: str | Path, found: Sequence[str], expected: Sequen
     """Raise `BadInput` unless `found` are the `expected` columns, in any order; `by` is the file that has those."""
     missing = [name for name in expected if name not in set(found)]
     if missing:
-        raise BadInput(f"{place}: column {shown(missing[0])} is missing; {by} has it")
+        raise BadInput(f"{place}: column {quoted(missing[0])} is missing; {by} has it")
     extra = [name for name in found if name not in set(expected)]
     if extra:
-        raise BadInput(f"{place}: column {shown(extra[0])} is unexpected; {by} does not have it")
+        raise BadInput(f"{place}: column {quoted(extra[0])} is unexpected; {by} does not have it")
 
 
 def check_silo_name(place: str | Path, name: str) -> None:
@@ -96,13 +96,13 @@ def check_silo_name(place: str | Path, name: str) -> None:
     wrong = any(letter in "/\\:" or unicodedata.category(letter) in ("Cc", "Cs") for letter in name)
     if not name or name.startswith(".") or name != name.strip() or wrong:
         raise BadInput(
-            f"{place}: {shown(name)} cannot name a silo, as its file has that name: it must be UTF-8 text without / \\ "
-            ": or line breaks, must not start or end with a space, and must not start with a dot"
+            f"{place}: {quoted(name)} cannot name a silo, as its file has that name: it must be UTF-8 text without "
+            "/ \\ : or line breaks, must not start or end with a space, and must not start with a dot"
         )
     if name.lower() == "truth":
-        raise BadInput(f"{place}: {shown(name)} cannot name a silo: truth.csv is the file of the true graph")
+        raise BadInput(f"{place}: {quoted(name)} cannot name a silo: truth.csv is the file of the true graph")
     if len(name.encode("utf-8", "replace")) > 200:
-        raise BadInput(f"{place}: {shown(name)} is too long to name a silo")
+        raise BadInput(f"{place}: {quoted(name)} is too long to name a silo")
 
 
 def check_rows(place: str | Path, schema: Schema, table: NDArray[Any]) -> None:
@@ -124,7 +124,7 @@ def check_rows(place: str | Path, schema: Schema, table: NDArray[Any]) -> None:
         if wrong.size:
             value = column[wrong[0]]
             fault = f"{value:g} is not a code of {count} levels" if count else f"{value} is not finite"
-            raise BadInput(f"{place}: row {wrong[0] + 1}, column {shown(name)}: {fault}")
+            raise BadInput(f"{place}: row {wrong[0] + 1}, column {quoted(name)}: {fault}")
 
 
 def check_columns(place: str | Path, schema: Schema, tables: Mapping[str, NDArray[Any]]) -> None:
@@ -133,9 +133,9 @@ def check_columns(place: str | Path, schema: Schema, tables: Mapping[str, NDArra
         columns = [tables[silo][:, j] for silo in schema.silos]
         cells = np.concatenate([one[~np.isnan(one)] if schema.kind != "discrete" else one[one >= 0] for one in columns])
         if not len(cells):
-            raise BadInput(f"{place}: column {shown(name)}: empty in every row")
+            raise BadInput(f"{place}: column {quoted(name)}: empty in every row")
         if name not in schema.levels and (cells == cells[0]).all():
-            raise BadInput(f"{place}: column {shown(name)}: constant, every row is {cells[0]}")
+            raise BadInput(f"{place}: column {quoted(name)}: constant, every row is {cells[0]}")
 
 
 def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, ...]:
@@ -143,16 +143,16 @@ def check_labels(place: str, name: str, labels: Sequence[object]) -> tuple[str, 
     text = []
     for label in labels:
         if not isinstance(label, str | int) or isinstance(label, bool):
-            raise BadInput(f"{place}: levels of {shown(name)}: {label!r} is neither text nor a whole number")
+            raise BadInput(f"{place}: levels of {quoted(name)}: {label!r} is neither text nor a whole number")
         fault = name_fault(str(label))
         if fault:
-            raise BadInput(f"{place}: levels of {shown(name)}: {shown(str(label))} cannot be a label")
+            raise BadInput(f"{place}: levels of {quoted(name)}: {quoted(str(label))} cannot be a label")
         text.append(str(label))
     duplicates = [label for label in text if text.count(label) > 1]
     if duplicates:
-        raise BadInput(f"{place}: levels of {shown(name)}: {shown(duplicates[0])} is declared twice")
+        raise BadInput(f"{place}: levels of {quoted(name)}: {quoted(duplicates[0])} is declared twice")
     if not text:
-        raise BadInput(f"{place}: levels of {shown(name)}: none")
+        raise BadInput(f"{place}: levels of {quoted(name)}: none")
     return tuple(text)
 
 
@@ -221,7 +221,7 @@ def refuse_unread(folder: Path, unread: Sequence[Path]) -> None:
     first, more = unread[0], f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
     what = "a folder without Parquet parts" if first.is_dir() else "not a table in a supported format"
     raise BadInput(
-        f"{folder}: {shown(first.name)}{more} is {what}: convert it to {LISTED}, move it out of the "
+        f"{folder}: {quoted(first.name)}{more} is {what}: convert it to {LISTED}, move it out of the "
         "folder, or select the silos with --silos"
     )
 
@@ -230,14 +230,14 @@ def check_is_file(path: Path) -> None:
     """Raise `BadInput` unless `path` is a file or a link to one."""
     fault = _fault(path)
     if fault:
-        raise BadInput(f"{path.parent}: {shown(path.name)} is {fault}; remove it, or replace it by a file")
+        raise BadInput(f"{path.parent}: {quoted(path.name)} is {fault}; remove it, or replace it by a file")
 
 
 def _fault(path: Path) -> str | None:
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
     except FileNotFoundError:
-        return f"a link to {shown(os.readlink(path))}, which does not exist"
+        return f"a link to {quoted(os.readlink(path))}, which does not exist"
     except OSError as error:
         return f"a broken link ({error.strerror})" if path.is_symlink() else f"unreadable ({error.strerror})"
     return None if kind == stat.S_IFREG else KINDS.get(kind, "not a file")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import Declared
@@ -116,7 +116,7 @@ class ChunkedRows:
 
     def _refuse(self, name: str, cells: Cells, wrong: NDArray[np.bool_], reason: str) -> None:
         for cell in np.flatnonzero(wrong)[:1]:
-            raise BadInput(f"{self.source.path}: column {shown(name)}: {shown(cells.texts[cell])} {reason}")
+            raise BadInput(f"{self.source.path}: column {quoted(name)}: {quoted(cells.texts[cell])} {reason}")
 
 
 def source_of(path: Path, declared: Declared) -> Source | None:
@@ -291,10 +291,10 @@ class LargeTable:
     def _check_finite(self, name: str, values: NDArray[np.float64]) -> None:
         infinite = values[np.isinf(values)]
         if len(infinite):
-            raise BadInput(f"{self.source.path}: column {shown(name)}: {infinite[0]} is not finite")
+            raise BadInput(f"{self.source.path}: column {quoted(name)}: {infinite[0]} is not finite")
 
     def _place(self, row: int, name: str) -> str:
-        return f"{self.source.path}: row {row + 1}, column {shown(name)}"
+        return f"{self.source.path}: row {row + 1}, column {quoted(name)}"
 
 
 AnyTable = Table | LargeTable | PrivateTable
@@ -314,7 +314,7 @@ def days_in(
     """The days in distinct cells of a column of dates; raises `BadInput` for one that is neither empty nor a date."""
     cells = parse_cells(texts, None, marks)
     for fault in date_faults(cells.texts, cells.empty.tolist(), origin).values():
-        raise BadInput(f"{path}: column {shown(name)}: {fault}")
+        raise BadInput(f"{path}: column {quoted(name)}: {fault}")
     return np.where(cells.empty, np.nan, days_since(cells.texts, origin))
 
 

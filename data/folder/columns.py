@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import Keep, distinct_names, is_repeated, written_name
 from .formats import BROKEN, cell_text, is_sheet, is_text, kind_of, read_sheet
@@ -224,7 +224,7 @@ def first_fault(
     row, v = min((_first(column, faults.get(column.name, {})), v) for v, column in enumerate(columns))
     name, codes, cells = columns[v].name, columns[v].codes, columns[v].cells
     place = f"{path}: row {row + 1}" if is_text(path) else place_of_row(path, row, form)
-    return f"{place}, column {shown(name)}: {faults[name][cells[codes[row]]]}"
+    return f"{place}, column {quoted(name)}: {faults[name][cells[codes[row]]]}"
 
 
 def _read_text(path: Path, text: Text, as_numbers: AsNumbers, keep: Keep) -> Read:
@@ -381,7 +381,7 @@ def _finite(path: Path, name: str, values: NDArray[np.float64], form: Form) -> N
     infinite = np.flatnonzero(np.isinf(values))
     if infinite.size:
         place = place_of_row(path, int(infinite[0]), replace(form, rows=None))
-        raise BadInput(f"{place}, column {shown(name)}: {values[infinite[0]]} is not finite")
+        raise BadInput(f"{place}, column {quoted(name)}: {values[infinite[0]]} is not finite")
     return np.ascontiguousarray(values)
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 DATE = re.compile(
     r"(?P<a>\d{4}|\d{1,2})(?P<mark>[-/.])(?P<b>\d{1,2})(?P=mark)(?P<c>\d{4}|\d{1,2})(?!\d)"
@@ -64,10 +64,10 @@ def common_origin(place: str, name: str, reported: Sequence[FirstDates]) -> tupl
     """
     orders = [order for order in ORDERS if all(order in dict(one) for one in reported)]
     if not orders:
-        raise BadInput(f"{place}: column {shown(name)}: its dates are not of one form: write them as 2020-01-31")
+        raise BadInput(f"{place}: column {quoted(name)}: its dates are not of one form: write them as 2020-01-31")
     if len(orders) > 1:
         raise BadInput(
-            f"{place}: column {shown(name)}: in its dates either number may be the day: write them as 2020-01-31"
+            f"{place}: column {quoted(name)}: in its dates either number may be the day: write them as 2020-01-31"
         )
     return orders[0], min(dict(one)[orders[0]] for one in reported)
 
@@ -82,7 +82,7 @@ def days_since(cells: Sequence[str], origin: tuple[str, str]) -> NDArray[np.floa
 def date_faults(cells: Sequence[str], empty: Sequence[bool], origin: tuple[str, str]) -> Mapping[str, str]:
     """The faults of those `cells` that are neither `empty` nor dates, by cell."""
     return {
-        cell: f"{shown(cell)} is not a date like the others of its column"
+        cell: f"{quoted(cell)} is not a date like the others of its column"
         for cell, gap in zip(cells, empty, strict=True)
         if not gap and moment(cell, origin[0]) is None
     }

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, FloatArray, Schema, check_names
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .about import NO_DECLARATION, Declared
 from .check import check_labels
@@ -39,7 +39,7 @@ class EventTable:
         """The table `[n, 5]` with the codes of `schema`; raises `BadInput` for a type that it does not have."""
         unknown = [name for name in self.types if name not in schema.variables]
         if unknown:
-            raise BadInput(f"{place}: column 'event': {shown(unknown[0])} was not among the types when the run began")
+            raise BadInput(f"{place}: column 'event': {quoted(unknown[0])} was not among the types when the run began")
         codes = np.array([schema.variables.index(name) for name in self.types], dtype=np.float64)
         table = self.values.copy()
         column = EVENT_COLUMNS.index("event")
@@ -75,7 +75,7 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
             raise BadInput(f"{path}: no column '{word}', which a table of events needs")
     other = next((name for name in columns if name not in keys.values()), None)
     if other is not None:
-        raise BadInput(f"{path}: column {shown(other)}: a table of events has time, event and device; use --ignore")
+        raise BadInput(f"{path}: column {quoted(other)}: a table of events has time, event and device; use --ignore")
     clock, event = columns[str(keys[TIME])], columns[str(keys[EVENT])]
     moments, faults = times_of(clock.cells)
     labels = [one for one in (keys[EVENT], keys[DEVICE]) if one is not None]
@@ -148,6 +148,6 @@ def _windows(
     if outside.size:
         row = int(outside[0])
         cell = clock.cells[clock.codes[row]]
-        fault = f"{shown(cell)} is outside the window of about.json"
-        raise BadInput(f"{place_of_row(path, row, declared.form)}, column {shown(clock.name)}: {fault}")
+        fault = f"{quoted(cell)} is outside the window of about.json"
+        raise BadInput(f"{place_of_row(path, row, declared.form)}, column {quoted(clock.name)}: {fault}")
     return np.full(len(times), begin), np.full(len(times), end)

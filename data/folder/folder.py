@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema, check_names
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import FederatedData
 from .about import (
@@ -176,7 +176,7 @@ def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) 
         files = _silos_in(next(iter(files.values())), by)
     for silo in only:
         if silo not in files:
-            raise BadInput(f"{folder}: there is no silo {shown(silo)}; available: {', '.join(sorted(files))}")
+            raise BadInput(f"{folder}: there is no silo {quoted(silo)}; available: {', '.join(sorted(files))}")
     return {silo: path for silo, path in sorted(files.items()) if not only or silo in only}
 
 
@@ -198,7 +198,7 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
         silo = path.name[: -len(ending)] if ending and not parts else path.name
         check_silo_name(folder, silo)
         if silo in files:
-            raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {shown(silo)}")
+            raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {quoted(silo)}")
         files[silo] = path
     queries = any(kind_of(path) == "query" for path in files.values())
     return files, [path for path in unread if not (queries and is_database(path))]
@@ -224,7 +224,7 @@ def _silos_in(path: Path, by: str) -> dict[str, Path]:
     )
     silos = sorted(set(read_table(path, Declared(form=form, reading=declared.reading)).labels(by)))
     for silo in silos:
-        check_silo_name(f"{path}: column {shown(by)}", silo)
+        check_silo_name(f"{path}: column {quoted(by)}", silo)
     return dict.fromkeys(silos, path)
 
 
@@ -263,7 +263,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     for silo in silo_weights:
         if silo not in all_files:
             raise BadInput(
-                f"{folder / TRUTH}: line 1: column {shown('weight:' + silo)}: there is no silo {shown(silo)}"
+                f"{folder / TRUTH}: line 1: column {quoted('weight:' + silo)}: there is no silo {quoted(silo)}"
             )
     weights = {silo: silo_weights[silo] for silo in silo_weights if silo in rows}
     return FederatedData(schema, rows, truth, weights, about, inferred.notes, fingerprints)

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 Kind = Literal["text", "parquet", "query", "spreadsheet", "labelled", "lines"]
 TEXT_ENDINGS, COMPRESSED = (".csv", ".tsv"), (".gz", ".bz2", ".xz", ".zst", ".zip")
@@ -93,7 +93,7 @@ def _member(path: Path) -> BinaryIO:
     names = [name for name in archive.namelist() if not _is_hidden(name)]
     tables = [name for name in names if name.lower().endswith(TEXT_ENDINGS)]
     if len(tables) != 1:
-        found = f"it has {', '.join(map(shown, names[:3]))}" if names else "it is empty"
+        found = f"it has {', '.join(map(quoted, names[:3]))}" if names else "it is empty"
         raise BadInput(f"{path}: the archive must have exactly one .csv or .tsv file, but {found}")
     if archive.getinfo(tables[0]).flag_bits & 1:
         raise BadInput(f"{path}: the archive is encrypted")
@@ -189,7 +189,7 @@ def _spreadsheet(path: Path, name: str | None) -> Sheet:
     names = [_name_text(cell).strip() for cell in (*first, *[None] * (width - len(first)))]
     numbered = [isinstance(cell, int | float) for cell in first if cell is not None]
     if all(numbered) and not all(name.isdigit() for name in names if name):
-        raise BadInput(f"{path}: row {rows[0][0]}: must name the columns, but has numbers, {shown(','.join(names))}")
+        raise BadInput(f"{path}: row {rows[0][0]}: must name the columns, but has numbers, {quoted(','.join(names))}")
     padded = [(*row, *[None] * (width - len(row))) for _, row in below]
     columns = list(zip(*padded, strict=True)) if padded else [()] * width
     filled = [bool(names[v]) or any(cell is not None for cell in columns[v]) for v in range(width)]
@@ -211,7 +211,7 @@ def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, t
     """The rows of the sheet `name`, or of the only one with cells, that are not blank, each with its number."""
     names = [sheet.title for sheet in book.worksheets]
     if name is not None and name not in names:
-        raise BadInput(f"{path}: there is no sheet {shown(name)}; available: {', '.join(map(shown, names))}")
+        raise BadInput(f"{path}: there is no sheet {quoted(name)}; available: {', '.join(map(quoted, names))}")
     found = {}
     for sheet in book.worksheets:
         if name is None or sheet.title == name:
@@ -227,7 +227,7 @@ def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, t
                 ]
     if len(found) > 1:
         declare = f'declare one in about.json, such as {{"sheet": {json.dumps(next(iter(found)), ensure_ascii=False)}}}'
-        raise BadInput(f"{path}: it has {len(found)} sheets, {', '.join(map(shown, found))}: {declare}")
+        raise BadInput(f"{path}: it has {len(found)} sheets, {', '.join(map(quoted, found))}: {declare}")
     return next(iter(found.values()), [])
 
 
@@ -293,14 +293,14 @@ def _record(place: str, line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{place}: not JSON: {error}") from None
     if not isinstance(pairs, _Pairs):
-        raise BadInput(f"{place}: not an object with a cell for each column, {shown(line.strip()[:60])}")
+        raise BadInput(f"{place}: not an object with a cell for each column, {quoted(line.strip()[:60])}")
     record = dict(pairs)
     for name, cell in pairs:
         if isinstance(cell, list):
-            raise BadInput(f"{place}, column {shown(name)}: a list or an object is not a cell")
+            raise BadInput(f"{place}, column {quoted(name)}: a list or an object is not a cell")
     if len(record) < len(pairs):
         twice = next(name for name, _ in pairs if [one for one, _ in pairs].count(name) > 1)
-        raise BadInput(f"{place}: the column {shown(twice)} occurs twice")
+        raise BadInput(f"{place}: the column {quoted(twice)} occurs twice")
     return record
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .scan import Form, label_of, number_of
 
@@ -33,12 +33,12 @@ def declared_recode(place: str, about: Mapping[str, Any]) -> dict[str, dict[str,
     for silo, columns in _by_silo(place, "recode", about, example):
         for name, cells in columns.items():
             if not isinstance(cells, Mapping) or not cells:
-                raise BadInput(f"{place}: recode: {shown(silo)}: {shown(name)}: not an object of cells, {example}")
+                raise BadInput(f"{place}: recode: {quoted(silo)}: {quoted(name)}: not an object of cells, {example}")
             for cell, label in cells.items():
                 if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | float)):
                     raise BadInput(
-                        f"{place}: recode: {shown(silo)}: {shown(name)}: {shown(cell)}: {shown(str(label))} is neither "
-                        "a label nor null, which is an empty cell"
+                        f"{place}: recode: {quoted(silo)}: {quoted(name)}: {quoted(cell)}: {quoted(str(label))} is "
+                        "neither a label nor null, which is an empty cell"
                     )
             texts = {label_of(cell): "" if label is None else str(label).strip() for cell, label in cells.items()}
             found.setdefault(silo, {})[name] = texts
@@ -56,10 +56,10 @@ def declared_scale(place: str, about: Mapping[str, Any]) -> dict[str, dict[str, 
         for name, factor in columns.items():
             if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
                 raise BadInput(
-                    f"{place}: scale: {shown(silo)}: {shown(name)}: {shown(str(factor))} is not a positive number"
+                    f"{place}: scale: {quoted(silo)}: {quoted(name)}: {quoted(str(factor))} is not a positive number"
                 )
             if name in (about.get("levels") or {}) or (about.get("columns") or {}).get(name) == "discrete":
-                raise BadInput(f"{place}: scale: {shown(silo)}: {shown(name)} has labels: only numbers have a unit")
+                raise BadInput(f"{place}: scale: {quoted(silo)}: {quoted(name)} has labels: only numbers have a unit")
             found.setdefault(silo, {})[name] = float(factor)
     return found
 
@@ -70,7 +70,7 @@ def _by_silo(place: str, key: str, about: Mapping[str, Any], example: str) -> It
         raise BadInput(f"{place}: {key}: not a JSON object by silo, {example}")
     for silo, columns in given.items():
         if not isinstance(columns, Mapping):
-            raise BadInput(f"{place}: {key}: {shown(silo)}: not a JSON object by column, {example}")
+            raise BadInput(f"{place}: {key}: {quoted(silo)}: not a JSON object by column, {example}")
         yield silo, columns
 
 
@@ -79,8 +79,8 @@ def check_silos(place: str, key: str, named: Collection[str], silos: Collection[
     for silo in named:
         if silo not in silos:
             near = get_close_matches(silo, list(silos), 1)
-            instead = f"did you mean {shown(near[0])}?" if near else f"available: {', '.join(sorted(silos))}"
-            raise BadInput(f"{place}: {key}: there is no silo {shown(silo)}; {instead}")
+            instead = f"did you mean {quoted(near[0])}?" if near else f"available: {', '.join(sorted(silos))}"
+            raise BadInput(f"{place}: {key}: there is no silo {quoted(silo)}; {instead}")
 
 
 def check_harmonised(path: Path, form: Form, names: Collection[str]) -> None:
@@ -90,12 +90,12 @@ def check_harmonised(path: Path, form: Form, names: Collection[str]) -> None:
         for name in columns:
             if name not in names:
                 near = get_close_matches(name, list(names), 1)
-                instead = f"; did you mean {shown(near[0])}?" if near else ""
-                raise BadInput(f"{path}: about.json: {key}: {shown(name)} is not a column of the file{instead}")
+                instead = f"; did you mean {quoted(near[0])}?" if near else ""
+                raise BadInput(f"{path}: about.json: {key}: {quoted(name)} is not a column of the file{instead}")
     if form.rows is not None and form.rows[0] not in names:
         near = get_close_matches(form.rows[0], list(names), 1)
-        instead = f"did you mean {shown(near[0])}?" if near else f"available: {', '.join(list(names)[:8])}"
-        raise BadInput(f"{path}: --by: column {shown(form.rows[0])} is missing; {instead}")
+        instead = f"did you mean {quoted(near[0])}?" if near else f"available: {', '.join(list(names)[:8])}"
+        raise BadInput(f"{path}: --by: column {quoted(form.rows[0])} is missing; {instead}")
 
 
 def factor_of(form: Form, name: str) -> float:
@@ -127,5 +127,5 @@ def harmonised(form: Form, name: str, cells: Sequence[str], path: Path) -> list[
     if factor_of(form, name) != 1.0 and cells and found == harmonised_cells(replace(form, scale=()), name, cells):
         words = [cell for cell in cells if cell.strip()]
         if words:
-            raise BadInput(f"{path}: about.json: scale: {shown(name)} has no number, but {shown(words[0])}")
+            raise BadInput(f"{path}: about.json: scale: {quoted(name)} has no number, but {quoted(words[0])}")
     return found

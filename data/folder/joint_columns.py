@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms.core.schema import FloatArray, Schema, Transform
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.disclosure_control import share_class
 from fedbnsl.algorithms.statistics.moments import chunks, thin_rows
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, below_domain, domain_fault
@@ -171,7 +171,7 @@ def joined_columns(
         return kept, dict.fromkeys(lacking, "only some silos have it, and --columns is common")
     if declared.reading.private:
         raise BadInput(
-            f"{place}: --columns union: not every silo has {shown(lacking[0])}, and with an ε an empty cell counts "
+            f"{place}: --columns union: not every silo has {quoted(lacking[0])}, and with an ε an empty cell counts "
             "as 0: use --columns common"
         )
     filled = {
@@ -201,13 +201,13 @@ def check_columns(
         for name in expected:
             if name not in found:
                 raise BadInput(
-                    f"{names[silo]}: column {shown(name)} is missing; {names[first].rpartition('/')[2]} has it: "
+                    f"{names[silo]}: column {quoted(name)} is missing; {names[first].rpartition('/')[2]} has it: "
                     f"--ignore {name} leaves it out everywhere, {OR_JOIN}"
                 )
         for name in found:
             if name not in expected:
                 raise BadInput(
-                    f"{names[silo]}: column {shown(name)} is unexpected; {names[first].rpartition('/')[2]} does not "
+                    f"{names[silo]}: column {quoted(name)} is unexpected; {names[first].rpartition('/')[2]} does not "
                     f"have it: --ignore {name} leaves it out, {OR_JOIN}"
                 )
     if declared.complete:
@@ -217,10 +217,10 @@ def check_columns(
     for key, columns in declarations.items():
         for name in columns:
             if name not in variables and name not in uncommon and declared.keeps(name):
-                raise BadInput(f"{place}: about.json: {key}: {shown(name)} is not a column of the data")
+                raise BadInput(f"{place}: about.json: {key}: {quoted(name)} is not a column of the data")
     for name in declared.reading.only:
         if name not in variables:
-            raise BadInput(f"{place}: --only: {shown(name)} is not a column of the data")
+            raise BadInput(f"{place}: --only: {quoted(name)} is not a column of the data")
 
 
 def joint_columns(profiles: Mapping[str, Profile]) -> dict[str, JointColumn]:
@@ -288,7 +288,7 @@ def label_notes(schema: Schema, columns: Columns, declared: Declared) -> Iterato
             by_word.setdefault(word, []).append(name)
     for word, names in by_word.items():
         yield (
-            f"{listed(names)}: the label {shown(word)} is a level beside other labels; if it marks a missing value, "
+            f"{listed(names)}: the label {quoted(word)} is a level beside other labels; if it marks a missing value, "
             f'declare {{"missing": {{"{names[0]}": ["{word}"]}}}} in about.json'
         )
 
@@ -314,7 +314,7 @@ def _undeclared_marks(column: JointColumn) -> dict[str, int]:
 def _mark_shares(name: str, column: JointColumn, counts: Mapping[str, int]) -> str:
     """A column with each of its marks of missing values, and the class of its share."""
     rows = column.filled + column.empty
-    shares = (f"{shown(mark)} {share_class(count / rows)}" for mark, count in counts.items())
+    shares = (f"{quoted(mark)} {share_class(count / rows)}" for mark, count in counts.items())
     return f"{name} ({listed(shares)})"
 
 
@@ -357,7 +357,7 @@ def transforms_of(
         return {}
     for name in dict(declared.reading.transforms):
         if name not in numbers and declared.keeps(name):
-            raise BadInput(f"{place}: --transform: {shown(name)} is not a column of numbers")
+            raise BadInput(f"{place}: --transform: {quoted(name)} is not a column of numbers")
     found: dict[str, Transform] = {}
     for name, column in numbers.items():
         requested = declared.transform_of(name)
@@ -365,7 +365,7 @@ def transforms_of(
             found[name] = "log1p" if counts[name] == "log1p" else "anscombe"
         elif requested is not None and requested != "none":
             if column.negative and requested != "normal-scores":
-                raise BadInput(f"{place}: column {shown(name)}: it has numbers below 0, which have no {requested}")
+                raise BadInput(f"{place}: column {quoted(name)}: it has numbers below 0, which have no {requested}")
             found[name] = "log1p" if requested == "log" and column.zeros else requested
     return found
 
@@ -378,7 +378,7 @@ def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
     numbers = [name for name in schema.variables if name not in schema.levels]
     for name in dict(declared.reading.transforms):
         if name not in numbers and declared.keeps(name):
-            raise BadInput(f"--transform: {shown(name)} is not a column of numbers")
+            raise BadInput(f"--transform: {quoted(name)} is not a column of numbers")
     counts = tuple(name for name in numbers if declared.columns.get(name) == "count")
     found: dict[str, Transform] = {}
     for name in numbers:
@@ -455,9 +455,9 @@ def check_series_domains(path: Path, variables: tuple[str, ...], values: FloatAr
             continue
         row = below_domain(column, requested)
         if row is None and requested == "log" and (column == 0).any():
-            raise BadInput(f"{path}: column {shown(name)}: 0 has no logarithm: use --transform sqrt or normal-scores")
+            raise BadInput(f"{path}: column {quoted(name)}: 0 has no logarithm: use --transform sqrt or normal-scores")
         if row is not None:
-            raise BadInput(domain_fault(f"{path}: column {shown(name)}", column[row], requested))
+            raise BadInput(domain_fault(f"{path}: column {quoted(name)}", column[row], requested))
 
 
 def common_derived(profiles: Mapping[str, Profile], numbers: Sequence[str]) -> dict[str, str]:

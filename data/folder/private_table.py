@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .about import Declared
 from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, cells_in, numbers_in
@@ -302,18 +302,18 @@ def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Decla
     draft = "`fedbnsl inspect FOLDER --write` drafts it"
     if declared.kind == "time-series":
         for name in declared.levels_among(variables):
-            raise BadInput(f"{place}: column {shown(name)}: no algorithm learns from series with labels with an ε")
+            raise BadInput(f"{place}: column {quoted(name)}: no algorithm learns from series with labels with an ε")
         return Schema(variables, rows, "time-series", stretches=_stretches(place, rows, declared))
     for name in variables:
         kind = declared.kind_of(name)
         if kind is None:
             raise BadInput(
-                f"{place}: column {shown(name)}: a run with an ε takes the kind of every column from about.json, "
+                f"{place}: column {quoted(name)}: a run with an ε takes the kind of every column from about.json, "
                 f"as cells may not decide it; {draft}"
             )
         if kind == "discrete" and name not in declared.levels:
             raise BadInput(
-                f"{place}: column {shown(name)}: its levels must be declared in about.json for a run with an ε: those "
+                f"{place}: column {quoted(name)}: its levels must be declared in about.json for a run with an ε: those "
                 f"that occur in the rows would disclose a label of a single row; {draft}"
             )
     levels = {name: tuple(declared.levels[name]) for name in variables if declared.kind_of(name) == "discrete"}
@@ -328,7 +328,7 @@ def _stretches(place: str, rows: Mapping[str, int], declared: Declared) -> dict[
         lengths = declared.stretches.get(silo, (count,))
         if sum(lengths) != count:
             raise BadInput(
-                f"{place}: about.json: stretches of {shown(silo)} add up to {sum(lengths)} rows, not {count}; "
+                f"{place}: about.json: stretches of {quoted(silo)} add up to {sum(lengths)} rows, not {count}; "
                 "`fedbnsl inspect FOLDER --write` drafts them"
             )
         found[silo] = tuple(lengths)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import name_fault
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import Keep, distinct_names
 from .formats import cell_text, empty_column_notes, is_sheet, is_text, open_bytes, read_sheet
@@ -63,14 +63,14 @@ def cell_fault(cell: str) -> str | None:
     if not text:
         return "the cell is empty"
     if text.lower() in MISSING:
-        return f"{shown(cell)} marks a missing value"
+        return f"{quoted(cell)} marks a missing value"
     try:
         number = float(text) if text.isascii() and "_" not in text else None
     except ValueError:
         number = None
     if number is None:
-        return f"{shown(cell)} is not a number"
-    return None if math.isfinite(number) else f"{shown(cell)} is not finite"
+        return f"{quoted(cell)} is not a number"
+    return None if math.isfinite(number) else f"{quoted(cell)} is not finite"
 
 
 MAX_LEVELS = 50
@@ -123,12 +123,12 @@ def level_faults(cells: Sequence[str], declared: Sequence[str]) -> dict[str, str
     levels = set(declared)
     listed = ", ".join(declared[:8]) + (", …" if len(declared) > 8 else "")
     wrong = (cell for cell, label in zip(cells, labels_of(cells, declared), strict=True) if label not in levels)
-    return {cell: f"{shown(cell)} is not one of the levels {listed}" for cell in wrong}
+    return {cell: f"{quoted(cell)} is not one of the levels {listed}" for cell in wrong}
 
 
 def label_faults(cells: Sequence[str]) -> dict[str, str]:
     """The faults of those distinct `cells` of a column that cannot be labels, by cell."""
-    return {cell: f"{shown(cell)} has a control character" for cell in cells if name_fault(label_of(cell) or "-")}
+    return {cell: f"{quoted(cell)} has a control character" for cell in cells if name_fault(label_of(cell) or "-")}
 
 
 def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
@@ -137,7 +137,7 @@ def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
     if any(cell_fault(label) is not None for label in numbers.values()):
         return {}
     fault = "is a fraction: a continuous column in discrete data"
-    return {cell: f"{shown(cell)} {fault}; {DECLARE}" for cell, label in numbers.items() if not WHOLE.fullmatch(label)}
+    return {cell: f"{quoted(cell)} {fault}; {DECLARE}" for cell, label in numbers.items() if not WHOLE.fullmatch(label)}
 
 
 def merged_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -367,7 +367,7 @@ def _decimal(place: str, head: str, separator: str) -> str:
         return "."
     if all(GROUPED.fullmatch(cell) for cell in commas):
         declare = 'declare {"decimal": ","} in about.json if they are decimals, else write them without commas'
-        raise BadInput(f"{place}: numbers such as {shown(min(commas))} may have decimals or thousands; {declare}")
+        raise BadInput(f"{place}: numbers such as {quoted(min(commas))} may have decimals or thousands; {declare}")
     return ","
 
 
@@ -401,7 +401,7 @@ def read_header(path: Path, text: Text, keep: Keep = lambda name: True) -> list[
     names = [name.strip() for name in row]
     place = f"{path}: line {line}"
     if all(cell_fault(name) is None for name in names) and not all(name.isdigit() for name in names):
-        raise BadInput(f"{place}: must name the columns, but has numbers, {shown(','.join(names))}")
+        raise BadInput(f"{place}: must name the columns, but has numbers, {quoted(','.join(names))}")
     names = distinct_names(place, names, keep)
     if second and len(second[1]) != len(names):
         raise BadInput(f"{path}: {_wrong_length(*second, names)}")
@@ -411,9 +411,9 @@ def read_header(path: Path, text: Text, keep: Keep = lambda name: True) -> list[
 def check_label_column(path: Path, header: Sequence[str], name: str) -> None:
     """Raise `BadInput` unless the file has the column `name` and another one."""
     if name not in header:
-        raise BadInput(f"{path}: column {shown(name)} is missing; available: {', '.join(header[:8])}")
+        raise BadInput(f"{path}: column {quoted(name)} is missing; available: {', '.join(header[:8])}")
     if list(header) == [name]:
-        raise BadInput(f"{path}: no column besides {shown(name)}")
+        raise BadInput(f"{path}: no column besides {quoted(name)}")
 
 
 def first_rows(text: Text, count: int | None) -> list[list[str]]:
@@ -444,7 +444,7 @@ def find_fault(
             for name, cell in zip(header, row, strict=True):
                 fault = fault_of(name, cell)
                 if fault:
-                    return f"{path}: line {line}, column {shown(name)}: {fault}"
+                    return f"{path}: line {line}, column {quoted(name)}: {fault}"
     except csv.Error as error:
         return f"{path}: {error}"
     return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from fedbnsl.algorithms.core.schema import Kind, Schema
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS, outlier_notes
 from .about import ColumnKind, Declared
@@ -103,7 +103,7 @@ def _few(column: JointColumn) -> bool:
 def _spellings(schema: Schema, columns: Columns, joined: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     for name, labels in joined.items():
         yield (
-            f"{name}: {listed(map(shown, labels))} counts as the level that differs only in capitals or spaces; "
+            f"{name}: {listed(map(quoted, labels))} counts as the level that differs only in capitals or spaces; "
             "declare the levels in about.json to distinguish them"
         )
     spaced = [name for name in schema.levels if any(part.spaced for part in columns[name].parts.values())]
@@ -120,7 +120,7 @@ def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
             for label in part.labels or ():
                 owners.setdefault(label, []).append(silo)
         if sum(bool(part.filled) for part in columns[name].parts.values()) > 1:
-            unique += [f"{name} {shown(label)} ({silos[0]})" for label, silos in owners.items() if len(silos) == 1]
+            unique += [f"{name} {quoted(label)} ({silos[0]})" for label, silos in owners.items() if len(silos) == 1]
     if unique:
         yield f"levels of a single silo: {listed(unique)}"
 
@@ -135,7 +135,7 @@ def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
             yield f"{name}: empty in every row of {listed(empty)}"
         if same:
             value = parts[same[0]].labels
-            content = shown(value[0]) if value and len({parts[silo].labels for silo in same}) == 1 else "the same"
+            content = quoted(value[0]) if value and len({parts[silo].labels for silo in same}) == 1 else "the same"
             yield f"{name}: every filled cell is {content} at {listed(same)}"
 
 
@@ -188,7 +188,7 @@ def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declar
     if not column.filled:
         return "empty in every row" if rows else None
     if column.labels is not None and len(column.labels) == 1 and not levels:
-        return f"constant: every cell is {shown(column.labels[0])}"
+        return f"constant: every cell is {quoted(column.labels[0])}"
     if column.periods and not declared:
         return f"quarters or months: --time {name} reads the rows as time series; {DECLARE}"
     if (
@@ -300,7 +300,7 @@ def _dates(place: str, numbers: Mapping[str, JointColumn]) -> dict[str, tuple[st
 def _require_columns(place: str, columns: Mapping[str, JointColumn], excluded: Mapping[str, str]) -> None:
     """Raise `BadInput` if all columns were excluded."""
     if not columns:
-        reasons = ", ".join(f"{shown(name)} ({reason})" for name, reason in list(excluded.items())[:3])
+        reasons = ", ".join(f"{quoted(name)} ({reason})" for name, reason in list(excluded.items())[:3])
         raise BadInput(f"{place}: no column is left to learn from: {reasons}")
 
 
@@ -309,7 +309,7 @@ def _check_sizes(numbers: Mapping[str, JointColumn], names: Mapping[str, str]) -
     for name, column in numbers.items():
         for silo, part in column.parts.items():
             if part.beyond:
-                raise BadInput(f"{names[silo]}: column {shown(name)}: {BEYOND_RANGE}")
+                raise BadInput(f"{names[silo]}: column {quoted(name)}: {BEYOND_RANGE}")
 
 
 def _excluded(
@@ -339,7 +339,7 @@ def _left_out(place: str, profiles: Mapping[str, Profile], declared: Declared) -
     left_out = dict.fromkeys(name for profile in profiles.values() for name in profile.left_out)
     for name in declared.reading.ignore:
         if name not in left_out:
-            raise BadInput(f"{place}: --ignore: {shown(name)} is not a column of any silo")
+            raise BadInput(f"{place}: --ignore: {quoted(name)} is not a column of any silo")
     return {name: declared.reading.leaves_out(name) or "" for name in left_out}
 
 
@@ -405,7 +405,7 @@ def _is_text(place: str, name: str, column: JointColumn) -> bool:
         f"correct it, leave the column out with --ignore {name}, or, if it has labels, declare "
         f'{{"columns": {{"{name}": "discrete"}}}} in about.json'
     )
-    raise BadInput(f"{column.odd or f'{place}: column {shown(name)}: it has words and fractions'}; {remedy}")
+    raise BadInput(f"{column.odd or f'{place}: column {quoted(name)}: it has words and fractions'}; {remedy}")
 
 
 def _words_are_labels(column: JointColumn) -> bool:
@@ -425,7 +425,7 @@ def _levels(place: str, name: str, column: JointColumn, declared: Declared) -> t
         return tuple(declared.levels[name]), ()
     levels, joined = merged_levels(column.labels or ())
     if name not in declared.columns and not are_few_labels(len(levels), column.filled, MIN_RECURRENCE):
-        raise BadInput(f"{place}: column {shown(name)}: {len(levels)} levels over all silos, more than {MAX_LEVELS}")
+        raise BadInput(f"{place}: column {quoted(name)}: {len(levels)} levels over all silos, more than {MAX_LEVELS}")
     return levels, joined
 
 

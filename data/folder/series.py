@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema, pluralize
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS
 from .about import NO_DECLARATION, Declared
@@ -51,7 +51,7 @@ def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
     seconds = np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1), dtype=np.float64)
     wrong = [cell for cell, missing in zip(cells, dates.isna(), strict=True) if missing]
     fault = "is not a date such as 2020-01-31 or 2020-01-31T12:00"
-    return seconds, {cell: f"{shown(cell)} {fault}" if cell.strip() else "the cell is empty" for cell in wrong}
+    return seconds, {cell: f"{quoted(cell)} {fault}" if cell.strip() else "the cell is empty" for cell in wrong}
 
 
 NO_LEVELS: Mapping[str, Sequence[str]] = {}
@@ -130,7 +130,7 @@ def find_column(path: Path, header: Sequence[str], word: str) -> str | None:
     """The column with the name `word`, in capitals or not; None without one. Raises `BadInput` for several."""
     found = [name for name in header if name.lower() == word]
     if len(found) > 1:
-        raise BadInput(f"{path}: columns {shown(found[0])} and {shown(found[1])}: only one can be the {word}")
+        raise BadInput(f"{path}: columns {quoted(found[0])} and {quoted(found[1])}: only one can be the {word}")
     return found[0] if found else None
 
 
@@ -144,7 +144,7 @@ def recording_of(
     """The recording in `columns`, which were read from `path`. Raises `BadInput` as `read_recording` does."""
     measured = [column for column in columns if column.name not in keys.names]
     if not measured:
-        raise BadInput(f"{path}: no column besides {', '.join(map(shown, keys.names))}")
+        raise BadInput(f"{path}: no column besides {', '.join(map(quoted, keys.names))}")
     by_name = {column.name: column for column in columns}
     clock = by_name[keys.time] if keys.time is not None else None
     moments, faults = times_of(clock.cells) if clock is not None else (np.empty(0), {})
@@ -182,7 +182,7 @@ def _faults(column: Column, levels: Sequence[str] | None) -> dict[str, str]:
         return number_faults(column.cells)
     labels = zip(column.cells, labels_of(column.cells, levels), strict=True)
     return {
-        cell: f"{shown(cell)} is not one of the declared levels {', '.join(levels)}"
+        cell: f"{quoted(cell)} is not one of the declared levels {', '.join(levels)}"
         for cell, label in labels
         if label not in levels and not _missing(cell)
     }
@@ -262,7 +262,7 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
     if declared.reading.learned_from:
         for name, column in zip(recording.variables, values.T, strict=True):
             if beyond(np.abs(column)):
-                raise BadInput(f"{path}: column {shown(name)}: {BEYOND_RANGE}")
+                raise BadInput(f"{path}: column {quoted(name)}: {BEYOND_RANGE}")
     left_out = int((~recording.complete).sum())
     return SeriesTable(recording.variables, values, stretches.lengths, stretches.step, left_out)
 
@@ -298,7 +298,7 @@ def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:
     """The column of quarters or months from one of years and one of their numbers."""
     word = next((word for word in ("quarter", "month") if word in part.name.lower()), None)
     if word is None:
-        raise BadInput(f"{path}: --time: {shown(part.name)} is named neither like a quarter nor like a month")
+        raise BadInput(f"{path}: --time: {quoted(part.name)} is named neither like a quarter nor like a month")
     faults = {one.name: {cell: fault for cell in one.cells if (fault := cell_fault(cell))} for one in (year, part)}
     check_cells(path, [year, part], faults, form)
     pairs = np.unique(np.stack([year.codes, part.codes]), axis=1, return_inverse=True)
@@ -349,7 +349,7 @@ def check_stretches(place: str | Path, variables: Sequence[str], stretches: Sequ
         raise BadInput(f"{place}: no two consecutive rows in any series")
     for name in variables:
         if name.lower() in (SERIES, TIME):
-            raise BadInput(f"{place}: column {shown(name)}: a variable of time series cannot have this name")
+            raise BadInput(f"{place}: column {quoted(name)}: a variable of time series cannot have this name")
 
 
 def series_and_time(stretches: Sequence[int]) -> dict[str, NDArray[np.int64]]:
@@ -385,9 +385,9 @@ def _step(differences: FloatArray) -> float:
 def _place(recording: Recording, row: int) -> str:
     """File, line, series and time of a row, for a message."""
     name, column = recording.names[recording.series[row]], recording.keys.time or "time"
-    series = f", series {shown(name)}" if name else ""
+    series = f", series {quoted(name)}" if name else ""
     place = place_of_row(recording.path, int(recording.rows[row]), recording.form)
-    return f"{place}{series}, column {shown(column)}: {shown(str(recording.written[row]))}"
+    return f"{place}{series}, column {quoted(column)}: {quoted(str(recording.written[row]))}"
 
 
 def _missing_rows(recording: Recording) -> str:
@@ -399,7 +399,7 @@ def _missing_rows(recording: Recording) -> str:
     column = recording.variables[int(np.argmax(np.isnan(recording.values[row])))]
     place = place_of_row(recording.path, int(recording.rows[row]), recording.form).removeprefix(f"{recording.path}: ")
     count = f"{len(incomplete)} of {len(recording.rows)} have an empty cell"
-    return f" are complete: {count}, the first in {place}, column {shown(column)}"
+    return f" are complete: {count}, the first in {place}, column {quoted(column)}"
 
 
 def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:

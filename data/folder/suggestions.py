@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.diagnosis.columns import without_causes
-from fedbnsl.algorithms.errors import shown
+from fedbnsl.algorithms.errors import quoted
 from fedbnsl.algorithms.statistics.moments import chunks
 
 from .about import ABOUT
@@ -59,7 +59,7 @@ def missing_code_notes(codes: Sequence[MissingCode], declared: Mapping[str, Sequ
     """A line on the cells that may mark missing values, with the entry of `about.json` that declares them."""
     if not codes:
         return ()
-    cells = listed([f"{one.column} {shown(one.cell)} ({pluralize(one.rows, 'row')})" for one in codes], len(codes))
+    cells = listed([f"{one.column} {quoted(one.cell)} ({pluralize(one.rows, 'row')})" for one in codes], len(codes))
     entry = json.dumps({"missing": declaration_of(codes, declared)}, ensure_ascii=False)
     return (f"these cells may mark missing values: {cells}; if they do, declare {entry} in about.json",)
 
@@ -68,7 +68,7 @@ def harmonised_notes(about: Mapping[str, Any]) -> Iterator[str]:
     """A line on the recoding and the units that `about`, the content of `about.json`, declares for each silo."""
     for silo, columns in declared_recode(ABOUT, about).items():
         for name, cells in columns.items():
-            pairs = [f"{shown(cell)} as {shown(label) if label else 'empty'}" for cell, label in cells.items()]
+            pairs = [f"{quoted(cell)} as {quoted(label) if label else 'empty'}" for cell, label in cells.items()]
             yield f"{silo}: {name}: about.json reads {', '.join(pairs)}"
     for silo, factors in declared_scale(ABOUT, about).items():
         for name, factor in factors.items():

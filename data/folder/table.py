@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema, Transform
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.outliers import without_far_cells
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
@@ -182,7 +182,7 @@ class Table:
             row = below_domain(values, requested)
             if row is not None:
                 place = place_of_row(self.path, row, self.declared.form)
-                raise BadInput(domain_fault(f"{place}, column {shown(name)}", values[row], requested))
+                raise BadInput(domain_fault(f"{place}, column {quoted(name)}", values[row], requested))
 
     def _check_declared(self) -> None:
         """Raise `BadInput` for the first cell that does not fit the declaration of its column."""
@@ -256,7 +256,7 @@ class Table:
         if found:
             row, v = min(found)
             place = place_of_row(self.path, row, self.declared.form)
-            raise BadInput(f"{place}, column {shown(names[v])}: the cell is empty, {rule}")
+            raise BadInput(f"{place}, column {quoted(names[v])}: the cell is empty, {rule}")
 
     def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
         """The profile of a column, without a place unless the table is `whole`, as parts have other row numbers."""
@@ -283,7 +283,7 @@ class Table:
             return ""
         row = int(np.argmax(wrong[column.codes]))
         fault = cell_fault(column.cells[column.codes[row]])
-        return f"{place_of_row(self.path, row, self.declared.form)}, column {shown(column.name)}: {fault}"
+        return f"{place_of_row(self.path, row, self.declared.form)}, column {quoted(column.name)}: {fault}"
 
     def _codes(self, column: Column, schema: Schema) -> NDArray[Any]:
         """The codes of a column, with -1 or NaN for empty cells."""

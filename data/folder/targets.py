@@ -12,7 +12,7 @@ from typing import Any
 
 from fedbnsl.algorithms.core.experiments import Targets, check_targets
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 Named = dict[str, tuple[str, ...]]
 """targets by silo"""
@@ -27,7 +27,7 @@ def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
         raise BadInput(f'{path}: targets: not a JSON object such as {{"silo": ["variable"]}}')
     for name, targets in given.items():
         if not isinstance(targets, list | tuple) or not all(isinstance(one, str) for one in targets):
-            raise BadInput(f"{path}: targets: {shown(name)}: not a list of names of variables")
+            raise BadInput(f"{path}: targets: {quoted(name)}: not a list of names of variables")
     return {name: tuple(dict.fromkeys(targets)) for name, targets in given.items() if targets}
 
 
@@ -73,7 +73,7 @@ def with_targets(
     known = (*schema.rows, *(silos or ()))
     for silo in named:
         if silo not in known and silos is not None:
-            raise BadInput(f"{place}: there is no silo {shown(silo)}; available: {', '.join(sorted(set(known)))}")
+            raise BadInput(f"{place}: there is no silo {quoted(silo)}; available: {', '.join(sorted(set(known)))}")
     targets: dict[str, Targets] = {silo: (own,) for silo, own in named.items() if silo in schema.rows}
     check_targets(place, targets, (*schema.variables, *schema.aside))
     return replace(schema, targets={silo: (_learned(own, schema),) for silo, (own,) in targets.items()})

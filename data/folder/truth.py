@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, tier_arcs
 from fedbnsl.algorithms.core.schema import check_names, escape_formula, unescape_formula
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
@@ -41,11 +41,11 @@ def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
     for place, type_ in types:
         if type_ not in CPDAG_TYPES and type_ not in PAG_TYPES:
             choices = ", ".join((*CPDAG_TYPES, *PAG_TYPES))
-            raise BadInput(f"{place}, column 'type': {shown(type_)} is not one of {choices}")
+            raise BadInput(f"{place}, column 'type': {quoted(type_)} is not one of {choices}")
         found: GraphKind = "cpdag" if type_ in CPDAG_TYPES else "pag"
         if kind not in (None, found):
             raise BadInput(
-                f"{place}, column 'type': {shown(type_)}, but the edges above have types of a {kind.upper()}"
+                f"{place}, column 'type': {quoted(type_)}, but the edges above have types of a {kind.upper()}"
             )
         kind = found
     return kind or "cpdag"
@@ -103,7 +103,7 @@ def _graph(
     for edge in edges:
         for column, name in (("source", edge.source), ("target", edge.target)):
             if name not in place:
-                raise BadInput(f"{edge.place}, column {column!r}: {shown(name)} is not a column of the data")
+                raise BadInput(f"{edge.place}, column {column!r}: {quoted(name)} is not a column of the data")
         i, j = place[edge.source], place[edge.target]
         if kind == "pag":
             weights[j, i], weights[i, j] = PAG_TYPES[edge.type]
@@ -136,7 +136,7 @@ def read_structures(path: Path, variables: Sequence[str], by: str = "silo") -> d
     """
     (place, header), *rows = _rows(path)
     if header[0] != by:
-        raise BadInput(f"{place}: the first column is {shown(header[0])}, not {by!r}")
+        raise BadInput(f"{place}: the first column is {quoted(header[0])}, not {by!r}")
     names = dict.fromkeys(unescape_formula(cells[0]) for _, cells in rows)
     parts = {
         name: [(place, cells[1:]) for place, cells in rows if unescape_formula(cells[0]) == name] for name in names
@@ -217,7 +217,7 @@ def _check_once(edges: Sequence[_Edge], kind: GraphKind) -> None:
         if first != edge.place:
             line = first.rpartition("line ")[2]
             raise BadInput(
-                f"{edge.place}: the edge {shown(edge.source)} → {shown(edge.target)} is already on line {line}"
+                f"{edge.place}: the edge {quoted(edge.source)} → {quoted(edge.target)} is already on line {line}"
             )
 
 
@@ -229,7 +229,7 @@ def _check_header(place: str, header: list[str]) -> None:
     for name in header:
         if name not in (*COLUMNS, *IGNORED_COLUMNS) and not (name.startswith(SILO_WEIGHT) and name != SILO_WEIGHT):
             raise BadInput(
-                f"{place}: column {shown(name)} is not one of source, target, weight, type, lag, weight:<silo>"
+                f"{place}: column {quoted(name)} is not one of source, target, weight, type, lag, weight:<silo>"
             )
 
 
@@ -240,16 +240,16 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
             raise BadInput(f"{place}, column {column!r}: the cell is empty")
     lag = _lag(place, cells.get("lag", "0"), dag="type" not in cells)
     if source == target and not lag:
-        raise BadInput(f"{place}: an edge from {shown(source)} to itself")
+        raise BadInput(f"{place}: an edge from {quoted(source)} to itself")
     numbers = {}
     for column in (name for name in cells if name == "weight" or name.startswith(SILO_WEIGHT)):
         fault = cell_fault(cells[column])
         if fault:
-            raise BadInput(f"{place}, column {shown(column)}: {fault}")
+            raise BadInput(f"{place}, column {quoted(column)}: {fault}")
         numbers[column] = float(cells[column])
     weight = numbers.pop("weight", 1.0)
     if weight == 0:
-        raise BadInput(f"{place}, column 'weight': {shown(cells['weight'])} is not a weight: omit an edge of weight 0")
+        raise BadInput(f"{place}, column 'weight': {quoted(cells['weight'])} is not a weight: omit an edge of weight 0")
     return _Edge(source, target, weight, cells.get("type", ""), lag, tuple(numbers.values()), place)
 
 
@@ -259,9 +259,9 @@ def _lag(place: str, cell: str, dag: bool) -> int:
         return 0
     lag = -1.0 if cell_fault(cell) else float(cell)
     if not lag.is_integer() or not 0 <= lag <= MAX_LAG:
-        raise BadInput(f"{place}, column 'lag': {shown(cell)} is not a whole number of steps from 0 to {MAX_LAG}")
+        raise BadInput(f"{place}, column 'lag': {quoted(cell)} is not a whole number of steps from 0 to {MAX_LAG}")
     if lag and not dag:
-        raise BadInput(f"{place}, column 'lag': {shown(cell)}, but edges with a type have lag 0")
+        raise BadInput(f"{place}, column 'lag': {quoted(cell)}, but edges with a type have lag 0")
     return int(lag)
 
 
@@ -282,7 +282,7 @@ def read_knowledge(path: Path, variables: Sequence[str]) -> Knowledge:
     roots: list[str] = []
     for place, (rule, source, target) in _rules(path):
         if rule not in RULES:
-            raise BadInput(f"{place}, column 'rule': {shown(rule)} is not one of {', '.join(RULES)}")
+            raise BadInput(f"{place}, column 'rule': {quoted(rule)} is not one of {', '.join(RULES)}")
         source = _variable(place, "source", source, variables)
         if rule in arcs:
             arcs[rule].append((source, _variable(place, "target", target, variables)))
@@ -314,7 +314,7 @@ def _variable(place: str, column: str, cell: str, variables: Sequence[str]) -> s
     """The variable in a cell, written plainly or with the escapes of the files of a run."""
     name = cell if cell in variables else unescape_formula(cell)
     if name not in variables:
-        raise BadInput(f"{place}, column {column!r}: {shown(cell)} is not a column of the data")
+        raise BadInput(f"{place}, column {column!r}: {quoted(cell)} is not a column of the data")
     return name
 
 
@@ -322,4 +322,4 @@ def _tier_number(place: str, word: str) -> int:
     try:
         return int(word)
     except ValueError:
-        raise BadInput(f"{place}, column 'target': {shown(word)} is not the number of a tier, an integer") from None
+        raise BadInput(f"{place}, column 'target': {quoted(word)} is not the number of a tier, an integer") from None

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import check_names
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import MIN_SILO_ROWS, FederatedData, silo_names, time_series
@@ -92,7 +92,7 @@ def _check_cells(place: str, cells: list[str], header: list[str]) -> None:
     for name, cell in zip(header, cells, strict=True):
         fault = cell_fault(cell)
         if fault:
-            raise BadInput(f"{place}, column {shown(name)}: {fault}")
+            raise BadInput(f"{place}, column {quoted(name)}: {fault}")
 
 
 Pieces = Mapping[str, Sequence[NDArray[np.intp]]]
@@ -117,7 +117,7 @@ def deal_series(
         pieces = _series_pieces(recording, complete, silos)
     tables, stretches = {}, {}
     for silo, rows in pieces.items():
-        place = f"{recording.path}: silo {shown(silo)}"
+        place = f"{recording.path}: silo {quoted(silo)}"
         tables[silo] = recording.values[np.concatenate(rows)] if rows else recording.values[:0]
         stretches[silo] = tuple(map(len, rows))
         if max(stretches[silo], default=0) < MIN_SILO_ROWS:
@@ -134,7 +134,7 @@ def _stretch_rows(recording: Recording, found: Cut) -> list[NDArray[np.intp]]:
 def _owner_pieces(recording: Recording, found: Cut) -> Pieces:
     pieces: dict[str, list[NDArray[np.intp]]] = {owner: [] for owner in sorted(set(recording.owners))}
     for owner in pieces:
-        check_silo_name(f"{recording.path}: column {shown(recording.keys.owner or '')}", owner)
+        check_silo_name(f"{recording.path}: column {quoted(recording.keys.owner or '')}", owner)
     for rows in _stretch_rows(recording, found):
         pieces[recording.owners[recording.series[rows[0]]]].append(rows)
     return pieces
@@ -262,13 +262,13 @@ def read_summary(path: Path, variables: tuple[str, ...]) -> Structure:
     weights = np.zeros((len(variables), len(variables)))
     for number, edge in enumerate(_edges(path), start=1):
         if not isinstance(edge, list) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):
-            raise BadInput(f"{path}: edge {number}: {shown(str(edge))} is not a pair of names")
+            raise BadInput(f"{path}: edge {number}: {quoted(str(edge))} is not a pair of names")
         for name in edge:
             if name not in place:
-                raise BadInput(f"{path}: edge {number}: {shown(name)} is not a column of the data")
+                raise BadInput(f"{path}: edge {number}: {quoted(name)} is not a column of the data")
         source, target = edge
         if source == target:
-            raise BadInput(f"{path}: edge {number}: an edge from {shown(source)} to itself")
+            raise BadInput(f"{path}: edge {number}: an edge from {quoted(source)} to itself")
         weights[place[source], place[target]] = 1.0
     return Structure(variables, weights)
 

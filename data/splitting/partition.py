@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Kind
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, silo_names
@@ -213,7 +213,7 @@ def deal(
     """Give every silo its rows of `values` [n_rows, n_variables]. Raises `BadInput` for an unusable table of a silo."""
     tables = {silo: values[rows] for silo, rows in parts.items()}
     for silo, table in tables.items():
-        check_table(f"{origin}: silo {shown(silo)}", variables, table)
+        check_table(f"{origin}: silo {quoted(silo)}", variables, table)
     return FederatedData(continuous(tables, variables), tables, truth, {}, about)
 
 
@@ -275,7 +275,7 @@ def _codes_of(path: Path, whole: FederatedData, skew: str) -> NDArray[np.int64]:
         raise BadInput(f"skew: {path} has no discrete column, whose levels could be skewed")
     if skew not in whole.schema.levels:
         names = ", ".join(list(whole.schema.levels)[:8])
-        raise BadInput(f"{path}: column {shown(skew)} is missing; available: {names}")
+        raise BadInput(f"{path}: column {quoted(skew)} is missing; available: {names}")
     codes = whole.tables[WHOLE][:, whole.schema.variables.index(skew)]
     return np.asarray(np.nan_to_num(codes, nan=-1.0), dtype=np.int64)
 
@@ -296,7 +296,7 @@ def _surrogate_codes(whole: FederatedData, columns: int, rng: np.random.Generato
 def _silos_of(path: Path, by: str, labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     parts = by_column(labels)
     for silo, rows in parts.items():
-        check_silo_name(f"{path}: column {shown(by)}", silo)
+        check_silo_name(f"{path}: column {quoted(by)}", silo)
         if len(rows) < MIN_SILO_ROWS:
-            raise BadInput(f"{path}: column {shown(by)}: only one row has the value {shown(silo)}; a silo needs two")
+            raise BadInput(f"{path}: column {quoted(by)}: only one row has the value {quoted(silo)}; a silo needs two")
     return parts

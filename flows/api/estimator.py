@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from fedbnsl.algorithms.core.schema import FloatArray
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.federated import MIN_SILO_ROWS
 from fedbnsl.tracking.model import network_of
 
@@ -123,5 +123,5 @@ def _codes(column: "pd.Series[Any]", levels: tuple[str, ...] | None, name: str) 
     place = {label: float(code) for code, label in enumerate(levels)}
     for row, label in enumerate(labels, start=1):
         if label not in place:
-            raise BadInput(f"X: row {row}, column {shown(name)}: {shown(label)} is not one of {', '.join(levels)}")
+            raise BadInput(f"X: row {row}, column {quoted(name)}: {quoted(label)} is not one of {', '.join(levels)}")
     return np.array([place[label] for label in labels])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.federated import FederatedData, without_outliers
 from fedbnsl.data.folder.about import ABOUT, READ_ALL, Reading
 from fedbnsl.data.folder.check import check_silo_name
@@ -38,7 +38,7 @@ def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> 
     if isinstance(data, pd.DataFrame):
         return _divided(data, by, private=private)
     if by is not None:
-        raise BadInput(f"by is {shown(by)}, a column of one DataFrame, but data is a {type(data).__name__} of silos")
+        raise BadInput(f"by is {quoted(by)}, a column of one DataFrame, but data is a {type(data).__name__} of silos")
     if isinstance(data, Mapping):
         silos = dict(data)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
@@ -62,11 +62,11 @@ def _divided(frame: pd.DataFrame, by: str | None, *, private: bool) -> dict[Any,
     if by is None:
         raise BadInput("data is one DataFrame: give the column with the silo of each row, such as by='hospital'")
     if list(frame.columns).count(by) != 1:
-        raise BadInput(f"by is {shown(str(by))}: no such column; available: {', '.join(map(str, frame.columns))}")
+        raise BadInput(f"by is {quoted(str(by))}: no such column; available: {', '.join(map(str, frame.columns))}")
     empty = np.flatnonzero(frame[by].isna())
     if len(empty):
         where = "" if private else f"row {empty[0] + 1}, "
-        raise BadInput(f"data: {where}column {shown(by)}: a cell is empty, so its row has no silo")
+        raise BadInput(f"data: {where}column {quoted(by)}: a cell is empty, so its row has no silo")
     groups = frame.groupby(frame[by].astype(str), sort=False)
     return {silo: rows.drop(columns=by) for silo, rows in groups}
 
@@ -75,7 +75,7 @@ def _table(silo: Any, given: Any) -> pd.DataFrame:
     given = _frame(given)
     if isinstance(given, pd.DataFrame):
         return given
-    who = f"data: silo {shown(str(silo))}"
+    who = f"data: silo {quoted(str(silo))}"
     if not isinstance(given, np.ndarray):
         raise BadInput(f"{who} is a {type(given).__name__}: give a DataFrame, or an array of rows and columns")
     if given.ndim != 2:
@@ -103,7 +103,7 @@ def tables_in_memory(
         if about is not None:
             raise BadInput("about describes how to read tables: a FederatedData is already read")
         if by is not None:
-            raise BadInput(f"by is {shown(by)}, a column of a single DataFrame: a FederatedData already has its silos")
+            raise BadInput(f"by is {quoted(by)}, a column of a single DataFrame: a FederatedData already has its silos")
         if reading.ignore or reading.only or reading.silos or reading.missing != "model":
             raise BadInput("ignore, only, silos and missing are options of reading: a FederatedData is already read")
         data = with_transforms(data, reading)
@@ -155,10 +155,10 @@ def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> No
     import pyarrow
 
     if not isinstance(silo, str):
-        raise BadInput(f"data: {shown(str(silo))} cannot name a silo: it is a {type(silo).__name__}, not text")
+        raise BadInput(f"data: {quoted(str(silo))} cannot name a silo: it is a {type(silo).__name__}, not text")
     check_silo_name(IN_MEMORY, silo)
     try:
         frame.rename(columns=str).to_parquet(folder / f"{silo}.parquet", index=False)
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
         why = "" if private else f": {first_line(error)}"
-        raise BadInput(f"data: silo {shown(silo)}: cannot be read as a table{why}") from None
+        raise BadInput(f"data: silo {quoted(silo)}: cannot be read as a table{why}") from None

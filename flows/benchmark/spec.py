@@ -24,7 +24,7 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import AUTO
-from fedbnsl.algorithms.errors import BadInput, choices_text, shown
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 
 from ..options.learn import LearnOptions
 from ..options.prepare import recipe
@@ -101,7 +101,7 @@ def read_spec(path: Path) -> Spec:
     try:
         for key in content:
             if key not in KEYS:
-                raise BadInput(f"unknown key {shown(str(key))}: {choices_text(str(key), KEYS)}")
+                raise BadInput(f"unknown key {quoted(str(key))}: {choices_text(str(key), KEYS)}")
         return spec_of(
             content.get("data"),
             content.get("algorithms"),
@@ -132,7 +132,7 @@ def spec_of(
     for kind, names in (("data", [one.name for one in sources]), ("algorithms", [one.name for one in learners])):
         twice = next((one for one in names if names.count(one) > 1), None)
         if twice is not None:
-            raise BadInput(f"{kind}: two are called {shown(twice)}: give them a name each")
+            raise BadInput(f"{kind}: two are called {quoted(twice)}: give them a name each")
     return Spec(name, sources, learners, _seeds(seeds))
 
 
@@ -148,22 +148,22 @@ def _seeds(given: Any) -> tuple[int, ...]:
         return tuple(range(given))
     if isinstance(given, Sequence) and given and all(type(one) is int and one >= 0 for one in given):
         return tuple(dict.fromkeys(given))
-    raise BadInput(f"seeds is {shown(str(given))}: give their number, or a list of whole numbers from 0")
+    raise BadInput(f"seeds is {quoted(str(given))}: give their number, or a list of whole numbers from 0")
 
 
 def _source(given: Any, beside: Path) -> DataSource:
     if isinstance(given, str | Path):
         given = {"folder": str(given)}
     if not isinstance(given, Mapping):
-        raise BadInput(f"data: {shown(str(given))} is neither a folder nor a mapping with `folder` or `prepare`")
+        raise BadInput(f"data: {quoted(str(given))} is neither a folder nor a mapping with `folder` or `prepare`")
     options = {str(key): value for key, value in given.items()}
     name, folder, kind = (options.pop(key, "") for key in ("name", "folder", "prepare"))
     if bool(folder) == bool(kind):
-        raise BadInput(f"data: {shown(str(dict(given)))}: give `folder` or `prepare`")
+        raise BadInput(f"data: {quoted(str(dict(given)))}: give `folder` or `prepare`")
     if folder:
         place = beside / str(folder)
         if options:
-            raise BadInput(f"data: {folder}: unknown key {shown(next(iter(options)))}")
+            raise BadInput(f"data: {folder}: unknown key {quoted(next(iter(options)))}")
         if not place.is_dir():
             raise BadInput(f"data: {place}: no such folder")
         return DataSource(str(name or Path(folder).name), folder=str(place.absolute()))
@@ -178,27 +178,29 @@ def _learner(given: Any, common: Mapping[str, Any], timeout: float) -> Learner:
     if isinstance(given, str):
         given = {"algorithm": given}
     if not isinstance(given, Mapping):
-        raise BadInput(f"algorithms: {shown(str(given))} is neither a name nor a mapping with `algorithm` or `program`")
+        raise BadInput(
+            f"algorithms: {quoted(str(given))} is neither a name nor a mapping with `algorithm` or `program`"
+        )
     params = {str(key): value for key, value in given.items()}
     name, algorithm, program = (str(params.pop(key, "")) for key in ("name", "algorithm", "program"))
     if bool(algorithm) == bool(program):
-        raise BadInput(f"algorithms: {shown(str(dict(given)))}: give `algorithm` or `program`")
+        raise BadInput(f"algorithms: {quoted(str(dict(given)))}: give `algorithm` or `program`")
     if program:
         return _program(name, program, float(params.pop("timeout", timeout)), params)
     if algorithm not in (*registry.ALGORITHMS, AUTO):
-        raise BadInput(f"unknown algorithm {shown(algorithm)}: {choices_text(algorithm, registry.ALGORITHMS)}")
+        raise BadInput(f"unknown algorithm {quoted(algorithm)}: {choices_text(algorithm, registry.ALGORITHMS)}")
     known = {*LearnOptions.model_fields, *(registry.parameter_names(algorithm) if algorithm != AUTO else ())}
     for key in (*params, *common):
         if key not in known and (key in params or key not in LearnOptions.model_fields):
-            raise BadInput(f"{algorithm}: unknown setting {shown(key)}: {choices_text(key, known)}")
+            raise BadInput(f"{algorithm}: unknown setting {quoted(key)}: {choices_text(key, known)}")
     words = " ".join(f"{key}={value}" for key, value in params.items())
     return Learner(name or f"{algorithm} {words}".strip(), algorithm, {**common, **params})
 
 
 def _program(name: str, program: str, timeout: float, others: Mapping[str, Any]) -> Learner:
     if others:
-        raise BadInput(f"algorithms: {shown(program)}: unknown key {shown(next(iter(others)))}")
+        raise BadInput(f"algorithms: {quoted(program)}: unknown key {quoted(next(iter(others)))}")
     for word in ("{rows}", "{edges}"):
         if word not in program:
-            raise BadInput(f"algorithms: {shown(program)}: the command needs {word}, the path of a CSV file")
+            raise BadInput(f"algorithms: {quoted(program)}: the command needs {word}, the path of a CSV file")
     return Learner(name or program.split()[0], program=program, timeout=timeout)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 if TYPE_CHECKING:
     from fedbnsl.algorithms.effects.answer import Effect, EffectReport, Values
@@ -69,7 +69,7 @@ def compared_values(given: str | None) -> Values | None:
         return None
     words = tuple(word.strip() for word in given.split(","))
     if len(words) != 2 or not all(words) or words[0] == words[1]:
-        raise BadInput(f"--compare is {shown(given)}: give two different values, such as 0,1 or no,yes")
+        raise BadInput(f"--compare is {quoted(given)}: give two different values, such as 0,1 or no,yes")
     return words[0], words[1]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 
 from ..options.learn import LearnOptions, LearnSettings
 from ..servers.environment import prepare_environment, prestart
@@ -60,7 +60,7 @@ def run_learn(
         show_result(finished)
     if finished.result.outcome == "silo lost":
         lost = ", ".join(finished.result.lost)
-        raise SilosAway(
+        raise SilosUnavailable(
             f"{lost} did not respond and the run stopped; to continue: fedbnsl learn --resume {finished.folder}"
         )
 

@@ -109,7 +109,7 @@ def connect_silos(
     """Yield the silos of `settings`, or of the `resumed` run; `workers` may have been started before.
 
     `changed_rows` is the minimum number of rows that change between two runs without an ε, also if no owner sets one.
-    Raises `SilosAway` if one is missing, `BadInput` if its rows are unusable.
+    Raises `SilosUnavailable` if one is missing, `BadInput` if its rows are unusable.
     """
     folder, pooled = Path(settings.data), needs_pooling(settings)
     cluster, expected = _cluster(settings, workers)

@@ -18,7 +18,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import deployment
 from prefect.states import Completed
 
-from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.tracking.comparison import Comparison, changes_by_fate
 from fedbnsl.tracking.result import CompletedRun
 from fedbnsl.tracking.staging import notice
@@ -53,7 +53,7 @@ def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseEx
     """Send `failure` with the kind of error, without its text."""
     reason = "the run failed"
     if isinstance(error, BadInput):
-        reason = "silos did not respond" if isinstance(error, SilosAway) else "wrong input"
+        reason = "silos did not respond" if isinstance(error, SilosUnavailable) else "wrong input"
     notify(hooks, "failure", _message(settings, repeat) | {"reason": reason})
 
 

@@ -27,7 +27,7 @@ from fedbnsl.algorithms.effects.answer import (
 )
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
 from fedbnsl.algorithms.effects.linear import LEVEL, WithinMoments
-from fedbnsl.algorithms.errors import BadInput, choices_text, shown
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.tracking.result import RunResult
 
 from .effect_variability import with_resamples, with_silos
@@ -110,7 +110,7 @@ def _check_question(result: RunResult, treatments: Sequence[str], outcome: str) 
     variables = result.structure.variables
     for role, name in (*(("treatment", one) for one in treatments), ("outcome", outcome)):
         if name not in variables:
-            raise BadInput(f"the {role} {shown(name)} is no variable of the run: {choices_text(name, variables)}")
+            raise BadInput(f"the {role} {quoted(name)} is no variable of the run: {choices_text(name, variables)}")
     if outcome in treatments:
         raise BadInput(f"treatment and outcome are the same variable: {outcome}")
     repeated = next((name for name in treatments if list(treatments).count(name) > 1), None)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fedbnsl.algorithms.core.schema import FloatArray, Transform
-from fedbnsl.algorithms.errors import BadInput, choices_text, shown
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.algorithms.parameters.inference import (
     QUANTILES,
     SAMPLES,
@@ -101,10 +101,10 @@ def parse(text: str) -> NetworkQuery:
     """The query in `text`; raises `BadInput` for anything else."""
     whole = re.fullmatch(r"\s*P\s*\((.*)\)\s*", text, re.DOTALL)
     if whole is None:
-        raise BadInput(f"{shown(text)} is not a query: {FORM}")
+        raise BadInput(f"{quoted(text)} is not a query: {FORM}")
     targets, bar, conditions = whole[1].partition("|")
     if not targets.strip() or (bar and not conditions.strip()):
-        raise BadInput(f"{shown(text)} is not a query: {FORM}")
+        raise BadInput(f"{quoted(text)} is not a query: {FORM}")
     names, events = [], []
     for word in _split(targets):
         event = re.fullmatch(r"(.+?)\s*([=<>])\s*(.+)", word)
@@ -113,7 +113,7 @@ def parse(text: str) -> NetworkQuery:
         else:
             events.append(Event(_name(event[1], text), _comparison(event[2]), event[3].strip()))
     if names and events:
-        raise BadInput(f"{shown(text)} has targets with and without a value: {names[0]} and {events[0].name}")
+        raise BadInput(f"{quoted(text)} has targets with and without a value: {names[0]} and {events[0].name}")
     given: dict[str, Value] = {}
     do: dict[str, Value] = {}
     for word in _split(conditions):
@@ -122,9 +122,9 @@ def parse(text: str) -> NetworkQuery:
             name, equals, value = part.partition("=")
             into = do if action else given
             if not (name.strip() and equals and value.strip()):
-                raise BadInput(f"{shown(part)} in {shown(text)} is not NAME=VALUE: {FORM}")
+                raise BadInput(f"{quoted(part)} in {quoted(text)} is not NAME=VALUE: {FORM}")
             if name.strip() in into:
-                raise BadInput(f"{shown(name.strip())} has two values in {shown(text)}")
+                raise BadInput(f"{quoted(name.strip())} has two values in {quoted(text)}")
             into[_name(name, text)] = value.strip()
     return NetworkQuery(tuple(names), tuple(events), given, do)
 
@@ -143,7 +143,7 @@ def _split(text: str) -> list[str]:
 
 def _name(word: str, text: str) -> str:
     if not word.strip():
-        raise BadInput(f"{shown(text)} is not a query: {FORM}")
+        raise BadInput(f"{quoted(text)} is not a query: {FORM}")
     return word.strip()
 
 
@@ -341,7 +341,7 @@ def _cells(path: Path, column: Column, levels: Sequence[str] | None) -> FloatArr
             if not np.isfinite(number):
                 row = int(np.argmax(column.codes == k)) + 1
                 expected = "a number" if levels is None else f"one of its labels {', '.join(levels)}"
-                raise BadInput(f"{path}: row {row}, column {shown(column.name)}: {shown(cell)} is not {expected}")
+                raise BadInput(f"{path}: row {row}, column {quoted(column.name)}: {quoted(cell)} is not {expected}")
             values[k] = number
     return values[column.codes] if len(values) else np.empty(0)
 
@@ -370,7 +370,7 @@ def interventions(words: Sequence[str]) -> dict[str, Value]:
         if not (name.strip() and equals and value.strip()):
             raise BadInput(f"--do {word}: write it as NAME=VALUE")
         if name.strip() in found:
-            raise BadInput(f"--do: {shown(name.strip())} has two values")
+            raise BadInput(f"--do: {quoted(name.strip())} has two values")
         found[name.strip()] = value.strip()
     return found
 

@@ -17,7 +17,7 @@ from fedbnsl.algorithms.core.protocol import Round, Traffic
 from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
@@ -103,7 +103,7 @@ def edited_structure(path: Path, variables: Sequence[str]) -> Structure:
         ends = ((reader.line_num, unescape_formula(row["source"]), unescape_formula(row["target"])) for row in reader)
         line, source, target = max(one for one in ends if one[1:] in arcs)
         closed = " → ".join([*cycle, cycle[0]])
-        raise BadInput(f"{path}: line {line}: {shown(source)} → {shown(target)} closes the cycle {closed}")
+        raise BadInput(f"{path}: line {line}: {quoted(source)} → {quoted(target)} closes the cycle {closed}")
     return structure
 
 

@@ -9,7 +9,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO, choices
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS, AlgorithmSpec, Entry
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
 from fedbnsl.data.folder.about import Reading, parse_transforms
@@ -45,7 +45,7 @@ def check(job: Job, schema: Schema) -> None:
     if schema.kind == "time-series" and schema.levels and not entry.labelled_series:
         column = next(iter(schema.levels))
         raise BadInput(
-            f"{name} learns from series of numbers, and column {shown(column)} of {job.dataset} has labels: use "
+            f"{name} learns from series of numbers, and column {quoted(column)} of {job.dataset} has labels: use "
             f"{suitable_algorithms(job, schema)}"
         )
     _check_outliers(job, schema)
@@ -198,7 +198,7 @@ def _check_adjustment(job: Job, schema: Schema) -> None:
     if schema.kind != "time-series":
         raise BadInput(f"{option} is for time series, and {job.dataset} is {schema.kind}")
     if schema.levels:
-        raise BadInput(f"{option} is for numbers, and column {shown(next(iter(schema.levels)))} has labels")
+        raise BadInput(f"{option} is for numbers, and column {quoted(next(iter(schema.levels)))} has labels")
     if registry.build(job.spec).private is not None:
         raise BadInput(f"{option} cannot be used with an ε, which does not account for what is subtracted")
     for silo in schema.silos:

@@ -17,7 +17,7 @@ from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, ti
 from fedbnsl.algorithms.core.schema import AUTO, ImputationModel, Schema, pluralize
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.dynamic.lag_order import LagOrder, choose_lag_order
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.cpdag import dag_extension, impose_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import tables
@@ -213,7 +213,7 @@ def _arcs(option: str, given: str | None) -> list[Arc]:
     for word in _words(given):
         source, arrow, target = (part.strip() for part in word.partition("->"))
         if not (source and arrow and target):
-            raise BadInput(f"--{option} {shown(word)}: an arc must be 'A->B'")
+            raise BadInput(f"--{option} {quoted(word)}: an arc must be 'A->B'")
         found.append((source, target))
     return found
 

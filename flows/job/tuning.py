@@ -28,7 +28,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import Federation, Replies, Sparse, SumServer, Traffic, rounds
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import EVENTS, SERIES, Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.strengths import edge_strengths
@@ -62,12 +62,12 @@ def candidate_specs(options: LearnOptions) -> list[tuple[dict[str, str], Algorit
         name, sign, values = (one.strip() for one in part.partition("="))
         listed = [value.strip() for value in values.split(",")]
         if not (name and sign and all(listed)) or name in grid:
-            raise BadInput(f"--tune {shown(part)}: give each setting once, with its values: 'alpha=.001,.01,.05'")
+            raise BadInput(f"--tune {quoted(part)}: give each setting once, with its values: 'alpha=.001,.01,.05'")
         if name in options.params:
             raise BadInput(f"--tune: {name} has candidates and a fixed value: give one of them")
         repeated = next((value for value in listed if listed.count(value) > 1), None)
         if repeated is not None:
-            raise BadInput(f"--tune: {name} has the value {shown(repeated)} twice")
+            raise BadInput(f"--tune: {name} has the value {quoted(repeated)} twice")
         grid[name] = listed
     chosen = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     if not 2 <= len(chosen) <= MAX_CANDIDATES:

@@ -49,11 +49,11 @@ Algorithm = Annotated[
 
 
 Columns = tuple[str, ...]
-Listed = BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
+CommaSeparated = BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
 
 
 NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
-PARSED = {"algorithm", "params", "epsilon", "delta", "seed"}
+SPEC_FIELDS = {"algorithm", "params", "epsilon", "delta", "seed"}
 """fields on which `LearnOptions.spec` depends"""
 
 
@@ -108,13 +108,13 @@ class LearnOptions(Options):
     ignore: Annotated[
         Columns,
         Field(title="Ignore", description="Columns to exclude, separated by commas."),
-        Listed,
+        CommaSeparated,
         OnCommandLine(value="COLUMNS"),
     ] = ()
     only: Annotated[
         Columns,
         Field(title="Only", description="Columns to learn from, separated by commas; all others are excluded."),
-        Listed,
+        CommaSeparated,
         OnCommandLine(value="COLUMNS"),
     ] = ()
     by: Annotated[
@@ -148,7 +148,7 @@ class LearnOptions(Options):
             description="Column of times, which makes the rows time series: numbers, dates, quarters or months; or two "
             "columns, such as year,quarter.",
         ),
-        Listed,
+        CommaSeparated,
         OnCommandLine(value="COLUMNS"),
     ] = ()
     dates: Annotated[
@@ -354,7 +354,7 @@ class LearnOptions(Options):
     silos: Annotated[
         Columns,
         Field(title="Silos", description="Silos to include, separated by commas; all others are excluded."),
-        Listed,
+        CommaSeparated,
         OnCommandLine(value="NAMES"),
     ] = ()
     quorum: Annotated[
@@ -422,7 +422,7 @@ class LearnOptions(Options):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with the fields in `update`; its algorithm is parsed again if these change it."""
         copied = super().model_copy(update=update, deep=deep)
-        if update and PARSED & update.keys():
+        if update and SPEC_FIELDS & update.keys():
             copied.__dict__.pop("spec", None)
         return copied
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.defaults import Noise
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def in_utf8(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadInput(f"{shown(text)} is a path that is not UTF-8 text: rename it") from None
+        raise BadInput(f"{quoted(text)} is a path that is not UTF-8 text: rename it") from None
     return text
 
 
@@ -76,7 +76,7 @@ def one_line_errors() -> Iterator[None]:
             raise cause from None
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput(
-            f"{place} is {shown(str(first['input']))}: {first['msg'][0].lower()}{first['msg'][1:]}"
+            f"{place} is {quoted(str(first['input']))}: {first['msg'][0].lower()}{first['msg'][1:]}"
         ) from None
 
 

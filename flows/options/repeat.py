@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 
-from .learn import LearnOptions, Listed
+from .learn import CommaSeparated, LearnOptions
 from .model import OnCommandLine, Options
 
 Event = Literal["drift", "failure", "learned", "unchanged"]
@@ -90,7 +90,7 @@ class HookOptions(Options):
             f"drift,failure.",
             json_schema_extra={"items": {"enum": list(EVENTS), "type": "string"}},
         ),
-        Listed,
+        CommaSeparated,
         OnCommandLine(value="EVENTS"),
     ] = ("drift", "failure")
 
@@ -99,7 +99,7 @@ class HookOptions(Options):
     def _events(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         for one in given:
             if one not in EVENTS:
-                raise BadInput(f"hook_on: {shown(one)} is no event; available: {', '.join(EVENTS)}")
+                raise BadInput(f"hook_on: {quoted(one)} is no event; available: {', '.join(EVENTS)}")
         return given
 
     @field_validator("hook_url")
@@ -110,7 +110,7 @@ class HookOptions(Options):
         except ValueError:
             fits = False
         if not fits:
-            raise BadInput(f"hook_url is {shown(str(given))}: give an address that begins with http:// or https://")
+            raise BadInput(f"hook_url is {quoted(str(given))}: give an address that begins with http:// or https://")
         return given
 
     @field_validator("hook_command")
@@ -121,7 +121,7 @@ class HookOptions(Options):
         except ValueError:
             fits = False
         if not fits:
-            raise BadInput(f"hook_command is {shown(str(given))}: give a command with its words, quotes closed")
+            raise BadInput(f"hook_command is {quoted(str(given))}: give a command with its words, quotes closed")
         return given
 
     @classmethod

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.errors import BadInput, shown
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.ledger import MemoryLedger
 from fedbnsl.algorithms.statistics.moments import Table, chunks
 from fedbnsl.algorithms.statistics.outliers import farthest_cell
@@ -132,7 +132,7 @@ class FileSource:
         row, centre = found
         value = table[row, schema.variables.index(variable)]
         place = place_of_row(self.path, row, declared.at_silo(self.silo).form)
-        return f"{place}, column {shown(variable)}: {value:g}, where the median is {centre:.3g}"
+        return f"{place}, column {quoted(variable)}: {value:g}, where the median is {centre:.3g}"
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
         """The current fingerprint of the rows."""

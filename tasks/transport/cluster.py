@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.algorithms.secure.masks import Refused
 
 from ..fork_server import fork_server
@@ -139,7 +139,7 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
 
 @contextmanager
 def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterator[Any]:
-    """Yield a client of the federation of `file`; raises `SilosAway` if its coordinator does not respond."""
+    """Yield a client of the federation of `file`; raises `SilosUnavailable` if its coordinator does not respond."""
     from distributed import Client
     from distributed.utils import silence_logging_cmgr
 
@@ -150,7 +150,7 @@ def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterato
             file.address.tls, timeout=timeout, set_as_default=False, security=file.identity.coordinator_security()
         )
     except (OSError, ValueError, TimeoutError) as error:
-        raise SilosAway(
+        raise SilosUnavailable(
             f"{file.path}: no coordinator responds at {file.address} ({type(error).__name__}): start it with "
             "`fedbnsl coordinator start`"
         ) from None
@@ -176,8 +176,8 @@ def hosted_silos(client: Any) -> tuple[str, ...]:
 def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum: int | None) -> tuple[str, ...]:
     """Wait until workers host all `silos`, or for `patience` seconds; returns those that are hosted.
 
-    Without names, returns all hosted silos. Raises `SilosAway` if fewer than `quorum` are hosted, or, without a quorum,
-    if one is missing.
+    Without names, returns all hosted silos. Raises `SilosUnavailable` if fewer than `quorum` are hosted, or, without a
+    quorum, if one is missing.
     """
     deadline = time.monotonic() + patience
     while not _all_hosted(silos, present := hosted_silos(client)) and time.monotonic() < deadline:
@@ -186,7 +186,7 @@ def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum:
     if not hosted or len(hosted) < (quorum or len(silos)):
         missing = [silo for silo in silos if silo not in present] or ["any silo"]
         needed = f"; {quorum} of {len(silos) or 'all connected silos'} are needed" if quorum else ""
-        raise SilosAway(
+        raise SilosUnavailable(
             f"no worker hosts {', '.join(missing)} (available: {', '.join(present) or 'none'}){needed}: its owner "
             "starts one with `fedbnsl silo start`"
         )

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from fedbnsl.algorithms.errors import SilosAway
+from fedbnsl.algorithms.errors import SilosUnavailable
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.flows.engines.run_context import RunContext
@@ -50,9 +50,11 @@ def test_a_silo_without_a_worker_is_found_before_round_1(two_of_three):
     assert hosted_silos(two_of_three) == ("silo-1", "silo-3")
     assert wait_for_silos(two_of_three, (), 0, None) == wait_for_silos(two_of_three, ("silo-1", "silo-3"), 0, None)
     assert wait_for_silos(two_of_three, ("silo-1", "silo-2"), 0, 1) == ("silo-1",)
-    with pytest.raises(SilosAway, match=r"no worker hosts silo-2 \(available: silo-1, silo-3\): .*fedbnsl silo start"):
+    with pytest.raises(
+        SilosUnavailable, match=r"no worker hosts silo-2 \(available: silo-1, silo-3\): .*fedbnsl silo start"
+    ):
         wait_for_silos(two_of_three, ("silo-1", "silo-2"), 0, None)
-    with pytest.raises(SilosAway, match="2 of 2 are needed"):
+    with pytest.raises(SilosUnavailable, match="2 of 2 are needed"):
         wait_for_silos(two_of_three, ("silo-1", "silo-2"), 0, 2)
 
 

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.main import main
@@ -238,7 +238,7 @@ def test_an_interrupted_run_goes_on_only_with_the_silos_and_the_rows_it_began_wi
     head, first, rest = rows.split("\n", 2)
     owners.kill("silo-3")
     try:
-        with pytest.raises(SilosAway, match=r"no worker hosts silo-3 \(available: silo-1, silo-2, silo-4\)"):
+        with pytest.raises(SilosUnavailable, match=r"no worker hosts silo-3 \(available: silo-1, silo-2, silo-4\)"):
             learn(resumed)
         owners.files["silo-3"].write_text(f"{head}\n{first.replace('1', '2')}\n{rest}")
         owners.join("silo-3")
@@ -254,9 +254,9 @@ def test_an_interrupted_run_goes_on_only_with_the_silos_and_the_rows_it_began_wi
 def test_a_silo_that_is_away_at_the_start_is_waited_for_or_left_out_by_a_quorum(owners, settings, tmp_path):
     owners.kill("silo-3")
     try:
-        with pytest.raises(SilosAway, match="no worker hosts silo-3"):
+        with pytest.raises(SilosUnavailable, match="no worker hosts silo-3"):
             learn(settings(silo_patience=1))
-        with pytest.raises(SilosAway, match="4 of 4 are needed"):
+        with pytest.raises(SilosUnavailable, match="4 of 4 are needed"):
             learn(settings(silo_patience=1, quorum=4))
         result = learn(settings(silo_patience=1, quorum=3)).result
     finally:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.algorithms.graphs.changes import structure_changes
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.fingerprint import rows_digest
@@ -214,7 +214,11 @@ def test_drift_is_what_the_bounds_say(finished):
 def test_a_failure_is_told_by_its_kind_and_not_in_words_that_quote_a_cell(finished, tmp_path):
     settings, done = finished
     hook = hook_to(tmp_path / "told", "failure")
-    for error in (BadInput("lab.csv: line 3, column 'a': '17.25' is no number"), SilosAway("lab"), KeyError("17.25")):
+    for error in (
+        BadInput("lab.csv: line 3, column 'a': '17.25' is no number"),
+        SilosUnavailable("lab"),
+        KeyError("17.25"),
+    ):
         notify_failed(settings, NIGHTLY, error, hook)
     lost = replace(done, result=replace(done.result, outcome="silo lost", lost=("lab",)))
     notify_finished(settings, NIGHTLY, lost, hook)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import distributed
 import pytest
 
-from fedbnsl.algorithms.errors import BadInput, SilosAway
+from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.transport import cluster
@@ -49,13 +49,13 @@ def test_silos_are_waited_for_while_patience_lasts(monkeypatch):
 
 def test_a_run_begins_without_a_silo_only_where_a_quorum_is_given_and_there():
     assert wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, 2) == ("a", "b")
-    with pytest.raises(SilosAway, match=r"no worker hosts d \(available: a, b, c\); 3 of 3 are needed"):
+    with pytest.raises(SilosUnavailable, match=r"no worker hosts d \(available: a, b, c\); 3 of 3 are needed"):
         wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, 3)
-    with pytest.raises(SilosAway, match=r"no worker hosts d \(available: a, b, c\): its owner starts one"):
+    with pytest.raises(SilosUnavailable, match=r"no worker hosts d \(available: a, b, c\): its owner starts one"):
         wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, None)
-    with pytest.raises(SilosAway, match=r"no worker hosts any silo \(available: none\)"):
+    with pytest.raises(SilosUnavailable, match=r"no worker hosts any silo \(available: none\)"):
         wait_for_silos(Told([]), (), 0.0, None)
-    with pytest.raises(SilosAway, match="4 of all connected silos are needed"):
+    with pytest.raises(SilosUnavailable, match="4 of all connected silos are needed"):
         wait_for_silos(Told(BOTH), (), 0.0, 4)
 
 
