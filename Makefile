@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test ui-test lint types contracts bench ui constraints release clean
+.PHONY: setup learn test ui-test docs lint types contracts bench ui constraints release clean
 
 setup: .venv/ready
 
@@ -29,11 +29,16 @@ learn: setup
 	$(BIN)/fedbnsl learn example --seed 0
 
 test: setup lint types contracts
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # The pages in headless Chromium, if there is one; what they showed is in .cache/ui/.
 ui-test: setup
 	FEDBNSL_UI_TEST=1 $(BIN)/python -m pytest tests/ui -n 0 -rs
+
+# The documentation site, for a browser or any server of files; its own pages run their commands.
+docs: setup
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[docs]'
+	$(BIN)/python docs/site/build.py .cache/docs
 
 lint: setup
 	$(BIN)/ruff check .

@@ -28,6 +28,7 @@ FAMILIES = {
     "baselines": "baselines",
     "parameters": "",
     "diagnosis": "",
+    "effects": "",
     "statistics": "",
     "resampling": "",
 }

@@ -206,9 +206,13 @@ UNCHARGED = (
     Uncharged("describe", "the names of the columns, and the number of rows", "both are public by the adjacency"),
     Uncharged("admit", "nothing, or a refusal", "the policy reads settings and public numbers only"),
     Uncharged("seal", "64 hexadecimal digits", "an HMAC of the rows under a secret of the silo"),
-    Uncharged("advertise", "two public keys and a commitment, 96 bytes, and a signature", "drawn from fresh entropy"),
-    Uncharged("share", "a sealed pair of shares for every other silo", "shares of keys drawn from fresh entropy"),
-    Uncharged("unmask", "for each silo of phase 2 one share, of its seed or of its mask key", "the same"),
+    Uncharged("advertise", "a public key and two commitments, 96 bytes, and a signature", "drawn from fresh entropy"),
+    Uncharged(
+        "share",
+        "a sealed pair of shares for every other silo, and an escrow: its mask keys with them, encrypted",
+        "keys, and shares of keys, drawn from fresh entropy",
+    ),
+    Uncharged("unmask", "for each silo of phase 2 one share, of its seed or of its escrow's key", "the same"),
     Uncharged(
         "charges", "run, round, name and ρ of every charge; no key and no binding", "from settings and broadcasts"
     ),

@@ -36,7 +36,7 @@ from fedbnsl.tasks.transport.federation import SiloTransport
 from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessFederation, InProcessTransport
 
 SOME, FEW = range(2, 7), range(2, 5)
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED = Path(os.environ.get("FEDBNSL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
 def drawn(variables: int, silos: int, rows: int, **options: Any) -> Maker:

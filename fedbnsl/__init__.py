@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedbnsl import settings
-    from fedbnsl.flows.api import Learned, evaluate, learn, load, prepare
+    from fedbnsl.flows.api import Learned, compare, evaluate, learn, load, prepare
     from fedbnsl.flows.benchmark import benchmark
 
     __version__: str
 
-__all__ = ["Learned", "__version__", "benchmark", "evaluate", "learn", "load", "prepare", "settings"]
+__all__ = ["Learned", "__version__", "benchmark", "compare", "evaluate", "learn", "load", "prepare", "settings"]
 
 MODULES = ("settings",)
 

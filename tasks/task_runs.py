@@ -14,13 +14,13 @@ from itertools import count
 from threading import Event, Lock, Thread
 from uuid import UUID
 
-from prefect.client.schemas.objects import State, TaskRun
+from prefect.client.schemas.objects import State, TaskRun, TaskRunResult
 from prefect.states import Completed, Failed, Running
 
 from fedbnsl.tracking.staging import first_line
 
 from .prefect_internals import report_task_run
-from .rounds import Record
+from .rounds import Ids, Record
 
 LONG_STEP_SECONDS = 1.0
 """duration after which an unfinished step is reported as running"""
@@ -34,6 +34,7 @@ class _RunningStep:
     name: str
     number: int
     start_time: datetime
+    sources: Ids
     running: State[None] = field(default_factory=Running)
     reported: bool = False
 
@@ -56,13 +57,16 @@ class TaskRuns:
         self._closed.set()
 
     @contextmanager
-    def record(self, task: str, name: str) -> Iterator[None]:
-        """Record the block as a run of `task` with this `name`: completed, or failed if it raises."""
+    def record(self, task: str, name: str, sources: Ids = ()) -> Iterator[UUID]:
+        """Record the block as a run of `task` with this `name`: completed, or failed if it raises; yields its id.
+
+        `sources` are the ids of the task runs whose results it uses: arrows lead from them to it.
+        """
         with self._lock:
             number = next(self._numbers)
-            step = self._open[number] = _RunningStep(task, name, number, datetime.now(UTC))
+            step = self._open[number] = _RunningStep(task, name, number, datetime.now(UTC), sources)
         try:
-            yield
+            yield step.running.id
         except BaseException as error:
             self._finish(step, Failed(message=first_line(error)))
             raise
@@ -89,6 +93,7 @@ class TaskRuns:
             "name": step.name,
             "task_key": step.task,
             "dynamic_key": str(step.number),
+            "task_inputs": {"results": [TaskRunResult(id=source) for source in step.sources]},
             "run_count": 1,
             "expected_start_time": step.start_time,
             "start_time": step.start_time,

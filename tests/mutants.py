@@ -1,6 +1,6 @@
 """Plant known defects one at a time and print those that the tests let through.
 
-    python tests/mutants.py [GROUP...] [--quick] [--match WORD] [--baseline]
+    python tests/mutants.py [GROUP...] [--quick] [--each N] [--match WORD] [--baseline]
 
 `tests/planted/GROUP.toml` has a table `[[mutant]]` a defect: `what` it is, the `file` it goes into, the `old` text,
 which occurs once in that file, the `new` one, the `tests` that must notice, and `quick = true` if those take next to no
@@ -238,12 +238,15 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
     parser.add_argument("groups", nargs="*", help="files in tests/planted, without .toml; all by default")
     parser.add_argument("--quick", action="store_true", help="only those marked quick")
+    parser.add_argument("--each", type=int, metavar="N", help="only the first N of each group")
     parser.add_argument("--match", default="", help="only those with this in what they are")
     parser.add_argument("--planted", type=Path, default=PLANTED, help="the folder with the files of defects")
     parser.add_argument("--baseline", action="store_true", help="run their tests on sound code instead: all must pass")
     asked = parser.parse_args(arguments)
     known = planted(asked.groups, asked.planted)
-    mutants = [one for one in known if asked.match in one.name and (one.quick or not asked.quick)]
+    chosen = [one for one in known if asked.match in one.name and (one.quick or not asked.quick)]
+    groups = dict.fromkeys(one.group for one in chosen)
+    mutants = [one for group in groups for one in [each for each in chosen if each.group == group][: asked.each]]
     misfits = {one: why for one in mutants if (why := misfit(one))}
     for one, why in misfits.items():
         print(f"broken             {one.name}: {why}")

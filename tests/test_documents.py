@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 def markdown_files():
     """All Markdown files that belong to the project, by their path from its root."""
-    folders = (ROOT, ROOT / ".github", ROOT / "docs", ROOT / "examples", ROOT / "benchmarks")
+    folders = (ROOT, ROOT / ".github", ROOT / "docs", ROOT / "examples", ROOT / "benchmarks", ROOT / "deploy")
     found = [*ROOT.glob("*.md"), *(path for folder in folders[1:] for path in folder.rglob("*.md"))]
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
@@ -126,6 +127,38 @@ def test_the_commands_and_exit_codes_of_the_documents_are_those_of_the_program()
     failures = (ROOT / "docs/failures.md").read_text("utf-8")
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", failures, re.MULTILINE)}
     assert codes == {0, BadInput.exit_code, SilosUnavailable.exit_code, 130}
+
+
+def commands_in(path):
+    """The `fedbnsl` commands in the fenced blocks of a Markdown file, each as its words."""
+    blocks = "".join(FENCE.findall(path.read_text("utf-8"))).replace("\\\n", " ")
+    lines = re.findall(r"^(?:\$ |docker compose exec \w+ )?(fedbnsl .*)", blocks, re.MULTILINE)
+    return [shlex.split(line.split(" > ")[0], comments=True) for line in lines]
+
+
+def check_arguments(words):
+    """Parse a command without running it; raises the error that its user would see."""
+    name, *rest = words[1:]
+    called = command(name)
+    while "--help" not in rest and getattr(called, "commands", None):
+        called = called.commands[rest.pop(0)]
+    if "--help" not in rest:
+        called.make_context(name, rest)
+
+
+@pytest.mark.parametrize("page", markdown_files())
+def test_the_program_takes_every_command_of_a_document(page):
+    for words in commands_in(ROOT / page):
+        try:
+            check_arguments(words)
+        except Exception as error:
+            pytest.fail(f"{' '.join(words)}: {error!r}")
+
+
+def test_a_command_with_a_wrong_option_or_without_an_argument_is_found():
+    for line in ("fedbnsl learn study --epsilonn 5", "fedbnsl compare runs/a", "fedbnsl silo begin"):
+        with pytest.raises(Exception, match=r"epsilonn|after|begin"):
+            check_arguments(shlex.split(line))
 
 
 def options_of(name):

@@ -51,6 +51,10 @@ class Comparison:
         drift = {"parameter_drift": self.drift.total} if self.drift else {}
         return {"compared_with": self.earlier, **counts, "edges_changed": self.edges_changed, **drift}
 
+    def __str__(self) -> str:
+        """The comparison in one sentence."""
+        return self.said
+
     @property
     def said(self) -> str:
         """The comparison in one sentence."""

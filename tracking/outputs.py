@@ -20,6 +20,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 
 from .comparison import Comparison
 from .model import model_file
+from .pictures.delays import draw_delays
 from .pictures.picture import MAX_UNROLLED_VARIABLES, as_png, draw_matrices
 from .report.drawings import draw_result
 from .report.report import report_html
@@ -29,7 +30,14 @@ from .staging import write_files
 MODELS = ("model.bif", "model.json")
 """a run with parameters has one of these: for a discrete network, or for another"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
-OPTIONAL_OUTPUTS = ("matrices.png", "silo_structures.csv", "silo_edges.csv", "silos.csv", "intensities.csv")
+OPTIONAL_OUTPUTS = (
+    "matrices.png",
+    "silo_structures.csv",
+    "silo_edges.csv",
+    "silos.csv",
+    "intensities.csv",
+    "delays.png",
+)
 """for dynamic structures whose `structure.png` is a drawing, and for runs in which each silo has its own structure"""
 AVERAGED = "averaged.csv"
 """the averaged network of a run with resamples"""
@@ -79,6 +87,8 @@ def _optional_contents(result: RunResult, title: str) -> dict[str, str | bytes]:
         found["silo_edges.csv"] = silo_edges_csv(result.local_structures)
     if result.parameters.intensities:
         found["intensities.csv"] = intensities_csv(result.parameters.intensities)
+        if result.parameters.intensities.delay:
+            found["delays.png"] = as_png(draw_delays(result.parameters.intensities, result.structure, title))
     if result.silo_scores:
         found["silos.csv"] = silos_csv(result.silo_scores)
     if result.changes:
@@ -133,10 +143,12 @@ def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
 
 
 def intensities_csv(found: Intensities) -> str:
-    """One line per type of events: number of events, base rate, self-excitation, and the common mean delay."""
-    rows = zip(found.variables, found.events, found.base, found.excitation.diagonal(), strict=True)
-    header = ("event", "events", "base_rate", "self_excitation", "mean_delay")
-    return _csv(header, ((name, int(n), float(mu), float(own), found.delay) for name, n, mu, own in rows))
+    """One line per type of events: number, base rate, self-excitation, background share, and the common mean delay."""
+    rows = zip(found.variables, found.events, found.base, found.excitation.diagonal(), found.background, strict=True)
+    header = ("event", "events", "base_rate", "self_excitation", "background_share", "mean_delay")
+    return _csv(
+        header, ((name, int(n), float(mu), float(own), float(by), found.delay) for name, n, mu, own, by in rows)
+    )
 
 
 def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:

@@ -112,7 +112,7 @@ class SeparatorSearch:
     """the variables from which the conditioning sets of each variable are drawn on this level, `[d, d]` by rows"""
     tried: NDArray[np.bool_]
     """sets within these rows have been tried before"""
-    asked: NDArray[np.int64]
+    n_tested: NDArray[np.int64]
     """number of conditioning sets of this level that have been tried for each pair i < j, `[d, d]`"""
     strength: FloatArray
     """strength of the marginal dependence of two variables, `[d, d]`"""
@@ -279,11 +279,13 @@ def _request_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch
         plan.most_sets,
         plan.most_cells,
     )
-    n_tried = search.asked[pairs[:, 0], pairs[:, 1]]
+    n_tried = search.n_tested[pairs[:, 0], pairs[:, 1]]
     tests, now_tried, left_out = next_tests(source, pairs, n_tried, plan.cells)
-    tried_by_pair = search.asked.copy()
+    tried_by_pair = search.n_tested.copy()
     tried_by_pair[pairs[:, 0], pairs[:, 1]] = now_tried
-    return replace(search, tests=stack(search.tests, tests), asked=tried_by_pair, left_out=search.left_out + left_out)
+    return replace(
+        search, tests=stack(search.tests, tests), n_tested=tried_by_pair, left_out=search.left_out + left_out
+    )
 
 
 def _blocks(plan: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -303,7 +305,7 @@ def _pairs(plan: SearchPlan, search: SeparatorSearch) -> NDArray[np.bool_]:
 
 def _next_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     level = search.level + 1
-    following = replace(search, level=level, asked=np.zeros_like(search.asked))
+    following = replace(search, level=level, n_tested=np.zeros_like(search.n_tested))
     if search.stage == "skeleton":
         following = replace(following, pools=search.joined & plan.relevant)
     if _has_tests(plan, following):
@@ -326,7 +328,7 @@ def _has_tests(plan: SearchPlan, search: SeparatorSearch) -> bool:
 
 def _next_stage(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
     stage = plan.stages[plan.stages.index(search.stage) + 1]
-    search = replace(search, stage=stage, asked=np.zeros_like(search.asked))
+    search = replace(search, stage=stage, n_tested=np.zeros_like(search.n_tested))
     none = np.zeros_like(search.joined)
     if stage == "possible-d-sep":
         assert plan.possible_d_sep is not None

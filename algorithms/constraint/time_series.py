@@ -224,12 +224,12 @@ def mci_search(
             for y in range(d)
             if joined[x, y] and not (x < d and required[x, y])
         }
-        asked = [(x, y, given) for (x, y), pool in pools.items() for given in _subsets(pool, size, settings)]
-        if not asked:
+        candidates = [(x, y, given) for (x, y), pool in pools.items() for given in _subsets(pool, size, settings)]
+        if not candidates:
             break
-        results = test([(x, y, *given, *_conditions(parents, x, y)) for x, y, given in asked])
+        results = test([(x, y, *given, *_conditions(parents, x, y)) for x, y, given in candidates])
         weakest = np.where(joined[:, :d], weakest if size else np.inf, 0.0)
-        for (x, y, given), p, strength in zip(asked, results.p, results.strength, strict=True):
+        for (x, y, given), p, strength in zip(candidates, results.p, results.strength, strict=True):
             if not joined[x, y]:
                 continue
             weakest[x, y] = min(weakest[x, y], strength)
@@ -274,10 +274,12 @@ def _separators(
         ]
         for x, y in ends
     }
-    asked = [(x, y, given) for (x, y), own in sets.items() for given in dict.fromkeys(own)]
-    results = test([(x, y, *given, *_conditions(parents, x, y)) for x, y, given in asked])
+    candidates = [(x, y, given) for (x, y), own in sets.items() for given in dict.fromkeys(own)]
+    results = test([(x, y, *given, *_conditions(parents, x, y)) for x, y, given in candidates])
     return [
-        (min(x, y), max(x, y), *given) for (x, y, given), p in zip(asked, results.p, strict=True) if p > settings.alpha
+        (min(x, y), max(x, y), *given)
+        for (x, y, given), p in zip(candidates, results.p, strict=True)
+        if p > settings.alpha
     ]
 
 

@@ -1,9 +1,10 @@
 """Adjustments of time series inside a silo, before anything is summed: trend, season, first differences (ours).
 
-Each unbroken stretch is adjusted by itself. Its least-squares fit on the time and on the phases of the period is
-subtracted, but not its means; then rows may be replaced by their differences, which costs the first row of each
-stretch. What was subtracted stays in the silo. A model of adjusted series forecasts in the original numbers:
-`Adjustment.forecast` adjusts the past that it is given, and adds what it has subtracted.
+Columns of labels, such as states and alarms, stay as they are. Each unbroken stretch is adjusted by itself. Its
+least-squares fit on the time and on the phases of the period is subtracted, but not its means; then rows may be
+replaced by their differences, which costs the first row of each stretch. What was subtracted stays in the silo. A
+model of adjusted series forecasts in the original numbers: `Adjustment.forecast` adjusts the past that it is given,
+and adds what it has subtracted.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,12 +55,19 @@ class Adjustment:
         subtracted = f"{' and '.join(parts)} subtracted in each series" if parts else ""
         return "; ".join([subtracted] * bool(parts) + ["differences of consecutive rows"] * self.difference)
 
-    def adjusted(self, table: FloatArray, stretches: Sequence[int]) -> FloatArray:
-        """The adjusted rows of `table` `[n_rows, d]`, whose unbroken `stretches` have these lengths."""
-        parts = []
+    def adjusted(self, table: FloatArray, stretches: Sequence[int], labels: Sequence[int] = ()) -> FloatArray:
+        """The adjusted rows of `table` `[n_rows, d]`, whose unbroken `stretches` have these lengths.
+
+        The columns `labels` have codes of labels, which differences only shorten.
+        """
+        parts, numbers = [], np.delete(np.arange(table.shape[1]), labels)
         for part in np.split(table, np.cumsum(stretches)[:-1]):
-            flat = part - self._fitted(part, len(part)) + part.mean(axis=0) if len(part) else part
-            parts.append(np.diff(flat, axis=0) if self.difference else flat)
+            found = part[1:].copy() if self.difference else part.copy()
+            if len(part):
+                own = part[:, numbers]
+                flat = own - self._fitted(own, len(own)) + own.mean(axis=0)
+                found[:, numbers] = np.diff(flat, axis=0) if self.difference else flat
+            parts.append(found)
         return np.concatenate(parts)
 
     def forecast(self, past: FloatArray, predict: Callable[[FloatArray], FloatArray]) -> FloatArray:

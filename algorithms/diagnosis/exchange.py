@@ -23,12 +23,11 @@ from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
 from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
-from ..statistics.lagged import windows
+from ..statistics.lagged import centred_windows, window_schema, windows
 from ..statistics.moments import (
     Table,
     about_means,
     column_summaries,
-    column_units,
     moment_units,
     sum_over_chunks,
     thin_rows,
@@ -160,8 +159,12 @@ def start(schema: Schema, structure: Structure) -> Server:
         weights = unrolled_weights(
             structure.adjacency.astype(np.float64), padded_lagged_weights(structure, structure.lags)
         )
-        windowed = replace(schema.in_order(), rows=schema.windows(structure.lags))
-        return Server(windowed, weights != 0, 0, nothing, np.empty((0, 0)), nobody, figures, owners)
+        over_time = coding_of(window_schema(schema, structure.lags)).owners
+        windowed = replace(
+            schema.in_order(), variables=coded_names(schema), levels={}, rows=schema.windows(structure.lags)
+        )
+        joined = (weights != 0)[np.ix_(over_time, over_time)]
+        return Server(windowed, joined, 0, nothing, np.empty((0, 0)), nobody, figures, owners)
     coded = replace(schema.in_order(), variables=coded_names(schema), levels={}, imputation_model=NO_IMPUTATION)
     joined = structure.adjacency[np.ix_(owners, owners)]
     return Server(coded, joined, 0, nothing, np.empty((0, 0)), nobody, figures, owners)
@@ -199,7 +202,7 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
 def _units(schema: Schema, request: Broadcast, lags: int) -> FloatArray:
     if request.rows:
         return np.ones(1)
-    return moment_units(column_units(schema, lags) if lags else coded_units(schema))
+    return moment_units(coded_units(window_schema(schema, lags) if lags else schema))
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -226,26 +229,35 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
-    """The silo with the windows of its series `table` `[n_rows, d]`, so that errors are compared given the past."""
+    """The silo with the coded windows of its series `table` `[n_rows, d]`, so that errors are compared given the past.
+
+    Every series has the silo's means, as in learning: other levels, such as those on both sides of a gap in a trend
+    that was subtracted, would look like random walks and curved effects.
+    """
     assert isinstance(table, np.ndarray)
-    d, rows = table.shape[1], windows(table, schema.stretches[silo], lags)
+    coding, stretches = coding_of(schema), schema.stretches[silo]
+    d, discrete = coding.size, np.array(coding.discrete, np.bool_)[coding.owners]
+    coded = coding.rows(np.asarray(table, np.float64))
+    rows = centred_windows(coded, stretches, lags) + windows(coded, stretches, lags).mean(axis=0)
     means, products = about_means(rows)
-    own = longest_stretch(table, schema.stretches[silo])
+    numbers = np.flatnonzero(~discrete)
+    own = longest_stretch(coded[:, numbers], stretches)
     ratios, periods = seasons(own)
-    strongest = int(np.argmax(ratios))
+    strongest, (trend, trending) = int(np.argmax(ratios)), _greatest(trend_t_values(own))
+    names = [schema.variables[v] for v in coding.owners]
     return Silo(
         table=rows,
         there=np.ones(rows.shape[1], np.bool_),
         means=means,
         products=products,
-        numbers=np.arange(rows.shape[1]) < d,
+        numbers=np.append(~discrete, np.zeros(lags * d, np.bool_)),
         place=schema.silos.index(silo),
         silos=len(schema.silos),
         all_rows=sum(schema.windows(lags).values()),
         variables=d,
         skewed={},
-        ranked=np.tile([schema.transforms.get(name) == NORMAL_SCORES for name in schema.variables], lags + 1),
-        over_time=np.array([_greatest(trend_t_values(own)), (float(periods[strongest]), float(strongest))]),
+        ranked=np.tile([schema.transforms.get(name) == NORMAL_SCORES for name in names], lags + 1),
+        over_time=np.array([(trend, numbers[int(trending)]), (float(periods[strongest]), numbers[strongest])]),
     )
 
 

@@ -254,13 +254,18 @@ def autocorrelations(server: Server) -> FloatArray:
     return np.asarray(np.diag(S[:d, d : 2 * d]) / both)
 
 
-def series_findings(server: Server) -> list[Finding]:
-    """A finding on series that return to their level too slowly to be distinguished from random walks."""
+def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequence[bool] = ()) -> list[Finding]:
+    """A finding on series that return to their level too slowly to be distinguished from random walks.
+
+    A trend or season among the `others` explains it until it is removed. Variables with `labels` have states, which may
+    last long.
+    """
     names = server.schema.variables
-    if len(server.within) == len(names):
+    if len(server.within) == len(names) or any(one.name in ("trend", "season") for one in others):
         return []
+    states = np.array(labels, np.bool_)[server.owners] if len(labels) else np.zeros(len(names), np.bool_)
     mean_rows = server.rows / max(sum(map(len, server.schema.stretches.values())), 1)
-    slow = np.flatnonzero(mean_rows * (1 - autocorrelations(server)) < MIN_RETURN_ROWS)
+    slow = np.flatnonzero((mean_rows * (1 - autocorrelations(server)) < MIN_RETURN_ROWS) & ~states)
     if mean_rows < MIN_UNIT_ROOT_ROWS or not len(slow):
         return []
     named = ", ".join(names[v] for v in slow[:5]) + (f" and {len(slow) - 5} more" if len(slow) > 5 else "")

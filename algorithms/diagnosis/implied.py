@@ -134,18 +134,18 @@ class Fit:
         if self.why:
             return (f"Fit of the graph: {self.why}.",)
         share = f", {100 * self.failing / self.tested:.3g} %" if self.tested else ""
-        said = f"Fit of the graph: {self.failing:,} of {self.tested:,} tested independences fail{share}"
+        text = f"Fit of the graph: {self.failing:,} of {self.tested:,} tested independences fail{share}"
         if self.fisher:
             c = self.fisher
-            said += f"; Fisher's C {c.statistic:.4g} on {c.degrees:,} degrees of freedom, p = {c.p:.3g}"
+            text += f"; Fisher's C {c.statistic:.4g} on {c.degrees:,} degrees of freedom, p = {c.p:.3g}"
         if self.bic:
-            said += f"; BIC {self.bic.over_empty:+,.3g} against the empty graph"
+            text += f"; BIC {self.bic.over_empty:+,.3g} against the empty graph"
             if self.bic.over_saturated is not None:
-                said += f", {self.bic.over_saturated:+,.3g} against the saturated one"
+                text += f", {self.bic.over_saturated:+,.3g} against the saturated one"
             if self.bic.one_more is not None:
-                said += f", at most {self.bic.one_more:+,.3g} by one more parent for each variable"
+                text += f", at most {self.bic.one_more:+,.3g} by one more parent for each variable"
         missing = f"Most doubtful missing edges: {'; '.join(one.text for one in self.worst[:WORST_IN_LINE])}."
-        return (f"{'; '.join((said, *self.notes))}.", *([missing] if self.worst else []))
+        return (f"{'; '.join((text, *self.notes))}.", *([missing] if self.worst else []))
 
 
 NO_FIT = Fit("not requested")

@@ -1,1 +1,16 @@
-"""Effects of interventions in a learned graph: identification, estimates and their sensitivity."""
+"""Effects: what happens to an outcome if another variable is changed."""
+
+from ..core.spec import Entry, lazy_factory
+
+STEPS: dict[str, Entry] = {
+    "adjusted-regressions": Entry(
+        summary="after a run on numbers or mixed data: effects from regressions on treatment and covariates",
+        source="ours; Robins 1986 for averages over the rows",
+        disclosure="likelihood, gradient and Hessian of each regression without the intercept, twice for numbers "
+        "and some six times for labels; sums of risks and their gradients; always masked",
+        maker=lazy_factory("effects.adjusted_regressions:AdjustedRegressions"),
+        kinds=("continuous", "mixed"),
+        gaps=True,
+    ),
+}
+"""exchanges that are part of no run: the effects of a finished one"""

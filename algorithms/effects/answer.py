@@ -4,7 +4,7 @@ An `Estimator` holds what is known about the data: second moments, fitted tables
 identifies the adjustment sets in the graph and lets the estimator compute the effect for each of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -19,8 +19,10 @@ from ..parameters.networks import BayesianNetwork, DiscreteNetwork, GaussianNetw
 from .identification import AdjustmentSet, EffectKind, identify
 from .interventions import direct_mixed_effect, discrete_effect, mixed_effect
 from .linear import (
+    LEVEL,
     ZERO,
     Estimate,
+    OddsRatio,
     Sensitivity,
     WithinMoments,
     adjusted_effect,
@@ -28,7 +30,7 @@ from .linear import (
     joint_effects,
     sensitivity,
 )
-from .variability import BetweenSilos, Resampled
+from .variability import BetweenSilos, Placebo, Resampled
 
 Values = tuple[float | str, float | str]
 """the values of a treatment that are compared"""
@@ -67,6 +69,8 @@ class Effect:
     """over resamples, in each of which the graph was learned anew"""
     silos: BetweenSilos | None = None
     """by silo"""
+    placebo: Placebo | None = None
+    """with the treatment permuted within each silo"""
 
     @property
     def change(self) -> float:
@@ -92,6 +96,11 @@ class Effect:
         return self.candidates[0].estimate.value if len(self.candidates) == 1 else None
 
     @property
+    def odds_ratio(self) -> OddsRatio | None:
+        """The odds ratio of an identified effect on a probability, None if there is none."""
+        return self.candidates[0].estimate.odds_ratio if len(self.candidates) == 1 else None
+
+    @property
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval; for a range the union of those of its estimates; None if one of them has none."""
         ends: list[float] = []
@@ -110,6 +119,7 @@ class Effect:
                 "estimate": one.estimate.value,
                 "interval": one.estimate.interval,
                 "standard_error": one.estimate.standard_error,
+                "odds_ratio": asdict(one.estimate.odds_ratio) if one.estimate.odds_ratio else None,
                 "sensitivity": vars(one.sensitivity) if one.sensitivity else None,
             }
             for one in self.candidates
@@ -128,6 +138,7 @@ class Effect:
             "adjustment_sets": sets,
             "resamples": asdict(self.resampled) if self.resampled else None,
             "silos": asdict(self.silos) if self.silos else None,
+            "placebo": asdict(self.placebo) if self.placebo else None,
         }
 
 
@@ -218,6 +229,32 @@ class FromMixed:
         else:
             found = mixed_effect(self.network, x, y, values)
         return {level: (one, False) for level, one in found.items()}
+
+
+@dataclass(frozen=True)
+class FromRegressions:
+    """Effects on one outcome from regressions over the rows (`adjusted_regressions.py`)."""
+
+    label_levels: Mapping[str, tuple[str, ...]]
+    outcome: str
+    found: Mapping[tuple[str, tuple[str, ...], Values], Estimate | str]
+    """by treatment, adjustment set and contrast, the estimate or why there is none"""
+    gaps: bool = False
+    """whether rows may have empty cells, which are then left out"""
+    ranges: bool = True
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """The levels of a variable; empty for a number."""
+        return self.label_levels.get(name, ())
+
+    def estimates(
+        self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
+    ) -> dict[str, tuple[Estimate, bool]]:
+        """The change of the mean of `y`, or of the probability of its second label."""
+        found = self.found[x, tuple(covariates), values]
+        if isinstance(found, str):
+            raise ValueError(found)
+        return {(self.levels(y) or ("", ""))[1]: (found, False)}
 
 
 def model_estimator(network: BayesianNetwork, rows: int, silos: int) -> Estimator:
@@ -351,8 +388,9 @@ class EffectReport:
     """the graph, the adjustment, the model and the assumptions, a sentence each"""
 
     def __str__(self) -> str:
-        """The effects, a line each, followed by what they rest on."""
-        return "\n".join([*(" ".join(effect_row(one)) for one in self.effects), *self.rests_on])
+        """The effects, each with its variability, followed by what they rest on."""
+        effects = (line for one in self.effects for line in (" ".join(effect_row(one)), *variability_lines(one)))
+        return "\n".join([*effects, *self.rests_on])
 
     __repr__ = __str__
 
@@ -388,15 +426,21 @@ def effect_row(one: Effect) -> tuple[str, str, str, str]:
         return change, one.measure, f"between {one.bounds[0]:+.4g} and {one.bounds[1]:+.4g}, {ends}", one.reason
     only = one.candidates[0]
     adjusted = f"adjusted for {', '.join(only.covariates)}" if only.covariates else "nothing to adjust for"
-    return change, one.measure, f"{one.value:+.4g}, {ends}", f"{adjusted}: {one.reason}"
+    ratio = only.estimate.odds_ratio
+    odds = (
+        "" if ratio is None else f"; odds ratio {ratio.value:.4g}, {ratio.interval[0]:.4g} to {ratio.interval[1]:.4g}"
+    )
+    return change, one.measure, f"{one.value:+.4g}, {ends}{odds}", f"{adjusted}: {one.reason}"
 
 
 def variability_lines(one: Effect) -> Iterator[str]:
-    """How the effect varies over resamples and between silos, a line each."""
+    """How the effect varies over resamples and between silos, and what placebos have, a line each."""
     if one.resampled is not None:
         yield _resampled_line(one.resampled)
     if one.silos is not None:
         yield from _silo_lines(one.silos)
+    if one.placebo is not None:
+        yield _placebo_line(one.placebo)
 
 
 def _resampled_line(found: Resampled) -> str:
@@ -407,6 +451,14 @@ def _resampled_line(found: Resampled) -> str:
     return (
         f"{graphs}: 95 % interval {found.interval[0]:+.4g} to {found.interval[1]:+.4g}, median {found.median:+.4g}; "
         f"no cause in {100 * found.no_cause:.3g} % of the graphs{unknown}"
+    )
+
+
+def _placebo_line(found: Placebo) -> str:
+    low, high, n = min(found.estimates), max(found.estimates), len(found.estimates)
+    return (
+        f"placebo, the treatment permuted within each silo {n} times: between {low:+.4g} and {high:+.4g}; "
+        f"{found.excluding_zero} of {n} intervals exclude zero, {n * (1 - LEVEL):.2g} expected by chance"
     )
 
 

@@ -12,6 +12,9 @@ The interval of a discrete effect is that of the adjusted plug-in estimator in n
 
     n⁻¹ Σ_z P(z) [ p₁(1 − p₁) / π₁ + p₀(1 − p₀) / π₀ + (p₁ − p₀ − effect)² ],   p_a = P(y | x_a, z), π_a = P(x_a | z).
 
+The averages of p₁ and p₀ have the covariance n⁻¹ Σ_z P(z) (p₁ − mean)(p₀ − mean), from which their odds ratio has its
+interval.
+
 The interval of a direct effect in a mixed network is that of the delta method: the gradient of the effect in the
 parameters of Y given its parents, and the inverse of their Fisher information in n rows, both as means over simulated
 rows (Y | parents linear: σ² (n E zzᵀ)⁻¹; multinomial logistic: n E (diag p − ppᵀ) ⊗ zzᵀ; tables: p(1 − p) / n P(x, z)).
@@ -22,7 +25,7 @@ Tables fitted under a true graph are at least as precise in large samples, so th
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import prod, sqrt
+from math import exp, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +34,7 @@ from ..core.schema import FloatArray
 from ..graphs.dag import reachable
 from ..parameters.mixed_network import Linear, MixedNetwork, Tabular
 from ..parameters.networks import DiscreteNetwork
-from .linear import LEVEL, Estimate
+from .linear import LEVEL, Estimate, OddsRatio
 
 MAX_JOINT_CELLS = 2_000_000
 """largest number of cells of a table while variables are eliminated"""
@@ -131,14 +134,29 @@ def discrete_effect(
     share = [one.sum(axis=1) / stratum for one in (before, after)]
     found = []
     for level, label in enumerate(levels_y):
-        p0, p1 = (one[:, level] for one in given)
-        effect = float(stratum @ (p1 - p0))
-        spread = p1 * (1 - p1) / share[1] + p0 * (1 - p0) / share[0] + (p1 - p0 - effect) ** 2
-        error = sqrt(float(stratum @ spread) / rows)
-        half = NORMAL_QUANTILE * error
-        interval = (max(effect - half, -1.0), min(effect + half, 1.0))
-        found.append(LabelEffect(label, Estimate(effect, interval, error), float(min(one.min() for one in share))))
+        risks = np.stack([one[:, level] for one in given])
+        average = risks @ stratum
+        about = risks - average[:, None]
+        variances = np.diag((risks * (1 - risks) / np.stack(share)) @ stratum) + (about * stratum) @ about.T
+        estimate = risk_difference(average, variances / rows)
+        found.append(LabelEffect(label, estimate, float(min(one.min() for one in share))))
     return found
+
+
+def risk_difference(risks: FloatArray, covariance: FloatArray) -> Estimate:
+    """The difference of two average `risks` `[2]` with this `covariance` `[2, 2]`, and their odds ratio.
+
+    The interval of the odds ratio is that of its logarithm (delta method).
+    """
+    error = sqrt(max(float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]), 0.0))
+    effect, half = float(risks[1] - risks[0]), NORMAL_QUANTILE * error
+    ratio = None
+    if (risks > 0).all() and (risks < 1).all():
+        slope = np.array([-1.0, 1.0]) / (risks * (1 - risks))
+        logarithm = float(np.diff(np.log(risks / (1 - risks)))[0])
+        spread = NORMAL_QUANTILE * sqrt(max(float(slope @ covariance @ slope), 0.0))
+        ratio = OddsRatio(exp(logarithm), (exp(logarithm - spread), exp(logarithm + spread)))
+    return Estimate(effect, (max(effect - half, -1.0), min(effect + half, 1.0)), error, odds_ratio=ratio)
 
 
 def direct_mixed_effect(

@@ -42,6 +42,14 @@ class WithinMoments:
 
 
 @dataclass(frozen=True)
+class OddsRatio:
+    """The odds of an outcome in all rows under one value of the treatment, divided by those under another one."""
+
+    value: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class Estimate:
     """An estimated effect with its interval and degrees of freedom; the interval is None if none can be given."""
 
@@ -49,6 +57,8 @@ class Estimate:
     interval: tuple[float, float] | None = None
     standard_error: float | None = None
     degrees: int | None = None
+    odds_ratio: OddsRatio | None = None
+    """of a difference of two probabilities, if both are between 0 and 1"""
 
     def scaled(self, factor: float) -> "Estimate":
         """The effect of a change of the treatment by `factor` units."""

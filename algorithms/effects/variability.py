@@ -141,6 +141,24 @@ def between_silos(
     return BetweenSilos(usable, q, float(chdtrc(degrees, q)), i_squared, without, left_out)
 
 
+@dataclass(frozen=True)
+class Placebo:
+    """Effects of a treatment whose values were permuted within each silo: of no effect at all."""
+
+    estimates: tuple[float, ...]
+    """one for each permutation that could be estimated"""
+    excluding_zero: int
+    """how many of their 95 % intervals do not include zero; 5 % are expected"""
+
+
+def placebo_of(estimates: Sequence[Estimate]) -> Placebo | None:
+    """The summary of the `estimates` with a permuted treatment; None without any."""
+    if not estimates:
+        return None
+    apart = sum(one.interval is not None and not one.interval[0] <= 0 <= one.interval[1] for one in estimates)
+    return Placebo(tuple(one.value for one in estimates), apart)
+
+
 def pooled(moments: Sequence[WithinMoments]) -> WithinMoments:
     """The moments of the rows of several silos, about each silo's own means."""
     rows = sum(one.rows for one in moments)

@@ -1,6 +1,7 @@
 """Families of Hawkes processes during their fit: their parameters, and a Newton step for all of them at once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +43,16 @@ class Pool:
 
     def chosen(self, which: BoolArray) -> "Pool":
         """Some of the families."""
-        return Pool(**{name: value[which] for name, value in vars(self).items()})
+        return Pool(*(getattr(self, one.name)[which] for one in fields(self)))
 
     def joined(self, other: "Pool") -> "Pool":
         """The families of both."""
-        return Pool(**{name: np.concatenate([value, getattr(other, name)]) for name, value in vars(self).items()})
+        return Pool(*(np.concatenate([getattr(pool, one.name) for pool in (self, other)]) for one in fields(self)))
+
+    @cached_property
+    def places(self) -> dict[tuple[int, bytes], int]:
+        """The place of each family of the search, by its type and its columns `member.tobytes()`."""
+        return {(int(i), own.tobytes()): f for f, (i, own) in enumerate(zip(self.target, self.member, strict=True))}
 
     @property
     def value(self) -> FloatArray:

@@ -21,6 +21,7 @@ all events, O(n·d), are computed once for each δ.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +32,7 @@ from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
 from .families import EXACT, STEPS, TOLERANCE, BoolArray, Pool, new_pool, no_families, stepped
-from .hawkes import (
-    MAX_SCALED,
-    TIME_SCALES,
-    Intensities,
-)
+from .hawkes import MAX_SCALED, TIME_SCALES, Intensities
 from .silo import Broadcast, Reply, Silo, local_solve
 
 DELAYS = 4.0 ** np.arange(1, -7, -1)
@@ -105,6 +102,19 @@ class Server:
     def unit(self) -> float:
         """τ, the mean time between two events of a device."""
         return self.time / self.events if self.time > 0 else 1.0
+
+    @cached_property
+    def intensities(self) -> Intensities:
+        """The process with the parameters of the graph's families; zeros before the search."""
+        d = len(self.variables)
+        base, excitation = np.zeros(d), np.zeros((d, d))
+        if self.phase in ("search", "polish", "done") and len(self.rates):
+            places = self.pool.places
+            for i in np.flatnonzero(self.counts):
+                theta = self.pool.theta[places[int(i), _family(self, int(i)).tobytes()]]
+                base[i], excitation[:, i] = theta[0] / self.unit, theta[1:]
+        delay = 1 / float(self.rates[0]) if len(self.rates) == 1 else 0.0
+        return Intensities(self.variables, base, excitation, delay, self.counts, self.time)
 
 
 def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -253,7 +263,7 @@ def _start_refinement(server: Server, settings: FedHawkes) -> Server:
 
 def _families_of_graph(server: Server) -> Pool:
     """The pool with the families of the graph alone."""
-    places = _index(server.pool)
+    places = server.pool.places
     kept = [places[int(i), _family(server, int(i)).tobytes()] for i in np.flatnonzero(server.counts)]
     return server.pool.chosen(np.isin(np.arange(len(server.pool.target)), kept))
 
@@ -261,11 +271,6 @@ def _families_of_graph(server: Server) -> Pool:
 def _usable(server: Server) -> BoolArray:
     """The columns of types with events, and the base rate, `[1 + d]`."""
     return np.append(True, server.counts > 0)
-
-
-def _index(pool: Pool) -> dict[tuple[int, bytes], int]:
-    """The place of each family of the search in the pool."""
-    return {(int(i), member.tobytes()): f for f, (i, member) in enumerate(zip(pool.target, pool.member, strict=True))}
 
 
 def _family(server: Server, target: int) -> BoolArray:
@@ -291,7 +296,7 @@ def _flipped(family: BoolArray, source: int) -> BoolArray:
 def _with_neighbours(server: Server, settings: FedHawkes) -> Server:
     """The state whose pool has the families of the graph and all that a move leads to; the others are dropped."""
     pool, d = server.pool, len(server.variables)
-    places, kept = _index(pool), np.zeros(len(pool.target), bool)
+    places, kept = pool.places, np.zeros(len(pool.target), bool)
     new: list[tuple[int, BoolArray, FloatArray, FloatArray]] = []
     share = server.counts / server.events
     starts, others = np.array(STARTS[: settings.trials]).T
@@ -335,7 +340,7 @@ class _Move:
 def _moves(server: Server, settings: FedHawkes) -> list[_Move]:
     """All moves of positive gain, the best first; a fit that is not finished counts with its expected gain."""
     price = 0.5 * settings.penalty * np.log(server.events)
-    pool, places = server.pool, _index(server.pool)
+    pool, places = server.pool, server.pool.places
     gains: dict[tuple[int, int], tuple[float, float]] = {}
     for i in np.flatnonzero(server.counts):
         target, family = int(i), _family(server, int(i))
@@ -405,7 +410,7 @@ def _polished(server: Server) -> Server:
 def _strengths(server: Server) -> FloatArray:
     """The gain in log-likelihood of each edge, given the other edges of the graph, `[d, d]`."""
     d = len(server.variables)
-    places, value, found = _index(server.pool), server.pool.value, np.zeros((d, d))
+    places, value, found = server.pool.places, server.pool.value, np.zeros((d, d))
     for i in np.flatnonzero(server.counts):
         family = _family(server, int(i))
         now = value[places[int(i), family.tobytes()]]
@@ -414,28 +419,15 @@ def _strengths(server: Server) -> FloatArray:
     return found
 
 
-def intensities(server: Server) -> Intensities:
-    """The process with the parameters of the graph's families; zeros before the search."""
-    d = len(server.variables)
-    base, excitation = np.zeros(d), np.zeros((d, d))
-    if server.phase in ("search", "polish", "done") and len(server.rates):
-        places = _index(server.pool)
-        for i in np.flatnonzero(server.counts):
-            theta = server.pool.theta[places[int(i), _family(server, int(i)).tobytes()]]
-            base[i], excitation[:, i] = theta[0] / server.unit, theta[1:]
-    delay = 1 / float(server.rates[0]) if len(server.rates) == 1 else 0.0
-    return Intensities(server.variables, base, excitation, delay, server.counts)
-
-
 def structure(server: Server) -> Structure:
     """The graph with the weights α of its edges; self-excitation is in `intensities` alone."""
-    weights = np.where(server.adjacency, intensities(server).excitation, 0.0)
+    weights = np.where(server.adjacency, server.intensities.excitation, 0.0)
     return Structure(server.variables, weights, scores=server.strengths if server.strengths.size else None)
 
 
 def basis(server: Server) -> tuple[str, ...]:
     """What directs the edges, and the mean delay."""
-    found = intensities(server)
+    found = server.intensities
     if not found.delay:
         return ()
     return (

@@ -53,6 +53,13 @@ class Intensities:
     delay: float
     events: FloatArray
     """number of events by type, `[d]`"""
+    time: float
+    """total time of observation of all devices"""
+
+    @property
+    def background(self) -> FloatArray:
+        """The expected share of the events of each type that no event excites, `[d]`; 0 for a type without events."""
+        return self.base * self.time / np.maximum(self.events, 1.0)
 
 
 def observation_time(table: FloatArray) -> float:

@@ -47,5 +47,20 @@ STEPS: dict[str, Entry] = {
         maker=lazy_factory("parameters.lagged_regressions:LaggedRegressions"),
         kinds=("time-series",),
     ),
+    "lagged-families": Entry(
+        summary="after a run on series with labels: regressions, tables and logistic regressions of the structure",
+        source="ours",
+        disclosure="of windows: means, second moments, count tables of families, once; sums for logistic regressions, "
+        "some five times; masked if the run is",
+        maker=lazy_factory("parameters.lagged_families:LaggedFamilies"),
+        kinds=("time-series",),
+    ),
+    "forecast-errors": Entry(
+        summary="after that: the errors of the model's forecasts beside those of a persistence forecast",
+        source="ours",
+        disclosure="two sums of forecast errors for each variable, once; masked if the run is",
+        maker=lazy_factory("parameters.lagged_families:ForecastErrors", "build_forecasts"),
+        kinds=("time-series",),
+    ),
 }
 """exchanges that are part of a run but no algorithm to choose"""

@@ -24,7 +24,7 @@ from ..core.schema import FloatArray
 from ..errors import BadInput, quoted
 from ..graphs.dag import reachable
 from ..statistics.coding import Coding
-from .mixed_network import Linear, Local, MixedNetwork, Tabular
+from .mixed_network import DynamicMixedNetwork, Linear, Local, MixedNetwork, Tabular
 from .networks import BayesianNetwork, DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork
 
 MAX_CELLS = 1 << 22
@@ -83,6 +83,8 @@ def as_mixed(network: BayesianNetwork) -> MixedNetwork:
     """The network as one of mixed variables; one over time as its variables at several times."""
     if isinstance(network, MixedNetwork):
         return network
+    if isinstance(network, DynamicMixedNetwork):
+        return network.unrolled()
     if isinstance(network, DynamicGaussianNetwork):
         network = network.unrolled()
     names = network.variables
@@ -135,8 +137,8 @@ def answer(
     mixed = as_mixed(network)
     _check(mixed, query)
     mixed = intervened(mixed, query.do)
-    asked = {*query.targets, *(event.name for event in query.events), *query.given}
-    mixed = _with_ancestors(mixed, asked)
+    named = {*query.targets, *(event.name for event in query.events), *query.given}
+    mixed = _with_ancestors(mixed, named)
     if all(isinstance(local, Linear) for local in mixed.local):
         return _normal_answer(mixed, query)
     if all(isinstance(local, Tabular) for local in mixed.local):

@@ -7,12 +7,13 @@ its levels but the first, as in the degenerate Gaussian score (Andrews et al. 20
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.adjustment import NO_ADJUSTMENT, Adjustment
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..graphs.dag import topological_order
@@ -209,6 +210,148 @@ class MixedNetwork(BayesianNetwork):
         if str(value) not in self.levels[name]:
             raise BadInput(f"{name}: there is no label '{value}': available: {', '.join(self.levels[name])}")
         return float(self.levels[name].index(str(value)))
+
+
+@dataclass(frozen=True, eq=False)
+class DynamicMixedNetwork(BayesianNetwork):
+    """A network of mixed variables over time: each variable given others at the same and at earlier times.
+
+    `over_time` has the variables at time t under their own names, then the earlier ones, "x[t-1]", ..., "x[t-2]", which
+    have no parents: their families are the marginal distributions of the data, so the network is valid conditionally
+    on a given past.
+    """
+
+    variables: tuple[str, ...]
+    over_time: MixedNetwork
+    adjustment: Adjustment = NO_ADJUSTMENT
+    """what was subtracted from the numbers before it was fitted"""
+
+    in_pgmpy = False
+
+    @property
+    def lags(self) -> int:
+        """The number of earlier times."""
+        return len(self.over_time.variables) // len(self.variables) - 1
+
+    @property
+    def kind(self) -> str:
+        """The kind of network with its number of lags."""
+        return f"network of mixed variables that looks back over {self.lags} step{'s' * (self.lags != 1)}"
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of the variables with labels."""
+        return {name: labels for name, labels in self.over_time.levels.items() if name in self.variables}
+
+    @property
+    def numbers(self) -> NDArray[np.bool_]:
+        """The variables that are numbers, `[d]`."""
+        return np.array([name not in self.over_time.levels for name in self.variables])
+
+    @property
+    def spreads(self) -> FloatArray:
+        """The marginal variances of the numbers, 1 for labels, `[d]`."""
+        earlier = self.over_time.local[len(self.variables) : 2 * len(self.variables)]
+        return np.array([max(one.variance, 1e-300) if isinstance(one, Linear) else 1.0 for one in earlier])
+
+    @property
+    def structure(self) -> Structure:
+        """The graph with weights 1."""
+        d, edges = len(self.variables), self.over_time.dag.astype(np.float64)
+        return Structure(self.variables, edges[:d, :d], lagged=edges[d:, :d].reshape(self.lags, d, d))
+
+    def unrolled(self) -> MixedNetwork:
+        """The network over the times t − lags, ..., t."""
+        return self.over_time
+
+    def log_likelihood(self, table: FloatArray) -> FloatArray:
+        """Raise `ValueError`: a likelihood of single rows is not defined."""
+        raise ValueError("rows of time series are not independent: a likelihood of single rows is not defined")
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON of `over_time`, with `variables` and `lags`."""
+        adjusted = {"adjustment": asdict(self.adjustment)} if self.adjustment else {}
+        return {**self.over_time.as_json(), "variables": list(self.variables), "lags": self.lags, **adjusted}
+
+    def drawn(
+        self, past: FloatArray, rng: np.random.Generator, fixed: Mapping[int, float] | None = None
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """A row drawn after each of the `past` `[n, lags·d]`, latest first, and its conditional expectations.
+
+        Variables of `fixed` have these values. The expectations are those of each variable given its drawn parents:
+        means `[n]` of numbers, probabilities `[n, levels]` of labels.
+        """
+        d, n = len(self.variables), len(past)
+        table = np.hstack([np.zeros((n, d)), past])
+        expected: list[FloatArray] = [np.empty(0)] * d
+        for v in (one for one in topological_order(self.over_time.dag) if one < d):
+            local, given = self.over_time.local[v], self.over_time.given_parents(v, table)
+            expected[v] = given
+            if fixed is not None and v in fixed:
+                table[:, v] = fixed[v]
+            elif isinstance(local, Linear):
+                table[:, v] = given + np.sqrt(local.variance) * rng.standard_normal(n)
+            else:
+                table[:, v] = (rng.random(n)[:, None] > np.cumsum(given, axis=1)[:, :-1]).sum(axis=1)
+        return table[:, :d], expected
+
+    def expected(self, past: FloatArray, draws: int, rng: np.random.Generator) -> list[FloatArray]:
+        """The mean `[n]`, or the probabilities `[n, levels]`, of each variable after each of the `past` `[n, lags·d]`.
+
+        Averages over `draws` rows, and exact for variables without parents at the same time.
+        """
+        _, found = self.drawn(np.repeat(past, draws, axis=0), rng)
+        return [one.reshape(len(past), draws, *one.shape[1:]).mean(axis=1) for one in found]
+
+    def forecast(
+        self, past: FloatArray, draws: int = 4000, rng: np.random.Generator | None = None
+    ) -> dict[str, float | dict[str, float]]:
+        """The mean of each number, and the probabilities of each label, in the row after `past`.
+
+        Parameters
+        ----------
+        past
+            The rows before, the latest last, `[lags, d]`: numbers, and codes of levels. If series were adjusted, it has
+            more rows, in the original numbers: trend and season are estimated from it, and are part of the forecast.
+        draws, rng
+            The number of samples that effects within the row are averaged over, and their generator.
+
+        Raises
+        ------
+        ValueError
+            If the past is too short.
+        """
+        if len(past) < self.lags:
+            raise ValueError(f"a forecast needs a past of {self.lags} rows or more, not {len(past)}")
+        labels, numbers = np.flatnonzero(~self.numbers), np.flatnonzero(self.numbers)
+        rng, found = rng or np.random.default_rng(0), dict[str, FloatArray]()
+
+        def predict(rows: FloatArray) -> FloatArray:
+            latest = np.empty((self.lags, len(self.variables)))
+            latest[:, numbers], latest[:, labels] = rows[-self.lags :], past[-self.lags :, labels]
+            expected = self.expected(latest[::-1].reshape(1, -1), draws, rng)
+            found.update({self.variables[v]: expected[v][0] for v in labels})
+            return np.array([expected[v][0] for v in numbers])
+
+        own = past[:, numbers]
+        means = self.adjustment.forecast(own, predict) if self.adjustment else predict(own)
+        by_name = dict(zip((self.variables[v] for v in numbers), map(float, means), strict=True))
+        return {
+            name: by_name[name]
+            if name in by_name
+            else dict(zip(self.levels[name], map(float, found[name]), strict=True))
+            for name in self.variables
+        }
+
+    def series(self, rows: int, rng: np.random.Generator, fixed: Mapping[int, float]) -> FloatArray:
+        """A drawn series `[rows, d]` in which the variables of `fixed` always have these values; it may explode."""
+        d = len(self.variables)
+        first, _ = self.over_time.sample(1, rng)
+        past, found = first[:, d:], np.empty((rows, d))
+        for t in range(rows):
+            found[t : t + 1], _ = self.drawn(past, rng, fixed)
+            past = np.hstack([found[t : t + 1], past[:, :-d]])
+        return found
 
 
 def softmax(scores: FloatArray) -> FloatArray:

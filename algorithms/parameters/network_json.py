@@ -14,7 +14,7 @@ from ..core.schema import FloatArray
 from ..errors import BadInput
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding
-from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular
+from .mixed_network import DynamicMixedNetwork, Linear, Local, Logistic, MixedNetwork, Tabular
 from .networks import DynamicGaussianNetwork, GaussianNetwork
 
 
@@ -40,18 +40,21 @@ def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
     return GaussianNetwork(Structure(variables, weights), intercepts, variances)
 
 
-def network_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork | DynamicGaussianNetwork | MixedNetwork:
-    """The Gaussian, dynamic or mixed network from the JSON of `as_json`; `origin` names it in messages.
+def network_from_json(
+    content: dict[str, Any], origin: str
+) -> GaussianNetwork | DynamicGaussianNetwork | MixedNetwork | DynamicMixedNetwork:
+    """The Gaussian or mixed network, of rows or over time, from the JSON of `as_json`; `origin` names it in messages.
 
     Raises `BadInput` for incomplete or inconsistent content.
     """
     try:
+        adjustment = Adjustment(**content.get("adjustment", {}))
         if "families" in content:
-            return _mixed(content)
+            mixed = _mixed(content)
+            return DynamicMixedNetwork(tuple(content["variables"]), mixed, adjustment) if "lags" in content else mixed
         network = gaussian_from_json(content, origin)
         if "lags" not in content:
             return network
-        adjustment = Adjustment(**content.get("adjustment", {}))
         return replace(_dynamic(network, content["variables"], content["lags"]), adjustment=adjustment)
     except BadInput:
         raise

@@ -130,8 +130,8 @@ def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatAr
     moments = moment_sum_units(schema)
     if learner.entry_units is None:
         return moments
-    asked = wire.decode(learner.broadcast_type, request.request)
-    return np.concatenate([learner.entry_units(schema, asked), moments])
+    inner = wire.decode(learner.broadcast_type, request.request)
+    return np.concatenate([learner.entry_units(schema, inner), moments])
 
 
 def local_solve(learner: Learner, silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:

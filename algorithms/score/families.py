@@ -154,9 +154,9 @@ def _slot(key, size, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @njit(cache=True)
-def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The number of family `key[:size]` if its score is known; else UNKNOWN, and the family becomes pending."""
-    slots, first, members, score, used = tables
+def locate(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The number of family `key[:size]`, -1 if it is not in the table, and its slot."""
+    slots, first, members = tables[0], tables[1], tables[2]
     at = _slot(key, size, slots)
     while slots[at] >= 0:
         entry = slots[at]
@@ -166,8 +166,18 @@ def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
             while i < size and members[start + i] == key[i]:
                 i += 1
             if i == size:
-                return entry if entry < used[1] else UNKNOWN
+                return entry, at
         at = (at + 1) & (len(slots) - 1)
+    return np.int32(-1), at
+
+
+@njit(cache=True)
+def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The number of family `key[:size]` if its score is known; else UNKNOWN, and the family becomes pending."""
+    slots, first, members, score, used = tables
+    known, at = locate(key, size, tables)
+    if known >= 0:
+        return known if known < used[1] else UNKNOWN
     entry = used[0]
     if entry == len(score) or first[entry] + size > len(members):
         used[2] = 1
@@ -308,6 +318,11 @@ class SecureSearch(SearchSettings):
         require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
         require_lags(self.lags)
+
+    @property
+    def center_series(self) -> bool:
+        """Whether windows of series are about the means of their series: they always are."""
+        return True
 
     def reach(self, schema: Schema) -> int:
         """The number of lags of the windows; 0 unless the data are time series.

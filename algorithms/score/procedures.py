@@ -17,7 +17,6 @@ from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..graphs.cpdag import pdag_with_knowledge
 from ..statistics.coding import Blocks
-from ..statistics.count_tables import CodePasses
 from ..statistics.moments import Table, covariance
 from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed_rows, open_rows
 from .block_order import block_boss
@@ -226,7 +225,7 @@ def scores_of(rows: Rows, settings: ScoreSettings, most_cells: float = math.inf)
         return lambda batch: score_moments(rows.moments, d, batch)
 
     def score(batch: Batch) -> FloatArray:
-        if isinstance(rows.columns, CodePasses):
+        if not isinstance(rows.columns, np.ndarray):
             raise TypeError("families can be scored only on rows in memory")
         return score_rows(rows.columns, rows.cardinalities, batch, settings, most_cells)
 

@@ -1,9 +1,11 @@
 """GES and BOSS on the rows of all silos, scored from summed counts while the rows stay at the silos (ours).
 
-The search runs at the server. Whenever it needs scores, it requests the pending families in one exchange as sets of
-variables; a set covers all families within it. Each silo counts the joint states of every set in mixed radix, so the
-counts of all silos have the same public positions, and only their sum is needed. Equal counts give bit-identical
-scores, so the search takes exactly the same steps as on pooled rows.
+The search runs at the server. Whenever it needs scores, it requests in one exchange what the pending families need.
+Labels are counted: each silo sends the corners of the tables over all subsets of a family that no earlier exchange
+requested, and the server derives the tables from their sum (`known_counts.py`). With empty cells or experiments, and
+for moments by configuration, a silo sends whole tables over sets that cover the families. The numbers of all silos have
+the same public positions, and only their sum is needed. Equal counts give bit-identical scores, so the search takes
+exactly the same steps as on pooled rows.
 
 Numbers can also be scored with weights of each silo's own (`weights=own`), where silos share a structure but not its
 coefficients. Then no pooled moments determine the scores: each silo sends its own score of every requested family
@@ -29,23 +31,23 @@ the largest first.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Generic
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..graphs.cpdag import pdag_with_knowledge
-from ..graphs.structure import Structure
-from ..statistics.coding import Coding, blocks_of, coding_of
+from ..statistics.coding import blocks_of, coding_of
+from ..statistics.corner_counts import distinct_codes
 from ..statistics.count_tables import PAD
 from ..statistics.lagged import window_rows, window_schema
 from ..statistics.moments import Table, covariance, undo_per_row
 from ..statistics.rows import (
+    NO_VALUES,
     ConditionRows,
     MixedRows,
     Numbers,
@@ -57,6 +59,7 @@ from ..statistics.rows import (
     configuration_moments,
     configuration_units,
     configurations_of,
+    corners_of,
     counts_of,
     entry_units,
     moments_of,
@@ -64,9 +67,9 @@ from ..statistics.rows import (
     rescaled_configurations,
     summand,
 )
-from .boss import Starts
 from .discrete import (
     EXCLUDED_SCORE,
+    Criterion,
     all_too_wide,
     apply_knowledge,
     create_criterion,
@@ -75,23 +78,20 @@ from .discrete import (
     score_tables,
     sets_of,
 )
-from .equivalence import member_of
 from .experiment_scores import (
     best_class,
     block_scores,
-    experiment_basis,
     length_of_tables,
     number_scores,
     numbered_sets,
     requests,
 )
 from .families import Batch, Families, SearchSettings, SecureSearch, listed_families, no_families
-from .gaussian import score_configurations, score_covariance, score_own_rows
-from .ges import EquivalenceSearch
+from .gaussian import score_configurations, score_own_rows
+from .known_counts import no_counts
 from .procedures import (
     BOSS,
     ScoreSearch,
-    State,
     ges_of,
     open_search_rows,
     refuse_gaps,
@@ -100,64 +100,16 @@ from .procedures import (
     search_moments,
     shuffled,
 )
-from .refinement import RefinedSearch
-
-
-@dataclass(frozen=True)
-class Server(Generic[State]):
-    """The server's state: the state of the search, and the known scores."""
-
-    variables: tuple[str, ...]
-    """the columns that are searched: those of the table, or of the windows of time series"""
-    present: int
-    """number of variables of the table, the first columns; further ones are lagged"""
-    kind: str
-    cardinalities: NDArray[np.int64]
-    coding: Coding
-    rows: int
-    worth: int
-    """effective number of complete rows if cells are empty; else 0"""
-    filled: bool
-    """whether the silos have imputed their empty cells"""
-    prior: Prior
-    """background knowledge of the graph"""
-    families: Families
-    state: State
-    found: NDArray[np.bool_]
-    """the CPDAG, `[d, d]`, once the search is done"""
-    done: bool
-    exchanges: int
-    S: FloatArray
-    """weights of the silos' own: the covariance within the silos `[d, d]`, which predicts scores; empty until summed"""
-    freedom: int
-    """its degrees of freedom"""
-    own_price: float
-    """weights of the silos' own: the penalty of a parent, Σ_p ½ ln n_p"""
-    group: NDArray[np.int64]
-    """experiments: the number of the sum from which each variable is scored, `[d]`; all 0 without"""
-    sum_rows: NDArray[np.int64]
-    """experiments: the rows of each sum, and then those that each leaves out, `[2·n_sums]`; empty without"""
-
-
-@dataclass(frozen=True)
-class GesServer(Server[EquivalenceSearch]):
-    """The server's state in a GES."""
-
-    state: EquivalenceSearch
-
-
-@dataclass(frozen=True)
-class RefinedServer(Server[RefinedSearch]):
-    """The server's state in a GES that BOSS refines."""
-
-    state: RefinedSearch
-
-
-@dataclass(frozen=True)
-class BossServer(Server[Starts]):
-    """The server's state in a BOSS."""
-
-    state: Starts
+from .search_server import (
+    BossServer,
+    GesServer,
+    RefinedServer,
+    Server,
+    basis,
+    common_scores,
+    measures,
+    structure,
+)
 
 
 def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
@@ -186,7 +138,7 @@ def _secure(
         broadcast_type=Query,
         reply_type=Numbers,
         max_rounds=settings.rounds,
-        basis=lambda server: _basis(server, settings),
+        basis=lambda server: basis(server, settings),
         summand=summand,
         entry_units=lambda schema, query: units_of(settings.columns(schema), query),
         needs_secure_sum=True,
@@ -236,6 +188,7 @@ def _initial_server(
         own_price=0.5 * sum(math.log(max(rows - 1, 1)) for rows in schema.rows.values()),
         group=group if schema.has_targets else np.zeros(d, np.int64),
         sum_rows=sum_rows,
+        known=no_counts(d),
     )
     return server if settings.own_scores else _advance(server, procedure, settings)
 
@@ -250,17 +203,10 @@ def _open_silo(table: Table, schema: Schema, silo: str, settings: SecureSearch, 
         return open_conditions(
             table, schema, silo, lambda part, public: open_search_rows(part, public, silo, settings, rng)
         )
-    return open_search_rows(table, schema, silo, settings, rng)
-
-
-def structure(server: Server[Any]) -> Structure:
-    """The class that was found; in time series with lagged edges, and a DAG if every edge has a direction."""
-    graph, d = server.found.astype(np.float64), server.present
-    if d == len(server.variables):
-        return Structure(server.variables, graph, "cpdag")
-    undirected = bool((server.found & server.found.T).any())
-    lagged = graph[d:, :d].reshape(-1, d, d)
-    return Structure(server.variables[:d], graph[:d, :d], "cpdag" if undirected else "dag", lagged=lagged)
+    rows = open_search_rows(table, schema, silo, settings, rng)
+    if rows.kind == "discrete" and isinstance(rows.columns, np.ndarray):
+        return replace(rows, columns=distinct_codes(rows.columns))
+    return rows
 
 
 def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
@@ -285,18 +231,35 @@ def _with_sum(
     if _lacks_moments(server, settings):
         n, S = covariance(undo_per_row(replies.total, server.rows), len(server.variables))
         return _advance(replace(server, S=S, freedom=n), procedure, settings)
+    if server.in_corners:
+        known = server.known.with_sum(replies.total, server.cardinalities, server.rows)
+        server = replace(server, known=known)
     batch = requested_families(server, settings, procedure)
-    possible = drop_impossible(batch, server.prior) if procedure.orders else batch
-    scores = score_batch(server, replies.total, possible, settings)
-    scores = apply_knowledge(scores, batch, server.prior) if procedure.orders else scores
+    scores = _scores_of(server, batch, procedure, settings, replies.total)
     families, state = server.families.copy().with_scores(scores), procedure.copy(server.state)
     return _advance(replace(server, families=families, state=state), procedure, settings)
+
+
+def _scores_of(
+    server: Server[Any], batch: Batch, procedure: ScoreSearch[Any], settings: SecureSearch, total: NDArray[Any]
+) -> FloatArray:
+    """The scores of `batch`, from the summed tables in `total` or from the known counts."""
+    possible = drop_impossible(batch, server.prior) if procedure.orders else batch
+    if server.in_corners:
+        criterion = _criterion(server, settings, server.rows)
+        scores = server.known.scores(possible, server.cardinalities, server.rows, criterion, settings.most_cells)
+    else:
+        scores = score_batch(server, total, possible, settings)
+    return apply_knowledge(scores, batch, server.prior) if procedure.orders else scores
 
 
 def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch[Any]) -> Query:
     """The query to all silos: for moments, or for counts over the sets of the requested families."""
     if not settings.in_tables(server.kind) or _lacks_moments(server, settings):
         return Query("moments", exchange=server.exchanges)
+    if server.in_corners:
+        common = server.known.common.astype(np.float64)
+        return Query("corners", server.known.requested, common, exchange=server.exchanges)
     batch = requested_families(server, settings, procedure)
     batch = drop_impossible(batch, server.prior) if procedure.orders else batch
     if settings.own_scores:
@@ -363,7 +326,7 @@ def _score_tables(
 ) -> FloatArray:
     """The scores of `batch` from tables over `rows` rows, with or without the structure prior."""
     if server.kind == "discrete":
-        criterion = create_criterion(settings, len(server.variables), rows, server.worth, filled=server.filled)
+        criterion = _criterion(server, settings, rows)
         criterion = criterion if prior else criterion._replace(prior=np.zeros_like(criterion.prior))
         return score_tables(total, batch, server.cardinalities, criterion, settings)
     discrete = np.array(server.coding.discrete)
@@ -371,6 +334,10 @@ def _score_tables(
         sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
         total = rescaled_configurations(total, sets, server.cardinalities, discrete, server.rows / rows)
     return score_configurations(total, batch, server.cardinalities, discrete, rows, settings.most_cells)
+
+
+def _criterion(server: Server[Any], settings: SearchSettings, rows: int) -> Criterion:
+    return create_criterion(settings, len(server.variables), rows, server.worth, filled=server.filled)
 
 
 def answer(rows: Rows, query: Query) -> Numbers:
@@ -382,13 +349,9 @@ def answer(rows: Rows, query: Query) -> Numbers:
     if query.what == "families":
         d = len(rows.cardinalities)
         return Numbers(score_own_rows(rows.moments, d, listed_families(query.sets, d)) / rows.all_rows)
+    if query.what == "corners":
+        return corners_of(rows, query)
     return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
-
-
-def measures(server: Server[Any]) -> dict[str, float]:
-    """The numbers of scored families and of edges of the graph."""
-    edges = server.found if server.done or isinstance(server.state, Starts) else server.state.graph
-    return {"families": float(server.families.used[1]), "edges": float(np.triu(edges | edges.T).sum())}
 
 
 def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
@@ -399,9 +362,16 @@ def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureS
     while not state.done:
         if len(families.pending):
             pending = shuffle.families(families.pending)
-            if settings.own_scores or not all_too_wide(pending, server.cardinalities, settings.most_cells):
+            if server.in_corners:
+                server = _with_request(replace(server, families=families), procedure, settings)
+                if len(server.known.sets.pending):
+                    break
+                batch = requested_families(server, settings, procedure)
+                families = families.with_scores(_scores_of(server, batch, procedure, settings, NO_VALUES))
+            elif settings.own_scores or not all_too_wide(pending, server.cardinalities, settings.most_cells):
                 break
-            families = families.with_scores(np.full(len(families.pending), EXCLUDED_SCORE))
+            else:
+                families = families.with_scores(np.full(len(families.pending), EXCLUDED_SCORE))
         state = procedure.advance(state, families, 0 if predicts else settings.ahead)
         if families.full:
             families = families.grown()
@@ -412,6 +382,13 @@ def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureS
     elif predicts and state is not before:
         families = _with_predicted(server, state, families, procedure, settings)
     return replace(server, state=state, families=families, found=found, done=state.done)
+
+
+def _with_request(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
+    """The server with the corners pending that the requested families need and no earlier exchange had."""
+    batch = requested_families(server, settings, procedure)
+    possible = drop_impossible(batch, server.prior) if procedure.orders else batch
+    return replace(server, known=server.known.requesting(possible, server.cardinalities, settings.most_cells))
 
 
 def _with_predicted(
@@ -427,60 +404,12 @@ def _with_predicted(
     while not state.done:
         if len(ahead.pending):
             batch = shuffle.families(ahead.pending)
-            scores = _common_scores(server, batch, server.own_price)
+            scores = common_scores(server, batch, server.own_price)
             ahead = ahead.with_scores(apply_knowledge(scores, batch, server.prior))
         state = procedure.advance(state, ahead, 0)
         if ahead.full:
             ahead = ahead.grown()
     return replace(ahead, used=np.array([ahead.used[0], families.used[1], 0]))
-
-
-def _common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArray:
-    """The scores of `batch` with common weights from the summed moments, and `price` for a parent and a variance."""
-    n, size = server.freedom, np.diff(batch.first)
-    return (
-        score_covariance(n, server.S, batch)
-        + 0.5 * n * (math.log(2 * math.pi) + 1)
-        + (0.5 * math.log(n) * (size + 1) - price * size)
-    )
-
-
-def _basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
-    """What a refined search gained; with weights of the silos' own and for time series also what directs the edges."""
-    lines = [_refined(server.state)] if isinstance(server.state, RefinedSearch) and server.state.done else []
-    if len(server.sum_rows):
-        return (*lines, *experiment_basis(server.found, server.variables, server.group, server.prior))
-    if not settings.own_scores and len(server.variables) == server.present:
-        return tuple(lines)
-    where = " within the silos" if settings.own_scores else ""
-    if settings.own_scores:
-        lines.append("Each silo fits weights of its own, and the sum of the silos' scores determines the structure.")
-    if len(server.variables) > server.present:
-        lines.append(
-            "Lagged edges point from earlier to later rows; a variable's past directs edges within a step, too."
-        )
-        if server.kind != "continuous":
-            coded = "counted" if server.kind == "discrete" else "indicators of their levels beside the numbers"
-            lines.append(f"In the windows of {server.present} variables, labels are {coded}.")
-    directions = "those of v-structures, and those that follow"
-    return (*lines, f"Directions rest on conditional independences{where}: {directions}.")
-
-
-def _refined(search: RefinedSearch) -> str:
-    """What the search over orders near GES's graph came to."""
-    tried = "A search over orders with parents near those of the greedy search"
-    if search.gain:
-        return f"{tried} found a class whose log score is greater by {search.gain:.1f}: it is the result."
-    return f"{tried} found no class that scores better, so the greedy search's is the result."
-
-
-def own_weights_gain(server: BossServer) -> float:
-    """The gain in BIC of weights of each silo's own over common ones, at the end of a search with `weights=own`."""
-    dag = member_of(server.found)
-    families = [np.concatenate([[j], np.flatnonzero(dag[:, j])]) for j in range(len(dag))]
-    first = np.cumsum([0, *map(len, families)])
-    batch = Batch(first, np.concatenate(families).astype(np.uint16))
-    return float(server.state.total - _common_scores(server, batch, 0.5 * math.log(server.freedom)).sum())
 
 
 def _from_moments(

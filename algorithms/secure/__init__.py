@@ -4,22 +4,26 @@ The protocol is Bonawitz et al. 2017, "Practical Secure Aggregation for Privacy-
 the version for an honest-but-curious coordinator, for up to 256 silos in a full mesh. In each of its four phases the
 coordinator sends every silo one message and receives one answer:
 
-1. `advertise`: every silo sends two public X25519 keys, one for sealing and one for masks (`participant`).
-2. `share`: it splits its private mask key and the seed of its self-mask among all silos (`participant`), each share
-   sealed for its receiver (`masks`); the coordinator only forwards them.
+1. `advertise`: every silo sends its public X25519 key of the run, and hashes of two fresh secrets (`participant`).
+2. `share`: it splits the two secrets, the seed of its self-mask and the key of its escrow, among all silos, each share
+   sealed for its receiver (`masks`), which the coordinator only forwards. The escrow goes to the coordinator: the keys
+   of its masks with all peers in this session, encrypted.
 3. `mask`: it sends its vector plus its self-mask, plus or minus one mask for each of its pairs (`masks`);
    the pairwise masks cancel in the sum over the silos.
-4. `unmask`: the silos reveal their shares of the self-mask seeds of the silos that answered phase 3, and of the mask
+4. `unmask`: the silos reveal their shares of the self-mask seeds of the silos that answered phase 3, and of the escrow
    keys of the silos that did not; the coordinator subtracts the remaining masks (`participant.recover`).
 
 Silos may drop out in any phase. If at least `threshold` of them remain, the coordinator obtains the exact sum over the
 silos that answered phase 3; otherwise the protocol aborts. `exchange.secure_sum` runs the phases over any transport,
-`exchange.answer` is a silo's side. Two parts are not in the paper: the commitment to the self-mask's seed (`messages`),
-which exposes wrong shares, and the session to which all keys and messages are bound.
+`exchange.answer` is a silo's side. Three parts are not in the paper: the commitments to the secrets (`messages`), which
+expose wrong shares; the session to which all keys and messages are bound; and the escrow. In the paper, the coordinator
+recovers the private key of a silo that drops out. Here two silos agree on a secret once in a run, which saves three of
+four public-key operations, and a private key would open the silo's masks in all sessions (`masks`).
 
 Guarantees: the coordinator, alone or colluding with fewer than `threshold` silos, learns only the sum of the other
 silos' vectors, even if a masked vector arrives after its silo was declared lost. Every message from silo to silo is
-sealed, and bound to run, round, attempt, sender and receiver; keys are fresh in every session.
+sealed, and bound to run, round, attempt, sender and receiver. The keys of masks are fresh in every session; the key
+from which pairs derive them is that of the run, in the memory of its silo, and erased with the run.
 
 Limits: the coordinator must follow the protocol. Against one that does not, a silo's service adds checks: keys signed
 by known silos, one set of survivors a round, and one exchange for all silos of a session (`tasks/silo/runs.py`).

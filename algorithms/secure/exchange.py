@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ..core import wire
 from . import participant
-from .masks import Aborted, Phase, Refused, Ring, SecureSession
+from .masks import Aborted, Phase, Refused, Ring, RunKey, SecureSession
 from .messages import KEYS_BYTES, read, read_by_silo, read_names
 from .participant import Participant, recover, route
 
@@ -48,7 +48,7 @@ def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
     survivors = tuple(masked)
     revealed = counting.ask("unmask", dict.fromkeys(survivors, wire.encode(survivors)))
     unsigned = {silo: packed[:KEYS_BYTES] for silo, packed in keys.items()}
-    total = recover(session, unsigned, tuple(shared), masked, revealed)
+    total = recover(session, unsigned, shared, masked, revealed)
     return UnmaskedSum(total, survivors, counting.up, counting.down)
 
 
@@ -58,26 +58,27 @@ def answer(
     message: bytes,
     *,
     silo: str,
+    key: RunKey,
     entropy: bytes = b"",
     vector: Callable[[], Ring] | None = None,
 ) -> tuple[Participant, bytes]:
     """The silo's next state and its answer to `message`.
 
-    Phase `advertise` needs `entropy`, 32 fresh bytes from the operating system, and starts a session from any state;
-    phase `mask` needs `vector`, which returns the silo's summand. The caller decides whether to take part in the
-    session (`state.session`), and must store state and answer together if it stores them. Raises `Refused` if an answer
-    would not be safe, and for a repeated request, except in phase `unmask`: a caller that must repeat an answer has to
-    store it, so that `vector` is not called twice.
+    `key` is the silo's in this run, the same in all sessions. Phase `advertise` needs `entropy`, 32 fresh bytes from
+    the operating system, and starts a session from any state; phase `mask` needs `vector`, which returns the silo's
+    summand. The caller decides whether to take part in the session (`state.session`), and must store state and answer
+    together if it stores them. Raises `Refused` if an answer would not be safe, and for a repeated request, except in
+    phase `unmask`: a caller that must repeat an answer has to store it, so that `vector` is not called twice.
     """
     if phase == "advertise":
         session = read(SecureSession, message, COORDINATOR)
         if state is not None and state.session == session:
             raise Refused(f"{silo} refuses to advertise: it has keys for this session")
-        return participant.advertise(session, silo, entropy)
+        return participant.advertise(session, silo, entropy, key)
     if state is None:
         raise Refused(f"{silo} refuses to {phase}: it has advertised no keys")
     if phase == "share":
-        state, shares = participant.share(state, read_by_silo(message, COORDINATOR))
+        state, shares = participant.share(state, read_by_silo(message, COORDINATOR), key)
         return state, wire.encode(shares)
     if phase == "mask":
         if vector is None:

@@ -2,9 +2,12 @@
 
 **Session**: `SecureSession` has the public terms of one secure sum; every key and every sealed message is bound to it.
 
-**Keys and sealing** (§3.2, §3.3): two silos agree on keys without the coordinator by X25519, HKDF-SHA256 and
-AES-256-GCM. Every derived key is bound to the session, a purpose and its silos, so no key is used for two purposes,
-rounds, attempts or directions.
+**Keys and sealing** (§3.2, §3.3): two silos agree on a secret without the coordinator by X25519, once in a run. In
+each session they derive three keys from it by HKDF-SHA256: one to seal messages in each direction (AES-256-GCM), and
+one for their mask. These are bound to the session and to both advertisements, which contain hashes of fresh secrets: so
+no key is used for two purposes, directions, rounds or attempts, not even if a coordinator repeats a session. The secret
+of a run never leaves a silo. To remove the masks of a silo that drops out, only its keys of that session are revealed
+(`participant`), as in Flamingo (Ma et al. 2023, S&P), so its replies in other sessions stay hidden.
 
 **Masks** (§3.4, §4): a short key is expanded to as many ring elements as the vector has. The generator is AES-256 in
 counter mode; every key is used for one mask, so the counter starts at 0. Of two silos, the first by name adds their
@@ -94,8 +97,9 @@ def default_threshold(silos: int) -> int:
     return min(silos, max(2, 2 * silos // 3 + 1))
 
 
-PROTOCOL = "fedbnsl secure sum 1"
-# A sealing key is for one sender, one receiver and one session and seals one message, so the nonce can be constant.
+PROTOCOL = "fedbnsl secure sum 2"
+# A sealing key is for one sender, one receiver and one session, and an escrow key for one escrow: each seals one
+# message, so the nonce can be constant.
 NONCE = bytes(12)
 MAX_DERIVED_BYTES = 255 * 32
 """maximum output of one HKDF-SHA256 derivation in bytes (RFC 5869)"""
@@ -114,32 +118,61 @@ def derive(secret: bytes, session: SecureSession, purpose: str, *silos: str, len
     return b"".join(pieces)
 
 
-def agree(private: X25519PrivateKey, public: bytes, session: SecureSession, purpose: str, *silos: str) -> bytes:
-    """The 32-byte key for `purpose` between the owners of `private` and `public`.
+class RunKey:
+    """A silo's private key in a run, and the secrets that it has agreed on with other silos; it stays in memory."""
 
-    Both sides must pass `silos` in the same order. Raises `ValueError` if `public` is not a usable key.
+    def __init__(self, entropy: bytes) -> None:
+        """Create the key of 32 secret bytes."""
+        self._private = X25519PrivateKey.from_private_bytes(entropy)
+        self._agreed: dict[bytes, bytes] = {}
+        self.public = self._private.public_key().public_bytes_raw()
+        """the public key, 32 bytes"""
+
+    def agree(self, public: bytes) -> bytes:
+        """The secret with the owner of `public`, computed once. Raises `ValueError` if `public` is not a usable key."""
+        if public not in self._agreed:
+            self._agreed[public] = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+        return self._agreed[public]
+
+
+@dataclass(frozen=True)
+class PairKeys:
+    """The keys of two silos in a session, 32 bytes each, as one of them has them."""
+
+    sealing: bytes
+    """for messages from this silo to its peer"""
+    unsealing: bytes
+    """for messages from the peer to this silo"""
+    mask: bytes
+    """the same for both"""
+
+
+def pair_keys(key: RunKey, session: SecureSession, silo: str, own: bytes, peer: str, theirs: bytes) -> PairKeys:
+    """The keys of `silo`, owner of `key`, with `peer` in `session`.
+
+    `own` and `theirs` are the advertisements of the two in this session, which begin with their public keys. Raises
+    `ValueError` if that of `peer` is not a usable key.
     """
-    return derive(private.exchange(X25519PublicKey.from_public_bytes(public)), session, purpose, *silos)
+    low, high = sorted(((silo, own), (peer, theirs)))
+    names = (len(low[0].encode()).to_bytes(4), low[0].encode(), high[0].encode())
+    info = b"".join((PROTOCOL.encode(), session.digest, low[1], high[1], *names))
+    derived = HKDF(SHA256(), 96, salt=None, info=info).derive(key.agree(theirs[:32]))
+    upward, downward, mask = derived[:32], derived[32:64], derived[64:]
+    return PairKeys(upward, downward, mask) if silo < peer else PairKeys(downward, upward, mask)
 
 
-def seal(
-    private: X25519PrivateKey, public: bytes, session: SecureSession, sender: str, receiver: str, content: bytes
-) -> bytes:
-    """`content` sealed by `sender`, owner of `private`, for `receiver`, owner of `public`."""
-    key = agree(private, public, session, "seal", sender, receiver)
+def seal(key: bytes, session: SecureSession, sender: str, receiver: str, content: bytes) -> bytes:
+    """`content` sealed by `sender` for `receiver` under the `key` of this direction."""
     return AESGCM(key).encrypt(NONCE, content, _bound_to(session, sender, receiver))
 
 
-def unseal(
-    private: X25519PrivateKey, public: bytes, session: SecureSession, sender: str, receiver: str, sealed: bytes
-) -> bytes:
-    """The content that `sender`, owner of `public`, sealed for `receiver`, owner of `private`.
+def unseal(key: bytes, session: SecureSession, sender: str, receiver: str, sealed: bytes) -> bytes:
+    """The content that `sender` sealed for `receiver` under the `key` of this direction.
 
     Raises `Refused`, naming both, if the message was changed, is for another receiver or session, or is not from
     `sender`.
     """
     try:
-        key = agree(private, public, session, "seal", sender, receiver)
         return AESGCM(key).decrypt(NONCE, sealed, _bound_to(session, sender, receiver))
     except (InvalidTag, ValueError):
         raise Refused(
@@ -148,7 +181,7 @@ def unseal(
 
 
 def _bound_to(session: SecureSession, sender: str, receiver: str) -> bytes:
-    return wire.encode((PROTOCOL, session.digest, sender, receiver))
+    return b"".join((session.digest, len(sender.encode()).to_bytes(4), sender.encode(), receiver.encode()))
 
 
 Ring = NDArray[np.uint64]
@@ -175,17 +208,9 @@ def self_key(seed: bytes, session: SecureSession, silo: str) -> bytes:
     return derive(seed, session, "self mask", silo)
 
 
-def commitment(seed: bytes, session: SecureSession, silo: str) -> bytes:
-    """A hash of the seed of a self-mask, advertised by `silo`: it identifies the seed but does not reveal it."""
-    return derive(seed, session, "self mask commitment", silo)
-
-
-def pairwise_key(private: X25519PrivateKey, public: bytes, session: SecureSession, silo: str, peer: str) -> bytes:
-    """The key of the mask between `silo` and `peer`: from `private` of either one and `public` of the other.
-
-    Raises `ValueError` if `public` is not a usable key.
-    """
-    return agree(private, public, session, "pairwise mask", *sorted((silo, peer)))
+def commitment(secret: bytes, session: SecureSession, silo: str, purpose: str = "self mask") -> bytes:
+    """A hash of a fresh secret of `silo`: it identifies the secret but does not reveal it."""
+    return derive(secret, session, f"{purpose} commitment", silo)
 
 
 def adds_mask(silo: str, peer: str) -> bool:

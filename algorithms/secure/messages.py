@@ -17,25 +17,26 @@ KEYS_BYTES = 96
 class PublicKeys:
     """The advertisement of a silo: 32 bytes each.
 
-    `commitment` is a hash of its self-mask's seed; it exposes a seed combined from wrong shares, as `mask` exposes a
-    wrong mask key.
+    The commitments are hashes of fresh secrets: the seed of its self-mask, and the key of its escrow. They expose
+    secrets combined from wrong shares, and make the keys of pairs differ in each session.
     """
 
-    cipher: bytes
-    mask: bytes
-    commitment: bytes
+    agreement: bytes
+    """its public key in this run"""
+    seed: bytes
+    escrow: bytes
 
     def pack(self) -> bytes:
         """The encoded advertisement, 96 bytes."""
-        return self.cipher + self.mask + self.commitment
+        return self.agreement + self.seed + self.escrow
 
 
 @dataclass(frozen=True)
 class Revealed:
-    """A silo's answer in phase 4: for every silo a share of its self-mask seed or of its mask key, never of both."""
+    """A silo's answer in phase 4: for every silo a share of its self-mask seed or of its escrow key, never of both."""
 
     self_masks: dict[str, bytes]
-    mask_keys: dict[str, bytes]
+    escrow_keys: dict[str, bytes]
 
 
 def public_keys(packed: bytes, silo: str) -> PublicKeys:
@@ -67,7 +68,7 @@ def read_by_silo(packed: bytes, sender: str) -> dict[str, bytes]:
 def read_revealed(packed: bytes, sender: str) -> Revealed:
     """The shares revealed in `packed`; raises `Aborted`, naming `sender`, for any other content."""
     revealed = read(Revealed, packed, sender)
-    if not _is_by_silo(revealed.self_masks) or not _is_by_silo(revealed.mask_keys):
+    if not _is_by_silo(revealed.self_masks) or not _is_by_silo(revealed.escrow_keys):
         raise Aborted(f"{sender} sent a message that is not shares by silo")
     return revealed
 

@@ -5,9 +5,12 @@ The field is the integers modulo the smallest prime above 2²⁵⁶. Fewer than 
 
 **A silo's side** is an immutable state that each phase replaces. All randomness of a silo in a session is derived from
 the 32 bytes of entropy given at the start, which must be fresh from the operating system for every session; so the
-functions are deterministic, and a stored state gives the same answers again. A state contains only what later phases
-need: `mask` erases the private keys, `unmask` all shares except those revealed; so a silo can neither mask a second
-vector nor answer for a second set of survivors.
+functions are deterministic, and a stored state gives the same answers again. The key of the run is no part of it. A
+state contains only what later phases need: `mask` erases the keys of the session, `unmask` all shares except those
+revealed; so a silo can neither mask a second vector nor answer for a second set of survivors.
+
+**Dropouts**: a silo sends the coordinator its mask keys of the session under a fresh key, its escrow, and shares that
+key. If it drops out, the others reveal their shares: its masks of this session can be removed, and no others.
 
 **The coordinator's side** forwards sealed shares (`route`) and removes the masks from a sum (`recover`).
 """
@@ -18,16 +21,19 @@ from functools import lru_cache
 from typing import get_args
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numba import njit
 
 from ..core import wire
 from ..core.schema import pluralize
 from ..errors import BadInput
 from . import masks
-from .masks import Aborted, Phase, Refused, Ring, SecureSession, derive, seal, unseal
+from .masks import Aborted, Phase, Refused, Ring, RunKey, SecureSession, derive, seal, unseal
 from .messages import PublicKeys, Revealed, public_keys, read_by_silo, read_revealed, read_vector
 
-PRIME = 2**256 + 297
+FOLD = 297
+PRIME = 2**256 + FOLD
+LIMBS = 9
+"""numbers of 32 bits that hold a number below the prime"""
 SECRET_BYTES = 32
 SHARE_BYTES = 33
 COEFFICIENT_BYTES = 64
@@ -49,8 +55,11 @@ def split(secret: bytes, threshold: int, silos: int, random: bytes) -> tuple[byt
         raise ValueError(f"sharing needs 32 secret and {random_bytes(threshold)} random bytes")
     chunks = (random[i : i + COEFFICIENT_BYTES] for i in range(0, len(random), COEFFICIENT_BYTES))
     coefficients = [int.from_bytes(chunk) % PRIME for chunk in chunks]
-    coefficients.append(int.from_bytes(secret))
-    return tuple(_value(coefficients, point).to_bytes(SHARE_BYTES) for point in range(1, silos + 1))
+    packed = b"".join(
+        coefficient.to_bytes(4 * LIMBS, "little") for coefficient in (*coefficients, int.from_bytes(secret))
+    )
+    values = _values(np.frombuffer(packed, "<u4").reshape(-1, LIMBS).astype(np.int64), silos).astype("<u4")
+    return tuple((int.from_bytes(value.tobytes(), "little") % PRIME).to_bytes(SHARE_BYTES) for value in values)
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
@@ -68,12 +77,31 @@ def combine(shares: Mapping[int, bytes]) -> bytes:
     return secret.to_bytes(SECRET_BYTES)
 
 
-def _value(coefficients: list[int], point: int) -> int:
-    # Horner's scheme; points are at most 256, so one reduction at the end is cheaper than one in each of 256 steps.
-    value = 0
-    for coefficient in coefficients:
-        value = value * point + coefficient
-    return value % PRIME
+@njit(cache=True)
+def _values(coefficients, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The values of a polynomial at 1, ..., `n` modulo the prime, or one prime more, in limbs of 32 bits, lowest first.
+
+    By Horner's scheme, `coefficients` `[t, LIMBS]` from the highest degree down. After each step, the bits above 2²⁵⁶
+    are folded: 2²⁵⁶ is −297 modulo the prime.
+    """
+    values = np.zeros((n, LIMBS), np.int64)
+    for i in range(n):
+        value = values[i]
+        for coefficient in coefficients:
+            carry = np.int64(0)
+            for k in range(LIMBS):
+                carry += value[k] * (i + 1) + coefficient[k]
+                value[k] = carry & 0xFFFFFFFF
+                carry >>= 32
+            rest = -FOLD * value[LIMBS - 1]
+            for _ in range(2):  # a negative remainder is 2²⁵⁶ too large afterwards, which is folded again
+                for k in range(LIMBS - 1):
+                    rest += value[k]
+                    value[k] = rest & 0xFFFFFFFF
+                    rest >>= 32
+                value[LIMBS - 1] = max(rest, 0)
+                rest = FOLD if rest < 0 else 0
+    return values
 
 
 @lru_cache(maxsize=256)
@@ -99,10 +127,10 @@ class Participant:
     done: Phase
     entropy: bytes = field(repr=False)
     """erased by `mask`"""
-    keys: dict[str, bytes] = field(default_factory=dict)
-    """the advertisements of all silos, including this one; erased by `mask`"""
+    pairs: dict[str, bytes] = field(default_factory=dict, repr=False)
+    """by peer that advertised, the key to unseal its shares and the key of the mask with it; erased by `mask`"""
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
-    """by silo, this silo's shares of its seed and of its mask key, concatenated; erased by `unmask`"""
+    """by silo, this silo's shares of its seed and of its escrow key, concatenated; erased by `unmask`"""
     survivors: tuple[str, ...] = ()
     revealed: bytes = field(default=b"", repr=False)
     """the answer of `unmask` for `survivors`"""
@@ -110,13 +138,17 @@ class Participant:
 
 @dataclass(frozen=True)
 class _Secrets:
-    cipher: X25519PrivateKey
-    mask: X25519PrivateKey
-    seed: bytes
+    """The fresh secrets of a session: the seed of the self-mask, and the key under which mask keys are escrowed."""
 
-    def public(self, session: SecureSession, silo: str) -> PublicKeys:
-        cipher, mask = (key.public_key().public_bytes_raw() for key in (self.cipher, self.mask))
-        return PublicKeys(cipher, mask, masks.commitment(self.seed, session, silo))
+    seed: bytes
+    escrow: bytes
+
+    def public(self, key: RunKey, session: SecureSession, silo: str) -> PublicKeys:
+        seed, escrow = (
+            masks.commitment(self.seed, session, silo),
+            masks.commitment(self.escrow, session, silo, "escrow"),
+        )
+        return PublicKeys(key.public, seed, escrow)
 
 
 def require_phase(state: Participant, phase: Phase) -> None:
@@ -126,7 +158,7 @@ def require_phase(state: Participant, phase: Phase) -> None:
     _require(state, phase, due, f"it has answered {state.done}")
 
 
-def advertise(session: SecureSession, silo: str, entropy: bytes) -> tuple[Participant, bytes]:
+def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) -> tuple[Participant, bytes]:
     """Phase 1: the state of `silo` and its public keys. `entropy` must be 32 fresh, secret bytes.
 
     Raises `BadInput` if the silo is not in the session, `ValueError` for another number of bytes.
@@ -136,31 +168,33 @@ def advertise(session: SecureSession, silo: str, entropy: bytes) -> tuple[Partic
     if len(entropy) != 32:
         raise ValueError(f"a secure sum needs 32 bytes of entropy, not {len(entropy)}")
     state = Participant(session, silo, "advertise", entropy)
-    return state, _secrets(state).public(session, silo).pack()
+    return state, _secrets(state).public(key, session, silo).pack()
 
 
-def share(state: Participant, keys: Mapping[str, bytes]) -> tuple[Participant, dict[str, bytes]]:
+def share(state: Participant, keys: Mapping[str, bytes], key: RunKey) -> tuple[Participant, dict[str, bytes]]:
     """Phase 2: the sealed shares for each peer in `keys`, the public keys of all silos that advertised.
 
-    Raises `Refused` if there are fewer keys than the threshold, if this silo's own keys are missing or changed, or if a
-    key is not usable.
+    With them, under this silo's own name, is its escrow: its mask keys with all peers, encrypted under the key whose
+    shares it seals. Raises `Refused` if there are fewer keys than the threshold, if this silo's own keys are missing or
+    changed, or if a key is not usable.
     """
     require_phase(state, "share")
     session, silo, secrets = state.session, state.silo, _secrets(state)
     _require_silos(state, "share", keys)
-    own = secrets.public(session, silo).pack()
+    own = secrets.public(key, session, silo).pack()
     _require(state, "share", keys[silo] == own, "its own keys were changed on the way")
     _require(state, "share", len(set(keys.values())) == len(keys), "two silos have the same keys")
-    shares = _split(state, secrets)
-    sealed = {}
-    for peer in sorted(keys):
-        if peer != silo:
-            try:
-                public = public_keys(keys[peer], peer).cipher
-                sealed[peer] = seal(secrets.cipher, public, session, silo, peer, shares[peer])
-            except ValueError:
-                raise Refused(f"{silo} refuses to share: {peer} advertised no usable key") from None
-    return replace(state, done="share", keys=dict(keys), shares={silo: shares[silo]}), sealed
+    shares, pairs = _split(state, secrets), {}
+    for peer in sorted(set(keys) - {silo}):
+        public_keys(keys[peer], peer)
+        try:
+            pairs[peer] = masks.pair_keys(key, session, silo, own, peer, keys[peer])
+        except ValueError:
+            raise Refused(f"{silo} refuses to share: {peer} advertised no usable key") from None
+    sealed = {peer: seal(pairs[peer].sealing, session, silo, peer, shares[peer]) for peer in pairs}
+    sealed[silo] = seal(secrets.escrow, session, silo, silo, b"".join(pair.mask for pair in pairs.values()))
+    kept = {peer: pair.unsealing + pair.mask for peer, pair in pairs.items()}
+    return replace(state, done="share", pairs=kept, shares={silo: shares[silo]}), sealed
 
 
 def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple[Participant, Ring]:
@@ -175,27 +209,23 @@ def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple
     _require(state, "mask", state.silo not in sealed, "it received its own shares")
     if vector.dtype != np.uint64 or vector.ndim != 1:
         raise ValueError(f"a secure sum needs a vector of uint64, not {vector.dtype} {vector.shape}")
-    session, silo, secrets = state.session, state.silo, _secrets(state)
+    session, silo = state.session, state.silo
     shares, masked = dict(state.shares), vector.copy()
-    masks.add(masked, masks.self_key(secrets.seed, session, silo))
+    masks.add(masked, masks.self_key(_secrets(state).seed, session, silo))
     for peer in sorted(sealed):
-        _require(state, "mask", peer in state.keys, f"{peer} has advertised no keys")
-        public = public_keys(state.keys[peer], peer)
-        shares[peer] = unseal(secrets.cipher, public.cipher, session, peer, silo, sealed[peer])
-        try:
-            key = masks.pairwise_key(secrets.mask, public.mask, session, silo, peer)
-        except ValueError:
-            raise Refused(f"{silo} refuses to mask: {peer} advertised no usable key") from None
-        (masks.add if masks.adds_mask(silo, peer) else masks.subtract)(masked, key)
-    return replace(state, done="mask", entropy=b"", keys={}, shares=shares), masked
+        _require(state, "mask", peer in state.pairs, f"{peer} has advertised no keys")
+        unsealing, mask_key = state.pairs[peer][:32], state.pairs[peer][32:]
+        shares[peer] = unseal(unsealing, session, peer, silo, sealed[peer])
+        (masks.add if masks.adds_mask(silo, peer) else masks.subtract)(masked, mask_key)
+    return replace(state, done="mask", entropy=b"", pairs={}, shares=shares), masked
 
 
 def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant, bytes]:
     """Phase 4: for each silo of phase 2, this silo's share of the one secret needed to remove its masks.
 
-    That is the self-mask's seed for the `survivors` (the silos that answered phase 3, including this one), and the mask
-    key for the others; an encoded `Revealed`. A repeated request gets the same answer. Raises `Refused` for other
-    survivors than before, for fewer than the threshold, and for survivors of which this silo has no shares.
+    That is the self-mask's seed for the `survivors` (the silos that answered phase 3, including this one), and the
+    escrow key for the others; an encoded `Revealed`. A repeated request gets the same answer. Raises `Refused` for
+    other survivors than before, for fewer than the threshold, and for survivors of which this silo has no shares.
     """
     if state.done == "unmask":
         _require(state, "unmask", survivors == state.survivors, "it has answered for other survivors")
@@ -209,28 +239,24 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
 
 
 def reveal(shares: Mapping[str, bytes], survivors: tuple[str, ...]) -> Revealed:
-    """The shares of the survivors' seeds and of the other silos' mask keys, selected from the shares of all silos."""
+    """The shares of the survivors' seeds and of the other silos' escrow keys, selected from the shares of all silos."""
     size = SHARE_BYTES
     return Revealed(
         self_masks={peer: shares[peer][:size] for peer in sorted(shares) if peer in survivors},
-        mask_keys={peer: shares[peer][size:] for peer in sorted(shares) if peer not in survivors},
+        escrow_keys={peer: shares[peer][size:] for peer in sorted(shares) if peer not in survivors},
     )
 
 
 def _secrets(state: Participant) -> _Secrets:
-    cipher, mask_key, seed = (
-        derive(state.entropy, state.session, purpose, state.silo)
-        for purpose in ("cipher key", "mask key", "self mask seed")
-    )
-    private = X25519PrivateKey.from_private_bytes
-    return _Secrets(private(cipher), private(mask_key), seed)
+    purposes = ("self mask seed", "escrow key")
+    return _Secrets(*(derive(state.entropy, state.session, purpose, state.silo) for purpose in purposes))
 
 
 def _split(state: Participant, secrets: _Secrets) -> dict[str, bytes]:
-    """By receiving silo, the shares of this silo's seed and mask key."""
+    """By receiving silo, the shares of this silo's seed and escrow key."""
     session = state.session
     halves = []
-    for name, secret in (("seed", secrets.seed), ("mask key", secrets.mask.private_bytes_raw())):
+    for name, secret in (("seed", secrets.seed), ("escrow key", secrets.escrow)):
         length = random_bytes(session.threshold)
         random = derive(state.entropy, session, f"shares of the {name}", state.silo, length=length)
         halves.append(split(secret, session.threshold, len(session.silos), random))
@@ -270,16 +296,15 @@ def route(shared: Mapping[str, bytes]) -> dict[str, bytes]:
 def recover(
     session: SecureSession,
     keys: Mapping[str, bytes],
-    shared: tuple[str, ...],
+    shared: Mapping[str, bytes],
     masked: Mapping[str, bytes],
     revealed: Mapping[str, bytes],
 ) -> Ring:
     """The exact sum, modulo 2⁶⁴, of the vectors of the silos in `masked`.
 
-    `keys` are the answers of phase 1, `shared` the silos that answered phase 2, `masked` and `revealed` the answers of
-    phases 3 and 4. Raises `Aborted` if fewer silos than the threshold revealed shares, and, naming the silo, if its
-    vector has another length, if it revealed both or neither share of another silo, or if its secret does not match its
-    advertisement.
+    `keys`, `shared`, `masked` and `revealed` are the answers of the four phases. Raises `Aborted` if fewer silos than
+    the threshold revealed shares, and, naming the silo, if its vector has another length, if it revealed both or
+    neither share of another silo, or if its secret or its escrow does not match its advertisement.
     """
     total = _add_up(masked)
     dropped = tuple(sorted(set(shared) - set(masked)))
@@ -287,18 +312,29 @@ def recover(
     for silo in sorted(masked):
         shares = {session.point(holder): answer.self_masks[silo] for holder, answer in answers.items()}
         seed = _combine(shares, silo)
-        if masks.commitment(seed, session, silo) != public_keys(keys[silo], silo).commitment:
+        if masks.commitment(seed, session, silo) != public_keys(keys[silo], silo).seed:
             raise Aborted(f"the shares of {silo} do not match its advertised self-mask")
         masks.subtract(total, masks.self_key(seed, session, silo))
     for silo in dropped:
-        shares = {session.point(holder): answer.mask_keys[silo] for holder, answer in answers.items()}
-        private = X25519PrivateKey.from_private_bytes(_combine(shares, silo))
-        if private.public_key().public_bytes_raw() != public_keys(keys[silo], silo).mask:
-            raise Aborted(f"the shares of {silo} do not match its advertised mask key")
+        shares = {session.point(holder): answer.escrow_keys[silo] for holder, answer in answers.items()}
+        key = _combine(shares, silo)
+        if masks.commitment(key, session, silo, "escrow") != public_keys(keys[silo], silo).escrow:
+            raise Aborted(f"the shares of {silo} do not match its advertised escrow key")
+        pairs = _escrowed(session, silo, key, sorted(set(keys) - {silo}), shared[silo])
         for peer in masked:
-            key = masks.pairwise_key(private, public_keys(keys[peer], peer).mask, session, silo, peer)
-            (masks.subtract if masks.adds_mask(peer, silo) else masks.add)(total, key)
+            (masks.subtract if masks.adds_mask(peer, silo) else masks.add)(total, pairs[peer])
     return total
+
+
+def _escrowed(session: SecureSession, silo: str, key: bytes, peers: list[str], shared: bytes) -> dict[str, bytes]:
+    """The mask keys of `silo` with its `peers` in this session, from its answer of phase 2."""
+    try:
+        content = unseal(key, session, silo, silo, read_by_silo(shared, silo).get(silo, b""))
+    except Refused:
+        raise Aborted(f"{silo} sent no escrow of its mask keys") from None
+    if len(content) != 32 * len(peers):
+        raise Aborted(f"{silo} sent an escrow of {len(content)} bytes for {pluralize(len(peers), 'silo')}")
+    return {peer: content[32 * i : 32 * i + 32] for i, peer in enumerate(peers)}
 
 
 def _add_up(masked: Mapping[str, bytes]) -> Ring:
@@ -320,7 +356,7 @@ def _answers(
         raise Aborted(f"{pluralize(len(revealed), 'silo')} revealed shares: the threshold is {session.threshold}")
     answers = {silo: read_revealed(packed, silo) for silo, packed in sorted(revealed.items())}
     for silo, answer in answers.items():
-        if tuple(sorted(answer.self_masks)) != survivors or tuple(sorted(answer.mask_keys)) != dropped:
+        if tuple(sorted(answer.self_masks)) != survivors or tuple(sorted(answer.escrow_keys)) != dropped:
             raise Aborted(f"{silo} revealed other shares than requested")
     return dict(list(answers.items())[: session.threshold])
 

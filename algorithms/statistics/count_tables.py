@@ -90,8 +90,18 @@ class CodePasses:
     table: Chunked
 
 
-Codes = NDArray[np.int16] | CodePasses
-"""level codes `[n_variables, n_rows]`, in memory or read in passes"""
+@dataclass(frozen=True)
+class DistinctCodes:
+    """The distinct rows of a table, each with the number of times that it occurs."""
+
+    columns: NDArray[np.int16]
+    """level codes of the distinct rows, `[n_variables, n_distinct]`"""
+    weights: NDArray[np.uint32]
+    """number of times that each occurs, `[n_distinct]`"""
+
+
+Codes = NDArray[np.int16] | CodePasses | DistinctCodes
+"""level codes `[n_variables, n_rows]`, in memory, read in passes, or of distinct rows"""
 
 
 @dataclass(frozen=True)
@@ -128,8 +138,8 @@ def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArra
     number could overflow: a coordinator may send any, and compiled code would count outside the tables.
     """
     _require_sets(sets, len(cardinalities))
-    bits = np.where(sets == PAD, 0.0, np.log2(cardinalities)[sets]).sum(axis=1)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
+        bits = np.where(sets == PAD, 0.0, np.log2(cardinalities)[sets]).sum(axis=1)
         if np.exp2(bits).sum() > MAX_CELLS:
             raise BadInput("the count tables would have more than 2^40 cells")
     sizes = np.where(sets == PAD, 1, cardinalities[sets]).prod(axis=1)
@@ -153,9 +163,9 @@ def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int
     begins = offsets(sets, cardinalities)
     counts = np.zeros(begins[-1], np.uint32)
     rows, contiguous_sets = 0, np.ascontiguousarray(sets)
-    for part in _code_chunks(columns):
-        _count(part, cardinalities, contiguous_sets, begins, counts)
-        rows += part.shape[1]
+    for part, weights in code_chunks(columns):
+        _count(part, weights, cardinalities, contiguous_sets, begins, counts)
+        rows += int(weights.sum())
     if count_limits() != NO_LIMITS:
         for s, members in enumerate(sets):
             table = slice(begins[s], begins[s + 1])
@@ -163,13 +173,14 @@ def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int
     return counts.astype(np.min_scalar_type(max(rows, 256)))
 
 
-def _code_chunks(columns: Codes) -> Iterator[NDArray[np.int16]]:
-    """Yield the codes `[n_variables, n]`, all at once if they are in memory."""
-    if isinstance(columns, CodePasses):
-        for rows in columns.table:
-            yield np.ascontiguousarray(rows.T, np.int16)
-    else:
-        yield np.ascontiguousarray(columns)
+def code_chunks(columns: Codes) -> Iterator[tuple[NDArray[np.int16], NDArray[np.uint32]]]:
+    """Yield the codes `[n_variables, n]` and the number of times that each row occurs, all at once if in memory."""
+    if isinstance(columns, DistinctCodes):
+        yield columns.columns, columns.weights
+        return
+    parts = (rows.T for rows in columns.table) if isinstance(columns, CodePasses) else (columns,)
+    for codes in parts:
+        yield np.ascontiguousarray(codes, np.int16), np.ones(codes.shape[1], np.uint32)
 
 
 class TableReader:
@@ -190,7 +201,7 @@ class TableReader:
 
 
 @njit(cache=True)
-def _count(columns, cardinalities, sets, begins, counts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _count(columns, weights, cardinalities, sets, begins, counts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Count all sets; in lexicographic order, consecutive sets often share all variables but the last."""
     n, width = columns.shape[1], sets.shape[1]
     prefix = np.zeros(n, np.int32)
@@ -212,7 +223,7 @@ def _count(columns, cardinalities, sets, begins, counts):  # type: ignore[no-unt
         radix = np.int32(cardinalities[last])
         for r in range(n):
             if prefix[r] >= 0 and columns[last, r] >= 0:
-                counts[begin + prefix[r] * radix + columns[last, r]] += 1
+                counts[begin + prefix[r] * radix + columns[last, r]] += weights[r]
 
 
 @njit(cache=True)

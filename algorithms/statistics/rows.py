@@ -1,11 +1,11 @@
 """A silo's rows for searches, the queries of the server, and the numbers in the reply, which are added up over silos.
 
-The replies to queries are count tables (`counts_of`), second moments (`moments_of`), or moments of numbers by
-configuration of labels (`configuration_moments`), which a silo of mixed rows sends for a set of variables: for every
-configuration of the discrete members of the set, in mixed radix with the last one running fastest, the number of rows,
-and the sums and the sums of products (upper triangle) of the continuous members. They add up over silos if all silos
-use the same origin. Site means carry no information about structure, so each silo subtracts the means of all its rows,
-not those of the configuration, which would remove the effects of labels on numbers.
+The replies to queries are count tables (`counts_of`) or their corners (`corners_of`), second moments (`moments_of`),
+or moments of numbers by configuration of labels (`configuration_moments`), which a silo of mixed rows sends for a set
+of variables: for every configuration of the discrete members of the set, in mixed radix with the last one running
+fastest, the number of rows, and the sums and the sums of products (upper triangle) of the continuous members. They add
+up over silos if all silos use the same origin. Site means carry no information about structure, so each silo subtracts
+the means of all its rows, not those of the configuration, which would remove the effects of labels on numbers.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .coding import coded_units
+from .corner_counts import count_corners
 from .count_tables import PAD, CodePasses, Codes, count, count_limits
 from .em import gibbs_impute, own_moments
 from .moments import Table, chunks, column_units, conditions_of, moment_units, per_row
@@ -51,12 +52,12 @@ class Query:
     Families are a child and its parents, of which a silo returns its own scores.
     """
 
-    what: Literal["moments", "tables", "configurations", "families", "sketches", "votes"]
+    what: Literal["moments", "tables", "corners", "configurations", "families", "sketches", "votes"]
     sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
     """sets of variables, or tests, `[n, size]`, padded with -1; families: one row, each family followed by -1; with
     experiments, the first column of sets is the number of the sum that each is for, in ascending order"""
     margins: FloatArray = field(default_factory=lambda: NO_VALUES)
-    """for sketches: the summed margins of the tests' tables"""
+    """for sketches: the summed margins of the tests' tables; for corners: the level of each variable left out, `[d]`"""
     exchange: int = 0
     """number of this exchange"""
 
@@ -123,6 +124,11 @@ def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
 def counts_of(rows: Rows, query: Query) -> Numbers:
     """The count tables of `rows` over the sets of `query`."""
     return Numbers(count(rows.columns, rows.cardinalities, query.sets))
+
+
+def corners_of(rows: Rows, query: Query) -> Numbers:
+    """The corners of the count tables of `rows` over the sets of `query`."""
+    return Numbers(count_corners(rows.columns, rows.cardinalities, query.sets, query.margins.astype(np.int16)))
 
 
 def moments_of(rows: Rows) -> Numbers:

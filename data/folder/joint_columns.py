@@ -421,7 +421,7 @@ def with_transforms(data: FederatedData, reading: Reading) -> FederatedData:
     """
     schema, names = data.schema, [name for name in data.schema.variables if name not in data.schema.levels]
     requested = reading.transform != "none" or reading.transforms
-    if schema.kind == "discrete" or (schema.kind == "time-series" and not requested):
+    if schema.kind in ("discrete", "events") or (schema.kind == "time-series" and not requested):
         return data
     parts: dict[str, dict[str, ColumnProfile]] = {name: {} for name in names}
     for silo, table in data.tables.items():

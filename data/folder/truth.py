@@ -5,8 +5,9 @@ own weights. Without a `type` the graph is a DAG. The types `directed` and `undi
 types are the marks at source and target: `-->`, `<->`, `o->`, `o-o`, `o--`, `---` and their mirror images
 (`fedbnsl.algorithms.graphs.edges`).
 
-In a dynamic DAG, an edge of lag k starts at the source k steps earlier. Without a `lag`, or with only lags of 0, the
-graph does not specify lags: for time series it is then a summary of effects at any lag, and may have cycles.
+In a dynamic DAG or CPDAG, an edge of lag k starts at the source k steps earlier; its type is `directed`. Without a
+`lag`, or with only lags of 0, the graph does not specify lags: for time series it is then a summary of effects at any
+lag, and may have cycles.
 
 Background knowledge has the header `rule,source,target`, one line per rule. `required,A,B`: the graph has A → B.
 `forbidden,A,B`: it does not. `no-parents,A`: A has no causes. `tier,A,2`: A is in tier 2, and variables in later tiers
@@ -150,7 +151,7 @@ def write_structure(
     """Write `structure`, with edges in the order of its variables: a DAG as `source,target,weight`, with exact weights.
 
     A CPDAG has an additional column `type`, and one line for an undirected edge; a PAG is `source,target,type`. A
-    dynamic DAG has a column `lag`. For a DAG, `silo_weights[silo]`, of the shape in which `read_truth` returns them,
+    dynamic one has a column `lag`. For a DAG, `silo_weights[silo]`, of the shape in which `read_truth` returns them,
     become columns `weight:<silo>`.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -160,13 +161,16 @@ def write_structure(
 
 
 def _typed_rows(structure: Structure) -> Iterator[list[str]]:
-    if structure.lagged is not None:
+    if structure.lagged is not None and structure.kind != "cpdag":
         raise ValueError(f"a {structure.kind} with lagged edges cannot be written")
     names = structure.variables
-    weight = ["weight"] if structure.kind == "cpdag" else []
-    yield ["source", "target", *weight, "type"]
+    weight, lag = ["weight"] * (structure.kind == "cpdag"), ["lag"] * (structure.lagged is not None)
+    yield ["source", "target", *weight, "type", *lag]
     for i, j, type_ in typed_edges(structure):
-        yield [names[i], names[j], *(repr(float(structure.weights[i, j])) for _ in weight), type_]
+        yield [names[i], names[j], *(repr(float(structure.weights[i, j])) for _ in weight), type_, *("0" for _ in lag)]
+    for step, matrix in enumerate(() if structure.lagged is None else structure.lagged, start=1):
+        for i, j in np.argwhere(matrix):
+            yield [names[i], names[j], repr(float(matrix[i, j])), "directed", str(step)]
 
 
 def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float64]]) -> Iterator[list[str]]:
@@ -213,7 +217,7 @@ def _check_once(edges: Sequence[_Edge], kind: GraphKind) -> None:
     seen: dict[tuple[str, ...], str] = {}
     for edge in edges:
         ends = (edge.source, edge.target, *([f"lag {edge.lag}"] if edge.lag else []))
-        first = seen.setdefault(ends if kind == "dag" else tuple(sorted(ends)), edge.place)
+        first = seen.setdefault(ends if kind == "dag" or edge.lag else tuple(sorted(ends)), edge.place)
         if first != edge.place:
             line = first.rpartition("line ")[2]
             raise BadInput(
@@ -238,7 +242,7 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
     for column in ("source", "target"):
         if not cells[column]:
             raise BadInput(f"{place}, column {column!r}: the cell is empty")
-    lag = _lag(place, cells.get("lag", "0"), dag="type" not in cells)
+    lag = _lag(place, cells.get("lag", "0"), cells.get("type", "directed"))
     if source == target and not lag:
         raise BadInput(f"{place}: an edge from {quoted(source)} to itself")
     numbers = {}
@@ -253,15 +257,17 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
     return _Edge(source, target, weight, cells.get("type", ""), lag, tuple(numbers.values()), place)
 
 
-def _lag(place: str, cell: str, dag: bool) -> int:
-    """The lag in a cell; an empty one is 0."""
+def _lag(place: str, cell: str, type_: str) -> int:
+    """The lag in a cell of an edge of this type; an empty one is 0."""
     if not cell:
         return 0
     lag = -1.0 if cell_fault(cell) else float(cell)
     if not lag.is_integer() or not 0 <= lag <= MAX_LAG:
         raise BadInput(f"{place}, column 'lag': {quoted(cell)} is not a whole number of steps from 0 to {MAX_LAG}")
-    if lag and not dag:
-        raise BadInput(f"{place}, column 'lag': {quoted(cell)}, but edges with a type have lag 0")
+    if lag and type_ != "directed":
+        raise BadInput(
+            f"{place}, column 'lag': {quoted(cell)}, but its type is {quoted(type_)}: the past directs edges"
+        )
     return int(lag)
 
 

@@ -1,4 +1,4 @@
-"""Graphs in the forms that other libraries have them, and the scores of one against another."""
+"""Graphs in the forms that other libraries have them, the scores of one against another, and changes between runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.compare import compare
+from fedbnsl.algorithms.graphs.compare import compare as scores_against
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure
+from fedbnsl.tracking.comparison import Comparison, PastRun, compare_runs
 from fedbnsl.tracking.result import Metric
 
+from ..engines.run_comparison import read_run
 from .learned import Learned
 
 FORMS = (
@@ -38,7 +40,29 @@ def evaluate(
     """
     named = dict.fromkeys([*_variables(truth), *_variables(learned)])
     found, true = (as_structure(one, tuple(named)) for one in (learned, truth))
-    return dict(compare(found, true, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags))
+    return dict(scores_against(found, true, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags))
+
+
+def compare(before: Learned | str | Path, after: Learned | str | Path) -> Comparison:
+    """How the run `after` differs from the run `before`: edges gained, lost and turned, and the drift of parameters.
+
+    Each is the result of `learn` or the folder of a finished run, over the same variables. The answer prints as one
+    sentence; its `metrics` are the figures, `structure.changed` the edges, and `drift` the Kullback-Leibler divergence
+    of the earlier model from the later one, in nats per row, by variable.
+
+    Raises
+    ------
+    BadInput
+        A ValueError, for a folder without a finished run, and for other variables.
+    """
+    return compare_runs(_past_run(before), _past_run(after))
+
+
+def _past_run(run: Learned | str | Path) -> PastRun:
+    if not isinstance(run, Learned):
+        return read_run(Path(run))
+    result = run.result
+    return PastRun(result.name, result.structure, result.parameters.network if result.parameters else None)
 
 
 def _variables(graph: Any) -> Sequence[str]:

@@ -164,23 +164,22 @@ class Learned:
         data: str | Path | None = None,
         bootstrap: int = 0,
         by_silo: bool = False,
+        placebo: int = 0,
     ) -> EffectReport:
         """The effect of changing `treatment` on `outcome` in the learned graph, with what it rests on.
 
         Parameters
         ----------
-        treatment
-            A variable, or several that are changed together.
-        outcome
-            The variable whose change is of interest.
-        compare
-            The values of the treatment to compare; by default 0 and 1, or each label with the first one.
-        direct
-            Hold the other parents of the outcome fixed.
+        treatment, outcome
+            The variable to change, or several that are changed together; the variable of interest.
+        compare, direct
+            The values of the treatment to compare; by default 0 and 1, or each label with the first one. Whether the
+            other parents of the outcome are held fixed.
         data
             The folder of the run's silos, for one more masked sum over their rows; by default the model is used.
-        bootstrap, by_silo
-            The number of resamples of `data` in which the graph is learned anew; whether to estimate by silo, too.
+        bootstrap, placebo, by_silo
+            The number of resamples of `data` in which the graph is learned anew; the number of times that each silo
+            permutes the treatment among its rows; whether to estimate by silo, too.
 
         Returns
         -------
@@ -192,17 +191,18 @@ class Learned:
         BadInput
             As `fedbnsl effect` prints it: unknown variables or values, no model, an ε, time series, other rows.
         """
-        several = not isinstance(treatment, str) and len(treatment) > 1
+        treatments = [treatment] if isinstance(treatment, str) else list(treatment)
         return effects(
             self.result,
-            [treatment] if isinstance(treatment, str) else list(treatment),
+            treatments,
             outcome,
             kind="direct" if direct else "total",
             values=compare,
-            joint=several,
+            joint=len(treatments) > 1,
             data=None if data is None else Path(data),
             bootstrap=bootstrap,
             by_silo=by_silo,
+            placebo=placebo,
         )
 
     def query(self, text: str, *, seed: int = 0) -> QueryAnswer:

@@ -39,8 +39,8 @@ def show_choice(folder: Path, epsilon: float | None, *, secure: bool) -> None:
     schema = data.schema if data else read_schema(folder, Reading(private=True))
     out, private = console(), epsilon is not None
     facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, said in facts_of(schema, data):
-        facts.add_row(name, said)
+    for name, fact in facts_of(schema, data):
+        facts.add_row(name, fact)
     out.print(facts)
     found = choices(schema, private=private)[:MAX_CHOICES]
     table = Table("", "algorithm", "why", "sent by all silos", "leaves a silo", show_lines=True)
@@ -50,8 +50,8 @@ def show_choice(folder: Path, epsilon: float | None, *, secure: bool) -> None:
             "auto" if place == 0 else "or", algorithm_text(one), one.why, communication_estimate(one, schema), leaves
         )
     out.print(table)
-    asked = f" --epsilon {epsilon:g}" if private else ""
-    out.print(f"fedbnsl learn {folder}{asked}{' --secure' * secure}", soft_wrap=True)
+    option = f" --epsilon {epsilon:g}" if private else ""
+    out.print(f"fedbnsl learn {folder}{option}{' --secure' * secure}", soft_wrap=True)
     if private:
         out.print(
             f"What a run with ε = {epsilon:g} can probably detect: fedbnsl privacy plan {folder} --epsilon {epsilon:g}"

@@ -25,6 +25,7 @@ def show_effects(
     data: Path | None,
     bootstrap: int,
     by_silo: bool,
+    placebo: int,
     picture: Path | None,
     track: bool,
     as_json: bool,
@@ -51,6 +52,7 @@ def show_effects(
         data=data,
         bootstrap=bootstrap,
         by_silo=by_silo,
+        placebo=placebo,
     )
     if picture is not None:
         write_forest(report, picture)
@@ -108,6 +110,13 @@ def write_forest(report: EffectReport, file: Path) -> None:
     draw_forest(strongest_first(report), f"{first.kind} effects on {first.outcome}").savefig(file)
 
 
+Rows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="The run's data, for one more masked sum over the rows; default: the run's model."
+    ),
+]
+
 Resamples = Annotated[
     int,
     typer.Option(
@@ -119,6 +128,15 @@ Resamples = Annotated[
 
 BySilo = Annotated[
     bool, typer.Option("--by-silo", help="Each silo's own effect, and their heterogeneity. Needs --data.")
+]
+
+Placebos = Annotated[
+    int,
+    typer.Option(
+        "--placebo",
+        metavar="N",
+        help="Permute the treatment within each silo N times: effects that must be near 0. Needs --data.",
+    ),
 ]
 
 app = typer.Typer(add_completion=False)
@@ -140,14 +158,10 @@ def effect(
         bool, typer.Option("--direct", help="The direct effect, with the other parents of Y held fixed.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="The effects of every other variable, one at a time.")] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The run's data, for one more masked sum over the rows; default: the run's model."
-        ),
-    ] = None,
+    data: Rows = None,
     bootstrap: Resamples = 0,
     by_silo: BySilo = False,
+    placebo: Placebos = 0,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the effects as a forest plot: .svg, .png or .pdf.")
     ] = None,
@@ -170,6 +184,7 @@ def effect(
         data=data,
         bootstrap=bootstrap,
         by_silo=by_silo,
+        placebo=placebo,
         picture=picture,
         track=track,
         as_json=as_json,

@@ -22,6 +22,7 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import get_client
 
+from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, classify, classify_lagged, weighted
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tracking.mlflow.store import comparison_of
@@ -60,7 +61,7 @@ class ProgressArtifact:
 
 
 def publish(finished: CompletedRun) -> None:
-    """Create the picture, the tables of scores, edges and fit, and the link to the MLflow run."""
+    """Create the picture, the tables of scores, edges, fit and silos, and the link to the MLflow run."""
     result = finished.result
     picture = finished.files.get("structure.png")
     if picture is not None and picture.stat().st_size <= MAX_PICTURE_BYTES:
@@ -76,6 +77,11 @@ def publish(finished: CompletedRun) -> None:
     create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
     fit = [{"figure": name, "value": value} for name, value in result.fit.metrics.items()]
     create_table_artifact(table=fit, key="fit", description="Fit of the graph, without a truth")
+    silos = [
+        {"silo": silo, "rows": rows, "lost": "yes" if silo in result.lost else "no"}
+        for silo, rows in result.schema.rows.items()
+    ]
+    create_table_artifact(table=silos, key="silos", description=pluralize(len(silos), "silo"))
     if result.tuning is not None:
         rows = [dict(zip((*CANDIDATE_COLUMNS[:-1], "chosen"), row, strict=True)) for row in result.tuning.rows]
         create_table_artifact(table=rows, key="candidates", description=f"Candidates, by {result.tuning.by}")

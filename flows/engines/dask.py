@@ -140,7 +140,7 @@ def connect_silos(
         session = Session(
             schema,
             connect,
-            wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "number", 0)),
+            wrap=lambda algorithm, federation: orchestration.wrap(algorithm, lambda: getattr(federation, "label", "")),
             evaluate=lambda work: orchestration.perform("evaluate", "", work),
             notes=(*absent, *_policy_notes(settings, inferred), *inferred.notes),
         )

@@ -1,9 +1,10 @@
 """Effects in the graph of a finished run: from its model, or from one more masked sum over the silos' rows.
 
-Without `data` nothing leaves a silo: the model of the run suffices. With `data`, the folder of the run's silos, linear
-effects come from the rows: the units of the columns, then the means and variances of all columns and the second moments
-of the pairs among treatment, covariates and outcome (all pairs for joint interventions), about each silo's own means,
-as masked sums.
+Without `data` nothing leaves a silo: the model of the run suffices. With `data`, the folder of the run's silos, effects
+come from the rows. Of numbers without empty cells, the silos send the units of the columns, then the means and
+variances of all columns and the second moments of the pairs among treatment, covariates and outcome (all pairs for
+joint interventions), about each silo's own means, as masked sums. Otherwise they send the sums of adjusted regressions
+(`effect_regressions.py`).
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from fedbnsl.algorithms.effects.answer import (
     Estimator,
     FromMixed,
     FromMoments,
+    FromRegressions,
     FromTables,
     Values,
     effect_of,
@@ -30,8 +32,9 @@ from fedbnsl.algorithms.effects.linear import LEVEL, WithinMoments
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.tracking.result import RunResult
 
+from .effect_regressions import regression_estimator, with_placebos
 from .effect_variability import with_resamples, with_silos
-from .run_data import RunData, read_run_data, within_moments
+from .run_data import RunData, has_moments, read_run_data, within_moments
 
 
 def effects(
@@ -45,6 +48,7 @@ def effects(
     data: Path | None = None,
     bootstrap: int = 0,
     by_silo: bool = False,
+    placebo: int = 0,
 ) -> EffectReport:
     """The effects of `treatments` on `outcome` in the learned graph, with what they rest on.
 
@@ -62,9 +66,9 @@ def effects(
         Whether all treatments are changed together; this takes the second moments of all pairs from `data`.
     data
         The folder of the run's silos for one more exchange; None for effects from the run's model.
-    bootstrap, by_silo
-        The number of resamples of these rows in which the graph is learned anew, 0 for none; whether each silo's own
-        effect is estimated, by a sum over this silo alone.
+    bootstrap, placebo, by_silo
+        The number of resamples of these rows in which the graph is learned anew; the number of times that the treatment
+        is permuted within each silo, which must have no effect; whether each silo's own effect is estimated.
 
     Raises
     ------
@@ -75,14 +79,20 @@ def effects(
     _check_question(result, treatments, outcome)
     _check_run(result, from_rows=data is not None)
     _check_variability(result, data, bootstrap, by_silo=by_silo, joint=joint)
+    _check_placebo(data, placebo, joint=joint)
     rows = read_run_data(result, data) if data else None
-    estimator = _moments(rows, treatments, outcome, kind, joint=joint) if rows else _from_model(result)
+    estimator = _from_rows(rows, treatments, outcome, kind, values, joint=joint) if rows else _from_model(result)
     found = _estimated(result, estimator, treatments, outcome, kind, values, joint=joint)
-    if rows and bootstrap:
-        found = with_resamples(rows, found, bootstrap)
-    if rows and by_silo:
-        found = with_silos(rows, found)
+    if rows:
+        found = _with_checks(rows, found, bootstrap, by_silo=by_silo, placebo=placebo)
     return EffectReport(tuple(found), _rests_on(result, estimator, found, data))
+
+
+def _with_checks(rows: RunData, found: list[Effect], bootstrap: int, *, by_silo: bool, placebo: int) -> list[Effect]:
+    """The effects with the figures of the checks that the user chose."""
+    found = with_resamples(rows, found, bootstrap) if bootstrap else found
+    found = with_silos(rows, found) if by_silo else found
+    return with_placebos(rows, found, placebo) if placebo else found
 
 
 def _estimated(
@@ -123,6 +133,8 @@ def _check_variability(result: RunResult, data: Path | None, bootstrap: int, *, 
     if not bootstrap and not by_silo:
         return
     option = "--bootstrap" if bootstrap else "--by-silo"
+    if not has_moments(result):
+        raise BadInput(f"{option} is for runs of numbers without empty cells")
     if data is None:
         raise BadInput(f"{option} needs the run's rows: give --data FOLDER")
     if joint:
@@ -131,6 +143,16 @@ def _check_variability(result: RunResult, data: Path | None, bootstrap: int, *, 
         raise BadInput(f"--bootstrap is {bootstrap}: it must be 2 or more, or 0 for none")
     if bootstrap and registry.entry(result.algorithm).pooled:
         raise BadInput(f"--bootstrap learns from the silos, and {result.algorithm} pools their rows")
+
+
+def _check_placebo(data: Path | None, placebo: int, *, joint: bool) -> None:
+    """Raise `BadInput` for placebos that cannot be computed."""
+    if placebo < 0:
+        raise BadInput(f"--placebo is {placebo}: it must be 1 or more, or 0 for none")
+    if placebo and data is None:
+        raise BadInput("--placebo needs the run's rows: give --data FOLDER")
+    if placebo and joint:
+        raise BadInput("--placebo takes one treatment at a time")
 
 
 def _check_run(result: RunResult, *, from_rows: bool) -> None:
@@ -142,9 +164,11 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
         )
     if result.structure.lags or result.schema.kind == "time-series":
         raise BadInput(f"{result.name}: a run of time series: effects are computed for independent rows")
-    if from_rows and (result.schema.kind != "continuous" or result.metrics.get("filling_exchanges")):
-        why = "has empty cells" if result.schema.kind == "continuous" else f"learned from {result.schema.kind} data"
-        raise BadInput(f"--data is for numbers without empty cells, and the run {why}: omit it to use the run's model")
+    if from_rows and result.schema.kind == "discrete":
+        raise BadInput(
+            "--data is for tables with numbers: of labels alone, the run's tables give the effect, and assume no form; "
+            "omit it"
+        )
     if from_rows and result.targets:
         raise BadInput(
             f"experiments set {', '.join(result.targets)} in some rows, whose sums mix mechanisms: omit --data, and "
@@ -161,6 +185,23 @@ def _from_model(result: RunResult) -> Estimator:
         d = len(result.structure.variables)
         return FromMoments(result.structure.variables, WithinMoments(np.eye(d), rows, len(silos)))
     return model_estimator(network, rows, len(silos))
+
+
+def _from_rows(
+    data: RunData,
+    treatments: Sequence[str],
+    outcome: str,
+    kind: EffectKind,
+    values: Values | None,
+    *,
+    joint: bool,
+) -> Estimator:
+    """The estimator of one exchange over the rows; raises `BadInput` for joint interventions on other than numbers."""
+    if has_moments(data.result):
+        return _moments(data, treatments, outcome, kind, joint=joint)
+    if joint:
+        raise BadInput("joint interventions are for numbers without empty cells: give one treatment at a time")
+    return regression_estimator(data, treatments, outcome, kind, values)
 
 
 def _moments(data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, *, joint: bool) -> FromMoments:
@@ -224,6 +265,8 @@ def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> 
             f"Source: the g-formula over the run's tables ({result.parameters.how}); {interval} are those of adjusted "
             f"proportions in {estimator.rows:,} rows. No form of effects is assumed."
         ]
+    if isinstance(estimator, FromRegressions):
+        return _regression_lines(result, estimator)
     assert isinstance(estimator, FromMoments)
     moments = estimator.moments
     sizes = f"{moments.rows:,} rows of {pluralize(moments.silos, 'silo')}"
@@ -242,4 +285,26 @@ def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> 
         lines.append("Silos' own means were not subtracted in the run: differences between silos enter the effects.")
     if result.metrics.get("filling_exchanges"):
         lines.append("Imputed cells count as observed, so the intervals are too narrow.")
+    return lines
+
+
+def _regression_lines(result: RunResult, estimator: FromRegressions) -> list[str]:
+    """What effects from adjusted regressions rest on."""
+    if estimator.levels(estimator.outcome):
+        lines = [
+            "Form: the log odds of the outcome are linear in treatment and covariates, with an intercept per silo. The "
+            "effect is the difference of the average probabilities over all rows with the treatment set to one and to "
+            "the other value, the odds ratio that of these averages."
+        ]
+        method = "Newton steps, and averages over the rows; 95 % intervals by the delta method"
+    else:
+        lines = ["Linearity: effects are linear, and the same in all silos and for all values of the covariates."]
+        method = "least squares; 95 % intervals of Student's t"
+    silos = pluralize(len(result.schema.silos), "silo")
+    lines.append(f"Source: a regression with an intercept per silo over the rows of {silos}, by masked sums: {method}.")
+    if estimator.gaps:
+        lines.append(
+            "Rows with an empty cell in treatment, outcome or covariates are left out: valid if, given the covariates "
+            "and the treatment, missingness does not depend on the outcome."
+        )
     return lines

@@ -27,6 +27,7 @@ from fedbnsl.algorithms.parameters.inference import (
     as_mixed,
     intervened,
 )
+from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
 from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DynamicGaussianNetwork
 from fedbnsl.algorithms.parameters.prediction import predictions
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
@@ -229,27 +230,31 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
         raise BadInput(f"--rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
     network, rng = _network(result), np.random.default_rng(seed)
     chosen = _on_model_scale(NetworkQuery(do=do or {}), _formulas(result), result).do
-    if isinstance(network, DynamicGaussianNetwork):
+    if isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
         table = _series(network, rows, chosen, rng)
-        return _as_frame(result, network.variables, {}, table)
+        return _as_frame(result, network.variables, as_mixed(network).levels, table)
     mixed = intervened(as_mixed(network), chosen)
     table, _ = mixed.sample(rows, rng)
     return _as_frame(result, mixed.variables, mixed.levels, table)
 
 
 def _series(
-    network: DynamicGaussianNetwork, rows: int, do: Mapping[str, Value], rng: np.random.Generator
+    network: DynamicGaussianNetwork | DynamicMixedNetwork, rows: int, do: Mapping[str, Value], rng: np.random.Generator
 ) -> FloatArray:
     """A series `[rows, d]` of a network over time, after `BURN_IN` steps; raises `BadInput` if it would explode."""
-    lags, names = network.structure.lags, network.variables
-    mixed = as_mixed(network)
+    names, mixed = network.variables, as_mixed(network)
     settings = {names[mixed.index(name)]: mixed.code(name, value) for name, value in do.items() if name in names}
     unknown = [name for name in do if name not in names]
     if unknown:
         raise BadInput(f"there is no variable '{unknown[0]}': {choices_text(unknown[0], names)}")
+    if isinstance(network, DynamicMixedNetwork):
+        table = network.series(BURN_IN + rows, rng, {names.index(name): value for name, value in settings.items()})
+        if not np.isfinite(table).all():
+            raise BadInput("the series of this model explode")
+        return table[-rows:]
     if network.spectral_radius >= 1 and not settings:
         raise BadInput(f"the series of this model explode (spectral radius {network.spectral_radius:.3g})")
-    W, A = network.structure.weights.copy(), network.lagged.copy()
+    lags, W, A = network.structure.lags, network.structure.weights.copy(), network.lagged.copy()
     intercepts, sd = network.intercepts.copy(), np.sqrt(network.variances)
     for name, value in settings.items():
         v = names.index(name)
@@ -268,7 +273,7 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
     Parameters
     ----------
     result
-        A finished run with a model of rows; `DynamicGaussianNetwork.forecast` predicts time series.
+        A finished run with a model of rows; `forecast` of a network over time predicts time series.
     path
         A CSV or Parquet file with columns of the model; a missing column counts as empty.
     targets
@@ -289,7 +294,7 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
         without an empty cell.
     """
     network = _network(result)
-    if isinstance(network, DynamicGaussianNetwork):
+    if isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
         raise BadInput("the model of a time series forecasts: found.result.parameters.network.forecast(past) in Python")
     mixed = as_mixed(network)
     for name in targets:

@@ -80,8 +80,13 @@ class RunData:
             return [_exchange(job, session, *one) for one in specs]
 
 
+def has_moments(result: RunResult) -> bool:
+    """Whether second moments of the rows give effects: all columns of the run are numbers without empty cells."""
+    return result.schema.kind == "continuous" and not result.metrics.get("filling_exchanges")
+
+
 def read_run_data(result: RunResult, folder: Path) -> RunData:
-    """The rows of the run `result` of numbers without empty cells, in `folder`; raises `BadInput` for other rows."""
+    """The rows of the run `result` in `folder`; raises `BadInput` for other rows."""
     schema = result.schema
     options = LearnOptions(
         only=schema.variables,
@@ -91,10 +96,13 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
         by=owner_column(schema.aside),
     )
     own: dict[str, RequestedTransform] = {name: REQUESTED.get(one, "none") for name, one in schema.transforms.items()}
-    requested = {name: own.get(name, "none") for name in schema.variables if schema.transforms.get(name) != "anscombe"}
+    numbers = [name for name in schema.variables if name not in schema.levels]
+    requested = {name: own.get(name, "none") for name in numbers if schema.transforms.get(name) != "anscombe"}
     reading = replace(reading_of(options), silos=schema.silos, transforms=tuple(requested.items()))
     data = read_folder(folder, reading)
-    if data.schema.kind != "continuous" or data.schema.gaps:
+    if (data.schema.kind, data.schema.levels) != (schema.kind, schema.levels):
+        raise BadInput(f"{folder}: not the data of the run, which were {schema.kind}, with other labels")
+    if data.schema.gaps and has_moments(result):
         raise BadInput(f"{folder}: not the data of the run, which were numbers without empty cells")
     for silo, rows in schema.rows.items():
         if data.schema.rows[silo] != rows:

@@ -48,6 +48,8 @@ def check(job: Job, schema: Schema) -> None:
             f"{name} learns from series of numbers, and column {quoted(column)} of {job.dataset} has labels: use "
             f"{suitable_algorithms(job, schema)}"
         )
+    if schema.kind == "events" and parse_transforms(job.settings.transform) != ("none", ()):
+        raise BadInput(f"--transform is for columns of numbers, and the rows of {job.dataset} are events")
     _check_outliers(job, schema)
     _check_adjustment(job, schema)
     _check_experiments(job, schema)
@@ -197,8 +199,8 @@ def _check_adjustment(job: Job, schema: Schema) -> None:
     option = next(f"--{name}" for name in names if getattr(job.settings, name))
     if schema.kind != "time-series":
         raise BadInput(f"{option} is for time series, and {job.dataset} is {schema.kind}")
-    if schema.levels:
-        raise BadInput(f"{option} is for numbers, and column {quoted(next(iter(schema.levels)))} has labels")
+    if set(schema.variables) <= set(schema.levels):
+        raise BadInput(f"{option} is for numbers, and all columns of {job.dataset} have labels")
     if registry.build(job.spec).private is not None:
         raise BadInput(f"{option} cannot be used with an ε, which does not account for what is subtracted")
     for silo in schema.silos:

@@ -15,16 +15,14 @@ from fedbnsl.algorithms.core.spec import EVENTS, SERIES, Algorithm, AlgorithmSpe
 from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.events.fed_hawkes import intensities
-from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
+from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
-from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.mlp.admm import MlpSettings
 from fedbnsl.algorithms.moments import secure_additive, secure_linear
-from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions, tables
+from fedbnsl.algorithms.parameters import mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Refit, Server, refit_start
-from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.statistics.transforms import transform_lines
@@ -33,6 +31,7 @@ from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric
 from .job import ExchangeResult, Job, Session, extra_exchange
 from .preparation import outlier_refusal, with_knowledge
 from .score import structure_scores
+from .series_model import LOST, SMALL_CELL_NOTES, labelled_series_model, learned, series_model, small_cells_note
 
 
 def parameters(
@@ -53,9 +52,7 @@ def parameters(
     if not job.settings.parameters:
         return NO_PARAMETERS
     if session.schema.kind == "events":
-        return Parameters(None, "a Hawkes process has intensities instead", intensities=intensities(last.server))
-    if session.schema.kind in SERIES and session.schema.levels:
-        return Parameters(None, "series with labels have no model for parameters and forecasts")
+        return Parameters(None, "a Hawkes process has intensities instead", intensities=last.server.intensities)
     lines = transform_lines(session.schema)
     found = _parameters(job, session, algorithm, last, structure, fitted)
     if found.network is None or not lines:
@@ -84,8 +81,10 @@ def _parameters(
         if session.schema.has_targets:
             return Parameters(None, "mixed networks have no parameters where experiments have set variables")
         return _mixed(job, session, algorithm, chosen.dag, chosen.how, fitted)
+    if structure.lags and session.schema.levels:
+        return labelled_series_model(job, session, algorithm, structure, chosen)
     if structure.lags:
-        return _lagged_regressions(job, session, algorithm, structure, chosen)
+        return series_model(job, session, algorithm, structure, chosen)
     note = LINEAR_NOTE if is_nonlinear(job, last) else OWN_WEIGHTS_NOTE if has_own_weights(job) else ""
     return _regressions(job, session, algorithm, chosen.dag, note, chosen.how)
 
@@ -117,15 +116,7 @@ def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bo
     rows = "the rows without empty cells" if session.schema.gaps else f"{tables.contributing_rows(server):,} rows"
     prior = f"counts in {rows}, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
     notes, blank = (prior, SMALL_CELL_NOTES[job.settings.small_cells], how), job.settings.small_cells == "blank"
-    return _learned(tables.network(server, settings.ess, blank=blank), notes, found)
-
-
-SMALL_CELL_NOTES = {
-    "blank": f"cells of fewer than {MIN_COUNT} rows count as half a row, larger ones are rounded to multiples of "
-    f"{GRID} or more",
-    "keep": "its counts are exact, also those of single rows (--small-cells keep)",
-}
-"""what was published of small cells, by the option"""
+    return learned(tables.network(server, settings.ess, blank=blank), notes, found)
 
 
 def _mixed(
@@ -142,10 +133,8 @@ def _mixed(
     server: mixed_families.Server = found.last.server
     rows = mixed_families.contributing_rows(server)
     summary = f"regressions, tables and logistic regressions on {rows:,} rows"
-    note, blank = SMALL_CELL_NOTES[job.settings.small_cells], job.settings.small_cells == "blank"
-    if blank:
-        note += f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another one"
-    return _learned(mixed_families.network(server, job.settings.smoothing, blank=blank), (summary, note, how), found)
+    fitted_network = mixed_families.network(server, job.settings.smoothing, blank=job.settings.small_cells == "blank")
+    return learned(fitted_network, (summary, small_cells_note(job), how), found)
 
 
 LINEAR_NOTE = "linear, though the learner is nonlinear: its weights are strengths, these are slopes"
@@ -176,51 +165,7 @@ def _regressions(
     server = found.last.server
     fitted = f"each variable regressed on its parents over {regressions.contributing_rows(server):,} rows"
     fitted += ", without those in which it was set" * session.schema.has_targets
-    return _learned(regressions.network(server, settings), (fitted, note, how), found)
-
-
-def _lagged_regressions(
-    job: Job, session: Session, algorithm: Algorithm, structure: Structure, chosen: Extension
-) -> Parameters:
-    names = unrolled_names(structure.variables, structure.lags)
-    duplicate = next((name for name in names if names.count(name) > 1), None)
-    if duplicate:
-        return Parameters(None, f"a variable has the name {duplicate}, which another one has at an earlier time")
-    assert chosen.dag is not None
-    masked = algorithm.needs_secure_sum
-    settings = lagged_regressions.LaggedRegressions(job.center_series, masked, structure.lags)
-    start = lagged_regressions.start(session.schema, chosen.dag, structure)
-    found = extra_exchange(job, session, AlgorithmSpec("lagged-regressions", settings), "parameters", start)
-    if found.lost:
-        return LOST
-    server = found.last.server
-    windows = regressions.contributing_rows(server)
-    fitted = f"each variable regressed on its parents at the same and at earlier times, at {windows:,} times"
-    network, forecasts = lagged_regressions.network(server, settings)
-    network = replace(network, adjustment=job.adjustment)
-    return replace(_learned(network, (fitted, job.adjustment.description, chosen.how), found), forecasts=forecasts)
-
-
-def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
-    """The metrics of a model of time series: its lags, its spectral radius, and the errors of its forecasts.
-
-    The errors are means over the variables, on the data to which the model was fitted; None without a model.
-    """
-    network, forecasts = model.network, model.forecasts
-    return {
-        "lags": structure.lags,
-        "spectral_radius": network.spectral_radius if network else None,
-        "forecast_mse": float(forecasts.model.mean()) if forecasts else None,
-        "persistence_mse": float(forecasts.persistence.mean()) if forecasts else None,
-    }
-
-
-LOST = Parameters(None, "too few silos responded when the parameters were estimated")
-
-
-def _learned(network: Any, notes: tuple[str, ...], found: ExchangeResult) -> Parameters:
-    lost = f"without {', '.join(found.last.lost)}" if found.last.lost else ""
-    return Parameters(network, "; ".join(part for part in (*notes, lost) if part), found.bytes_sent)
+    return learned(regressions.network(server, settings), (fitted, note, how), found)
 
 
 def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
@@ -276,7 +221,8 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     ]
     events = session.schema.kind == "events"
     # Experiments change mechanisms, which the diagnoses would take for silos that deviate.
-    uncompared = events or session.schema.has_targets or (session.schema.kind in SERIES and bool(session.schema.levels))
+    states = session.schema.kind in SERIES and set(session.schema.variables) <= set(session.schema.levels)
+    uncompared = events or session.schema.has_targets or states
     if job.settings.diagnose and not events:
         capped += columns.derived_findings(session.schema)
         capped += columns.impossible_cause_findings(structure, session.schema.levels)
@@ -355,12 +301,12 @@ def _data_findings(
         *findings.scale_findings(server, equal_variances=equal, centred=centred),
         *findings.fit_findings(server, structure, equal_variances=equal),
         *findings.silo_findings(server, findings.SERIES_RULES if structure.lags else findings.RULES),
-        *findings.series_findings(server),
     ]
+    found += findings.series_findings(server, found, [name in schema.levels for name in schema.variables])
     if curved:
         found = [one for one in found if one.name not in findings.OF_LINEAR_MODELS]
     own = has_own_weights(job)
-    if schema.kind in ("continuous", *SERIES) and not own and not curved:
+    if schema.kind in ("continuous", *SERIES) and not schema.levels and not own and not curved:
         return found
     advice = dict.fromkeys(findings.WEIGHTS_DIFFER, ALLOWED_FOR if own else findings.COMPARE_SILOS)
     return [replace(one, advice=advice.get(one.name, one.advice)) for one in found]

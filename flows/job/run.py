@@ -25,7 +25,6 @@ from .follow_up import (
     confidence,
     confidence_metrics,
     diagnose,
-    dynamics,
     errors,
     not_diagnosed,
     parameters,
@@ -35,6 +34,7 @@ from .follow_up import (
 from .job import Job, Session, unless_refused
 from .preparation import comparable_truth, with_imputation_model, with_knowledge, with_lags, with_units
 from .score import Scored, privacy_metrics, privacy_spent, score
+from .series_model import dynamics
 from .tuning import with_tuning
 
 
@@ -48,6 +48,8 @@ class Progress:
     row: dict[str, float]
     rows: tuple[dict[str, float], ...]
     structure: Structure
+    round_seconds: float = 0.0
+    """mean duration of the rounds that this process has run"""
 
 
 Listener = Callable[[Progress], None]
@@ -187,11 +189,12 @@ def _run_rounds(
     """Run `rounds` and call the listeners for each new one; return the last round, and the rows of `rounds.csv`."""
     rows = list(resumed.rows if resumed else ())
     last: Round[Any] | None = None
+    before, start = len(rows), time.perf_counter()
     for last in rounds:
         if last.number > len(rows):
             rows.append(rounds_row(algorithm, last))
-            structure = algorithm.structure(last.server)
-            progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure)
+            structure, mean = algorithm.structure(last.server), (time.perf_counter() - start) / (len(rows) - before)
+            progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure, mean)
             for listener in listeners:
                 listener(progress)
     assert last is not None
@@ -253,7 +256,24 @@ def progress_text(progress: Progress) -> str:
         return search_text(progress)
     excluded = ("round", "bytes_up", "bytes_down", "formula_bytes")
     measures = [f"{key} {_short(value)}" for key, value in progress.row.items() if key not in excluded]
-    return "  ".join([*measures, format_bytes(bytes_so_far(progress))])
+    left = time_left(progress)
+    return "  ".join([*measures, format_bytes(bytes_so_far(progress)), *[left] * bool(left)])
+
+
+MIN_SECONDS_LEFT = 10.0
+"""the shortest time left that is worth a mention"""
+
+
+def time_left(progress: Progress) -> str:
+    """The time that the rounds up to the last allowed one take at their mean duration; most runs converge before.
+
+    Empty if it is short, and for a run that has no predictable length.
+    """
+    left = (progress.max_rounds - progress.round.number) * progress.round_seconds
+    if progress.round.outcome or progress.max_rounds >= OPEN_ENDED or left < MIN_SECONDS_LEFT:
+        return ""
+    seconds, unit = next(one for one in ((3600, "h"), (60, "min"), (1, "s")) if left >= 2 * one[0])
+    return f"up to {left / seconds:.0f} {unit} left"
 
 
 def _short(value: float) -> str:

@@ -450,10 +450,21 @@ class DataSet(Options):
     )
 
 
+FIRST_FIELDS = ("data", "algorithm", "epsilon", "secure", "seed", "name", "out")
+LAST_FIELDS = ("params",)
+
+
+def _order_fields(schema: dict[str, Any]) -> None:
+    """Number the fields for Prefect's form: what most runs set comes first, the many settings of algorithms last."""
+    between = [name for name in schema["properties"] if name not in (*FIRST_FIELDS, *LAST_FIELDS)]
+    for position, name in enumerate((*FIRST_FIELDS, *between, *LAST_FIELDS)):
+        schema["properties"][name]["position"] = position
+
+
 class LearnSettings(LearnOptions, DataSet):
     """Learn the structure of a Bayesian network from the silos of a federated data set."""
 
-    model_config = ConfigDict(title="Learn")
+    model_config = ConfigDict(title="Learn", json_schema_extra=_order_fields)
 
     resume: bool = Field(
         default=False, title="Resume", description="Continue the interrupted run in the output folder given above."

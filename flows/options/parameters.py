@@ -114,8 +114,9 @@ def list_settings(schema: dict[str, Any]) -> None:
     if names:
         free = {"title": "as JSON", "type": schema.pop("type"), "additionalProperties": schema["additionalProperties"]}
         del schema["additionalProperties"]
-        # The page shows the first that fits: fields before JSON.
-        schema["anyOf"] = [*(settings_schema(name) for name in names), free]
+        forms = [settings_schema(name) for name in names]
+        # The page opens the first: fields of a named algorithm, but not those of one among many.
+        schema["anyOf"] = [*forms, free] if len(forms) == 1 else [free, *forms]
 
 
 def settings_schema(name: str) -> dict[str, Any]:
@@ -134,6 +135,9 @@ def settings_schema(name: str) -> dict[str, Any]:
     for key, field in fields.items():
         if key not in ELSEWHERE:
             description = f"{meanings.get(key, '')} (default: {field.pop('default', 'none')})"
+            if field.get("type") == "boolean":  # a switch without a default shows "off", whatever the default is
+                field = {**field, "enum": [True, False]}
+                del field["type"]
             properties[key] = {**field, "title": key, "description": description.strip()}
     if one.presets:
         preset = {"title": "preset", "enum": list(one.presets), "type": "string"}

@@ -63,8 +63,8 @@ def running_federation(folder: Path) -> Iterator[Path]:
         deadline = time.monotonic() + PATIENCE
         while not _listens(where.host, where.port):
             if child.poll() is not None or time.monotonic() > deadline:
-                said = (folder / "coordinator" / LOG).read_text("utf-8").splitlines()
-                raise BadInput(f"the coordinator does not listen at {where}: {said[-1] if said else 'no reason given'}")
+                log = (folder / "coordinator" / LOG).read_text("utf-8").splitlines()
+                raise BadInput(f"the coordinator does not listen at {where}: {log[-1] if log else 'no reason given'}")
             time.sleep(0.05)
         yield file
 

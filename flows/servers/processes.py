@@ -34,9 +34,9 @@ PATIENCE = 10.0
 
 def view_lines(mlflow: str) -> list[str]:
     """A line for each saved view on the MLflow server at `mlflow`; none if it has no runs of ours yet."""
-    asked = f"{mlflow.rstrip('/')}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT)}"
+    request = f"{mlflow.rstrip('/')}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT)}"
     try:
-        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             experiment = json.load(answer)["experiment"]["experiment_id"]
     except (OSError, ValueError, KeyError):
         return []

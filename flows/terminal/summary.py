@@ -19,7 +19,7 @@ from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.edges import SYMBOLS, Edge, LaggedEdge, classify, classify_lagged, weighted
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.mlflow.store import comparison_of
+from fedbnsl.tracking.mlflow.store import comparison_of, opened_by
 from fedbnsl.tracking.outputs import MODELS, flat_metrics, json_text
 from fedbnsl.tracking.report.report import knowledge_line, small_cell_warnings
 from fedbnsl.tracking.result import (
@@ -165,7 +165,7 @@ def show_result(finished: CompletedRun) -> None:
             out.print(f"model: {finished.files[name]}", soft_wrap=True)
     out.print(f"folder: {finished.folder}", soft_wrap=True)
     if finished.tracking_url:
-        out.print(f"MLflow: {finished.tracking_url} (once `fedbnsl ui` runs)", soft_wrap=True)
+        out.print(f"MLflow: {finished.tracking_url}{opened_by(finished.tracking_url)}", soft_wrap=True)
         out.print(f"all runs compared: {comparison_of(finished.tracking_url)}", soft_wrap=True)
 
 
@@ -225,6 +225,12 @@ def forecast_lines(result: RunResult) -> list[str]:
     if model is not None and persistence is not None:
         lines.append(
             f"forecast of the next row: mean squared error {model:.4g}, {persistence:.4g} for a persistence forecast, "
+            "on the training data"
+        )
+    model, persistence = result.metrics.get("forecast_wrong"), result.metrics.get("persistence_wrong")
+    if model is not None and persistence is not None:
+        lines.append(
+            f"forecast of the next row: {model:.1%} of the labels wrong, {persistence:.1%} by a persistence forecast, "
             "on the training data"
         )
     return lines

@@ -23,7 +23,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer
 from fedbnsl.algorithms.secure.masked import session_of
-from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, SecureSession
+from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, RunKey, SecureSession
 from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read, read_by_silo, read_names
 from fedbnsl.algorithms.secure.participant import Participant
 from fedbnsl.algorithms.statistics.outliers import screened
@@ -56,6 +56,11 @@ class RunTerms:
     def pinned_run(self) -> str:
         """The run during which a silo's rows must not change."""
         return self.step_of or self.run_id
+
+    @property
+    def part(self) -> str:
+        """The part of the pinned run: "round", or the name of an exchange before or after its rounds."""
+        return self.run_id.removeprefix(self.pinned_run).removeprefix("-") or "round"
 
     @property
     def announced(self) -> tuple[str, ...]:
@@ -122,7 +127,8 @@ def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret
     if terms.schema.imputation_model.screens:
         table = screened(table, terms.schema)
     if terms.schema.adjustment:
-        table = terms.schema.adjustment.adjusted(table, terms.schema.recorded_stretches(silo))
+        labels = [at for at, name in enumerate(terms.schema.variables) if name in terms.schema.levels]
+        table = terms.schema.adjustment.adjusted(table, terms.schema.recorded_stretches(silo), labels)
     state = algorithm.open_silo(table, terms.schema, silo, generator)
     if run_state.state is not None:
         state = unpack_state(algorithm, state, run_state.state)
@@ -152,6 +158,8 @@ class SecureSums:
         self._silo = silo
         self._journal = journal
         self._members = members
+        self._keys: dict[str, RunKey] = {}
+        """run -> this silo's key for its rounds and its steps; new after a restart"""
         self._participants: dict[tuple[str, int], Participant] = {}
         """(run, round) -> this silo's state in the current attempt"""
 
@@ -177,6 +185,7 @@ class SecureSums:
             request.phase,
             message,
             silo=self._silo,
+            key=self._key(terms.pinned_run),
             entropy=secrets.token_bytes(32),
             vector=summand,
         )
@@ -196,8 +205,14 @@ class SecureSums:
             {peer: self._members.check(session, self._silo, peer, packed, KEYS_BYTES) for peer, packed in keys.items()}
         )
 
+    def _key(self, run: str) -> RunKey:
+        if run not in self._keys:
+            self._keys[run] = RunKey(secrets.token_bytes(32))
+        return self._keys[run]
+
     def forget(self, run: str) -> None:
         """Drop the keys of a finished run."""
+        self._keys.pop(run, None)
         self._participants = {key: state for key, state in self._participants.items() if key[0] != run}
 
     def _check_terms(self, terms: RunTerms, number: int, message: bytes) -> None:

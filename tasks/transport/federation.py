@@ -202,14 +202,19 @@ class SiloFederation:
     roster: Roster
     terms: RunTerms
     secure: bool = False
-    start_solves: Callable[[int], Start] | None = None
-    """(round) -> the function that starts, and records, the solves of this round; None: `roster.start`"""
+    start_solves: Callable[[str], Start] | None = None
+    """(label of the round) -> the function that starts, and records, its solves; None: `roster.start`"""
     number: int = 0
 
     @property
     def schema(self) -> Schema:
         """The public schema."""
         return self.terms.schema
+
+    @property
+    def label(self) -> str:
+        """The current round of the run, or of the exchange before or after its rounds, as in "diagnosis 1"."""
+        return f"{self.terms.part} {self.number}"
 
     def exchange(
         self, algorithm: Algorithm, number: int, broadcast: Any, sparse: Sparse | None = None
@@ -218,7 +223,8 @@ class SiloFederation:
         self.number = number
         if not algorithm.tolerates_dropout:
             self.roster.require_all()
-        packed, start = wire.encode(broadcast), self.start_solves(number) if self.start_solves else self.roster.start
+        packed = wire.encode(broadcast)
+        start = self.start_solves(self.label) if self.start_solves else self.roster.start
         if algorithm.is_masked(self.schema, requested=self.secure):
             transport = SecureTransport(
                 self.roster, self.terms, number, packed, sparse, algorithm.tolerates_dropout, start

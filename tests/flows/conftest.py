@@ -22,9 +22,10 @@ def server():
     """The URL of the API of a running Prefect server, which this process uses, too."""
     from prefect.settings import temporary_settings
 
-    from fedbnsl.flows.servers.processes import api_settings, prefect_server
+    from fedbnsl.flows.servers.processes import prefect_server
+    from fedbnsl.flows.start import client_settings
 
-    with prefect_server(0) as url, temporary_settings(api_settings(url)):
+    with prefect_server(0) as url, temporary_settings(client_settings(url)):
         yield url
 
 

@@ -100,8 +100,13 @@ def test_prefect_knows_the_run_its_tasks_and_its_artifacts(followed):
         )
     each = dict.fromkeys(("aggregate", "dual_update", "check_convergence"), exchanges)
     assert names == {"local_solve": 3 * exchanges, "evaluate": 1, **each}
-    assert "local_solve silo-2 round 4" in {task.name for task in tasks}
-    assert {"rounds", "scores", "structure", "picture"} <= {artifact.key for artifact in artifacts}
+    called = {task.id: task.name for task in tasks}
+    assert len(set(called.values())) == len(tasks), "a name stands for one step"
+    assert {"local_solve silo-2 round 4", "local_solve silo-2 diagnosis 2", "aggregate refit 1"} <= set(called.values())
+    used = {task.name: {called[one.id] for one in task.task_inputs["results"]} for task in tasks}
+    assert used["aggregate round 4"] == {f"local_solve silo-{k} round 4" for k in (1, 2, 3)}
+    assert used["local_solve silo-2 round 5"] == {"check_convergence round 4"}
+    assert {"rounds", "scores", "structure", "picture", "silos"} <= {artifact.key for artifact in artifacts}
     picture = next(artifact for artifact in artifacts if artifact.key == "picture")
     assert picture.data.startswith("data:image/png;base64,")
 
@@ -149,7 +154,7 @@ def test_the_run_is_in_mlflow(followed):
     from fedbnsl.tracking.mlflow.store import open_client, tracking_uri
 
     finished, _ = followed
-    run = open_client(tracking_uri()).get_run(finished.tracking_url.rpartition("/")[2])
+    run = open_client(tracking_uri()).get_run(finished.tracking_url.partition("?")[0].rpartition("/")[2])
     assert run.info.status == "FINISHED"
     assert run.info.run_name == "followed"
     assert run.data.params["seed"] == "3"

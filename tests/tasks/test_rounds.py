@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from functools import partial
+from uuid import uuid4
 
 import pytest
 
@@ -9,7 +10,7 @@ from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure.masks import Aborted
 from fedbnsl.tasks import rounds
-from fedbnsl.tasks.rounds import RETRIES, Orchestration, with_retries
+from fedbnsl.tasks.rounds import MAX_SILO_TASKS, RETRIES, Orchestration, with_retries
 
 
 @pytest.fixture
@@ -24,11 +25,21 @@ def given_up():
 
 
 @pytest.fixture
-def orchestration(told, given_up):
+def sources():
+    """The names of the steps whose results a step uses, by its name."""
+    return {}
+
+
+@pytest.fixture
+def orchestration(told, given_up, sources):
+    names = {}
+
     @contextmanager
-    def record(task, name):
+    def record(task, name, used):
+        sources[name] = {names[one] for one in used}
+        names[number := uuid4()] = name
         try:
-            yield
+            yield number
         except Exception as error:
             told.append((task, name, type(error)))
             raise
@@ -71,23 +82,67 @@ def test_what_a_step_raises_is_raised_and_recorded(orchestration, told):
 
 
 def test_each_silo_solves_in_a_run_of_its_own(orchestration, told):
-    waits = orchestration.solves(4)({silo: silo.upper for silo in ("a", "b")})
+    waits = orchestration.solves("round 4")({silo: silo.upper for silo in ("a", "b")})
     assert {silo: wait() for silo, wait in waits.items()} == {"a": "A", "b": "B"}
     assert sorted(told) == [("local_solve", f"local_solve {silo} round 4", "done") for silo in ("a", "b")]
+
+
+def test_each_step_names_those_whose_results_it_uses(orchestration, sources):
+    for label in ("round 1", "diagnosis 1"):
+        for wait in orchestration.solves(label)({silo: silo.upper for silo in ("a", "b")}).values():
+            wait()
+        for task in ("aggregate", "dual_update", "check_convergence"):
+            orchestration.perform(task, label, lambda: None)
+    assert sources["local_solve a round 1"] == set()
+    assert sources["aggregate round 1"] == {"local_solve a round 1", "local_solve b round 1"}
+    assert sources["dual_update round 1"] == {"aggregate round 1"}
+    assert sources["check_convergence round 1"] == {"dual_update round 1"}
+    for silo in ("a", "b"):
+        assert sources[f"local_solve {silo} diagnosis 1"] == {"check_convergence round 1"}
+    assert sources["aggregate diagnosis 1"] == {"local_solve a diagnosis 1", "local_solve b diagnosis 1"}
+
+
+@pytest.mark.parametrize("wrong", [None, "silo-3"])
+def test_many_silos_share_one_step_that_ends_with_the_last(orchestration, told, sources, wrong):
+    from threading import Event
+
+    last = Event()
+
+    def solve(silo):
+        assert silo != "silo-0" or last.wait(10)
+        if silo == wrong:
+            raise BadInput("a row is wrong")
+        return silo
+
+    silos = [f"silo-{k}" for k in range(MAX_SILO_TASKS + 1)]
+    waits = orchestration.solves("round 2")({silo: partial(solve, silo) for silo in silos})
+    for silo in silos[1:]:
+        if silo == wrong:
+            with pytest.raises(BadInput, match="a row is wrong"):
+                waits[silo]()
+        else:
+            assert waits[silo]() == silo
+    assert told == []
+    last.set()
+    assert waits["silo-0"]() == "silo-0"
+    name = f"local_solve {len(silos)} silos round 2"
+    assert told == [("local_solve", name, BadInput if wrong else "done")]
+    orchestration.perform("aggregate", "round 2", lambda: None)
+    assert sources["aggregate round 2"] == {name}
 
 
 def test_the_silos_solve_at_the_same_time(orchestration):
     from threading import Barrier
 
     together = Barrier(3, timeout=10)
-    waits = orchestration.solves(1)(dict.fromkeys(("a", "b", "c"), together.wait))
+    waits = orchestration.solves("round 1")(dict.fromkeys(("a", "b", "c"), together.wait))
     assert sorted(wait() for wait in waits.values()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("times", [0, 1, RETRIES])
 def test_a_solve_that_may_yet_succeed_is_tried_again(orchestration, times, no_pause):
     work, tried = failing(times, ConnectionError("the line was cut"))
-    assert orchestration.solves(1)({"s": work})["s"]() == "solved"
+    assert orchestration.solves("round 1")({"s": work})["s"]() == "solved"
     assert len(tried) == times + 1
 
 
@@ -102,7 +157,7 @@ def test_a_solve_is_given_up_in_the_end(no_pause):
 def test_what_will_not_succeed_is_not_tried_again(orchestration, error, no_pause):
     work, tried = failing(9, error)
     with pytest.raises(type(error)):
-        orchestration.solves(1)({"s": work})["s"]()
+        orchestration.solves("round 1")({"s": work})["s"]()
     assert tried == [1]
 
 
@@ -113,7 +168,7 @@ def test_the_coordinators_steps_are_recorded_under_their_round(orchestration, to
     plain = partial(type(algorithm), **{name: lambda *a, n=name: n for name in ("aggregate", "dual_update")})
     made = {**vars(algorithm), "aggregate": None, "dual_update": None, "converged": lambda server: True}
     del made["aggregate"], made["dual_update"]
-    wrapped = orchestration.wrap(plain(**made), lambda: 5)
+    wrapped = orchestration.wrap(plain(**made), lambda: "round 5")
     assert wrapped.aggregate(None, None) == "aggregate"
     assert wrapped.dual_update(None) == "dual_update"
     assert wrapped.converged(None) is True

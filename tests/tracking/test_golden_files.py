@@ -214,7 +214,8 @@ def rounded(value):
 
 def test_files_that_only_some_runs_have(folders):
     assert {name for name in OPTIONAL_OUTPUTS if (folders["dynamic"] / name).exists()} == {*OPTIONAL_OUTPUTS} - {
-        "intensities.csv"
+        "intensities.csv",
+        "delays.png",
     }
     assert not {name for name in OPTIONAL_OUTPUTS if (folders["weighted"] / name).exists()}
     assert (folders["weighted"] / "changes.csv").exists()

@@ -145,6 +145,52 @@ def test_the_run_page_of_prefect_has_logs_and_artifacts(shown, page):
     assert opened.locator("img[src^='data:image/png']").first.evaluate("image => image.naturalWidth > 100")
 
 
+def test_the_tasks_of_a_run_are_named_by_their_rounds_and_exchanges(shown, page):
+    _, prefect, _ = shown
+    opened = page[0]
+    opened.goto(f"{prefect}/runs")
+    opened.locator("a[href*='/runs/flow-run/']").first.click()
+    opened.get_by_text("Task Runs", exact=True).first.click()
+    seen(page, "prefect-tasks", "check_convergence parameters 1", "local_solve silo-1 parameters 1")
+
+
+SWITCHES = """Object.fromEntries([...document.querySelectorAll('.schema-form-property input[type=checkbox]')].map(
+    box => [box.closest('.schema-form-property').innerText.split(' (')[0], box.checked]))"""
+"""a script that returns, for each switch of a form, whether it is on"""
+
+
+def test_the_form_of_a_deployment_begins_with_few_fields(shown, page):
+    """Switches show their defaults; a setting of the algorithm, which has no switch, is empty until it is set."""
+    out, prefect, _ = shown
+    opened = page[0]
+    serve = [sys.executable, "-m", "fedbnsl.flows.cli.main", "serve", "study", "-a", "fed-sparse", "--name", "nightly"]
+    serving = subprocess.Popen(serve, cwd=out.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert any("serving" in line for line in serving.stdout)
+        opened.goto(f"{prefect}/deployments")
+        link = opened.locator("a[href*='/deployments/deployment/']").first
+        opened.goto(f"{prefect}{link.get_attribute('href')}/run")
+        seen(page, "prefect-form", "Data set", "Settings of the algorithm")
+        shown_text = opened.inner_text("body")
+        titles = [
+            "Data set",
+            "Algorithm (Optional)",
+            "ε (Optional)",
+            "Secure aggregation",
+            "Seed",
+            "Ignore",
+            "settle (O",
+        ]
+        places = [shown_text.index(title) for title in titles]
+        assert places == sorted(places)
+        switches = opened.evaluate(SWITCHES)
+        assert switches["Secure aggregation"] is False
+        assert switches["Diagnoses"] is True
+    finally:
+        serving.terminate()
+        serving.wait(60)
+
+
 def test_the_run_table_of_mlflow_has_scores_and_readable_names(shown, page):
     page[0].goto(table_link(shown[2], "1"))
     seen(page, "mlflow-runs", "fed-sparse s0", "megabytes", "shd")

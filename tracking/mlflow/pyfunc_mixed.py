@@ -14,13 +14,17 @@ from mlflow.pyfunc.model import PythonModel
 
 
 class MixedGivenParents(PythonModel):
-    """Predicts every variable of a row from its parents in that row: the mean of a number, the likeliest label."""
+    """Predicts every variable of a row from its parents: the mean of a number, the likeliest label.
+
+    Parents are in the same row or, in a model over time, in the rows before it.
+    """
 
     def load_context(self, context: Any) -> None:
         """Read the network."""
         with open(context.artifacts["network"], encoding="utf-8") as file:
             network = json.load(file)
-        self.variables: list[str] = network["nodes"]
+        self.variables: list[str] = network.get("variables", network["nodes"])
+        self.lags: int = network.get("lags", 0)
         self.levels: dict[str, list[str]] = network["levels"]
         self.parents: dict[str, list[str]] = network["parents"]
         self.families: dict[str, Any] = network["families"]
@@ -28,14 +32,20 @@ class MixedGivenParents(PythonModel):
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
         """The mean or likeliest label of each variable given its parents, by row; the first among equals.
 
-        Other columns are ignored. Raises `ValueError` for a missing column, and for a cell that is not a label of its
-        variable.
+        Other columns are ignored. A model over time takes rows that follow each other, the latest last, and predicts
+        those that have enough rows before them. Raises `ValueError` for a missing column, for too few rows, and for a
+        cell that is not a label of its variable.
         """
         missing = [name for name in self.variables if name not in model_input.columns]
         if missing:
             raise ValueError(f"the table lacks the columns {', '.join(missing)}")
-        found = {name: self._predicted(name, model_input) for name in self.variables}
-        return pd.DataFrame(found, index=model_input.index)
+        if len(model_input) < self.lags:
+            raise ValueError(f"{len(model_input)} rows, but the model looks back over {self.lags}")
+        own = model_input[self.variables]
+        earlier = [own.shift(lag).add_suffix(f"[t-{lag}]") for lag in range(1, self.lags + 1)]
+        rows = pd.concat([own, *earlier], axis=1).iloc[self.lags :]
+        found = {name: self._predicted(name, rows) for name in self.variables}
+        return pd.DataFrame(found, index=rows.index)
 
     def _predicted(self, name: str, rows: pd.DataFrame) -> Any:
         family = self.families[name]

@@ -105,7 +105,7 @@ def comparison_of(run_link: str) -> str:
 
 
 def _runs(base: str, experiment: str) -> str:
-    return f"{base.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
+    return f"{base.rstrip('/')}/#/experiments/{experiment}/runs?{TRAINING_PAGES}"
 
 
 def _view(name: str, state: dict[str, Any]) -> str:
@@ -158,23 +158,37 @@ def _axis(metric: str) -> dict[str, str]:
 EXPERIMENT = "fedbnsl"
 EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 """the kind of the experiment; in MLflow 3.17 the link selects its pages"""
+TRAINING_PAGES = "workflowType=machine_learning"
+"""the query of a link to MLflow's pages for models; without it, MLflow 3 opens those for language models"""
 OPEN_TRIES = 2
 """attempts to open a database, each with the five seconds that SQLite waits for a lock"""
 TIMEOUT_SECONDS = 4.0
 """timeout of a connection to a tracking server, and of waiting for another process that opens a database"""
+HOME = "FEDBNSL_HOME"
+"""the variable that names the folder of the database; without it, every working folder has one of its own"""
 UI_URL = "http://127.0.0.1:5000"
 """the address at which `fedbnsl ui` shows a database"""
 
 
 def tracking_uri(uri: str | None = None) -> str:
-    """The tracking URI: `uri`, else MLFLOW_TRACKING_URI, else the database `mlflow.db` in the working folder.
+    """The tracking URI: `uri`, else MLFLOW_TRACKING_URI, else the database `mlflow.db` in the folder FEDBNSL_HOME.
 
-    Raises `BadInput` for a plain folder, in which MLflow 3 does not store runs.
+    Without FEDBNSL_HOME it is in the working folder. Raises `BadInput` for a plain folder, in which MLflow 3 does not
+    store runs.
     """
-    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / 'mlflow.db'}"
+    home = Path(os.environ.get(HOME) or Path.cwd()).expanduser().absolute()
+    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
     if urlsplit(uri).scheme in ("", "file"):
         raise BadInput(f"tracking URI {uri}: MLflow no longer stores runs in plain files; use sqlite:///path/mlflow.db")
     return uri
+
+
+def opened_by(link: str) -> str:
+    """What has to run before a browser shows `link`, for the line that prints it; empty for a user's own server."""
+    if not link.startswith(UI_URL):
+        return ""
+    anywhere = os.environ.get(HOME) or os.environ.get("MLFLOW_TRACKING_URI")
+    return f" (once `fedbnsl ui` runs{'' if anywhere else f' in this folder; set {HOME} to keep all runs in one'})"
 
 
 def open_client(uri: str) -> "MlflowClient":
@@ -232,7 +246,7 @@ def experiment_id(client: "MlflowClient", uri: str) -> str:
 def run_url(uri: str, experiment: str, run: str) -> str:
     """The URL of the run: on the tracking server, or in `fedbnsl ui`."""
     base = uri.rstrip("/") if uri.startswith("http") else UI_URL
-    return f"{base}/#/experiments/{experiment}/runs/{run}"
+    return f"{base}/#/experiments/{experiment}/runs/{run}?{TRAINING_PAGES}"
 
 
 def _check_listening(uri: str) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.graphs.edges import classify, weighted
 
+from ..pictures.delays import draw_delays
 from ..pictures.picture import (
     MAX_DRAWN_VARIABLES,
     MAX_UNROLLED_VARIABLES,
@@ -50,6 +51,8 @@ def pictures(result: RunResult) -> dict[str, Any]:
     found["silos"] = _silo_pictures(result)
     found["large"] = variables > MAX_DRAWN_VARIABLES
     found["weighted"] = weighted(structure)
+    process = result.parameters.intensities
+    found["delays"] = as_svg(draw_delays(process, structure), "delays") if process and process.delay else None
     found["rounds"] = as_svg(draw_rounds(result.rounds), "rounds") if result.rounds else None
     return found
 

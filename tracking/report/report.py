@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from fedbnsl.algorithms.core.knowledge import Arc, arc_text
 from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
-from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
+from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
 
 from ..comparison import COUNTED
 from ..model import model_file
+from ..pictures.delays import share_times
 from ..result import (
     CANDIDATE_COLUMNS,
     NOT_COVERED,
@@ -108,7 +109,7 @@ ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up",
 ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared", "findings"}
 ELSEWHERE |= {"diagnoses", "diagnosis_bytes", "filling_exchanges", "filling_bytes"}
 ELSEWHERE |= {"bootstrap", "threshold", "averaged_edges", "averaged_shd", "bootstrap_rounds", "bootstrap_bytes"}
-ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse"}
+ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse", "forecast_wrong", "persistence_wrong"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
 ELSEWHERE |= {"compared_with", "edges_changed", "parameter_drift", *COUNTED}
 ELSEWHERE |= {"fit", "fit_bytes", "fit_worst", *FIT, "held_out_log_likelihood", "held_out_bytes"}
@@ -174,6 +175,7 @@ def contents(result: RunResult) -> dict[str, Any]:
         "confidence": _confidence(result),
         "silo_edges": shared_edges(result),
         "model": _model(result),
+        "intensities": _intensities(result),
         "forecasts": _forecasts(result),
         "communication": _communication(result),
         "silos": {"rows": silo_table(result), "scores": silo_scores(result)},
@@ -376,6 +378,8 @@ def _model(result: RunResult) -> ReportTable | None:
     kind, count = "linear Gaussian network", 0
     if isinstance(network, DynamicGaussianNetwork):
         kind = f"dynamic linear Gaussian network with {pluralize(network.structure.lags, 'lag')}"
+    if isinstance(network, DynamicMixedNetwork):
+        kind = f"mixed network over time with {pluralize(network.lags, 'lag')}: regressions and probability tables"
     if isinstance(network, MixedNetwork):
         kind = "mixed network: linear and logistic regressions, and probability tables"
     if isinstance(network, DiscreteNetwork):
@@ -389,15 +393,31 @@ def _model(result: RunResult) -> ReportTable | None:
     return ReportTable(("model", ""), rows)
 
 
+def _intensities(result: RunResult) -> dict[str, Any] | None:
+    """The intensities of a Hawkes process, the most frequent types first, and the times at which effects have come."""
+    found = result.parameters.intensities
+    if found is None or not found.delay:
+        return None
+    order = sorted(range(len(found.events)), key=lambda v: (-found.events[v], found.variables[v]))
+    columns = (found.base, found.background, found.excitation.diagonal())
+    listed = [(found.variables[v], int(found.events[v]), *(float(one[v]) for one in columns)) for v in order]
+    header = ("type", "events", "base rate", "share that no event excites", "further events of the same type")
+    return {
+        "table": ReportTable(header, listed, scrolling=len(listed) > SCROLLING_ROWS),
+        "delay": found.delay,
+        "times": share_times(found),
+    }
+
+
 def _forecasts(result: RunResult) -> dict[str, ReportTable | None] | None:
     """The dynamics of a model of time series, and how well it forecasts."""
     network = result.parameters.network
-    if not isinstance(network, DynamicGaussianNetwork):
+    if not isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
         return None
-    dynamics: list[tuple[str, object]] = [
-        ("Lags: maximum number of steps back", network.structure.lags),
-        ("Spectral radius: shocks fade out if it is below 1", result.metrics.get("spectral_radius")),
-    ]
+    dynamics: list[tuple[str, object]] = [("Lags: maximum number of steps back", network.structure.lags)]
+    if isinstance(network, DynamicGaussianNetwork):
+        radius = result.metrics.get("spectral_radius")
+        dynamics.append(("Spectral radius: shocks fade out if it is below 1", radius))
     return {"dynamics": ReportTable(("dynamics", ""), dynamics), "errors": forecast_table(result, network)}
 
 

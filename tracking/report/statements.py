@@ -14,6 +14,7 @@ import numpy as np
 from fedbnsl.algorithms.effects.answer import Effect, Estimator, FromMixed, FromMoments, effect_of, model_estimator
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
+from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 
 from ..result import RunResult, strengths_in
@@ -97,6 +98,8 @@ class _Sizes:
         self.has_intervals = result.privacy is None
         if network is None or isinstance(network, DynamicGaussianNetwork):
             return
+        if isinstance(network, DynamicMixedNetwork):
+            network = network.unrolled()
         self.graph = network.structure
         self.estimator = model_estimator(network, sum(result.schema.rows[one] for one in silos), len(silos))
         d = len(network.variables)
@@ -111,7 +114,7 @@ class _Sizes:
         """The greatest effect among the contrasts of the edge's levels; None if it cannot be computed."""
         if self.estimator is None:
             return None
-        x, y = edge.source, edge.target
+        x, y = edge.cause if isinstance(edge, LaggedEdge) else edge.source, edge.target
         i, j = (self.graph.variables.index(name) for name in (x, y))
         if not self.graph.adjacency[i, j]:
             x, y, i, j = y, x, j, i
@@ -149,6 +152,10 @@ def _by_weight(result: RunResult, edge: Edge) -> _Size:
     """The effect of an edge without a model: its weight, if it has one."""
     if edge.weight is None or not weighted(result.structure):
         return _Size(f" {edge.source} is a direct cause of {edge.target}" * edge.directed)
+    if result.schema.kind == "events":
+        return _Size(
+            f" an event {edge.source} is followed by {edge.weight:.3g} further events {edge.target} on average"
+        )
     more = "higher" if edge.weight >= 0 else "lower"
     return _Size(
         f" with {edge.source} higher by one unit, the mean of {edge.target} is {more} by {abs(edge.weight):.3g}, by "

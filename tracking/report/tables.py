@@ -23,6 +23,7 @@ from fedbnsl.algorithms.graphs.edges import (
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 from fedbnsl.algorithms.statistics.transforms import FORMULAS
 
@@ -386,14 +387,19 @@ def silo_scores(result: RunResult) -> ReportTable | None:
 # Forecasts.
 
 
-def forecast_table(result: RunResult, network: DynamicGaussianNetwork) -> ReportTable | None:
+def forecast_table(result: RunResult, network: DynamicGaussianNetwork | DynamicMixedNetwork) -> ReportTable | None:
     """The errors of the model's forecasts beside those of persistence; None where they are not known."""
     forecasts, metrics = result.parameters.forecasts, result.metrics
     if forecasts is None:
         return None
     errors = zip(network.structure.variables, forecasts.model, forecasts.persistence, strict=True)
+    means = {"mse": "mean over variables", "wrong": "mean share of wrong labels"}
     rows = [
-        ("mean over variables", *_beside(metrics.get("forecast_mse"), metrics.get("persistence_mse"))),
+        *(
+            (text, *_beside(metrics.get(f"forecast_{name}"), metrics.get(f"persistence_{name}")))
+            for name, text in means.items()
+            if metrics.get(f"forecast_{name}") is not None
+        ),
         *((name, *_beside(float(model), float(same))) for name, model, same in errors),
     ]
     return _long(("variable", "model forecast", "persistence forecast", "ratio"), rows)

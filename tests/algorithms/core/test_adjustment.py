@@ -37,6 +37,16 @@ def test_an_adjusted_series_does_not_depend_on_what_is_subtracted(adjustment, ad
     np.testing.assert_allclose(means, kept)
 
 
+@pytest.mark.parametrize("adjustment", [Adjustment(True, 4), Adjustment(difference=True)])
+def test_labels_beside_adjusted_numbers_stay_in_their_rows(adjustment):
+    rng = np.random.default_rng(2)
+    numbers, states = rng.normal(size=(63, 2)) + TIMES, rng.integers(0, 3, 63).astype(float)
+    found = adjustment.adjusted(np.column_stack([numbers[:, 0], states, numbers[:, 1]]), LENGTHS, [1])
+    first = [0, LENGTHS[0]] if adjustment.difference else []
+    np.testing.assert_array_equal(found[:, 1], np.delete(states, first))
+    np.testing.assert_array_equal(found[:, [0, 2]], adjustment.adjusted(numbers, LENGTHS))
+
+
 def test_differences_cross_no_gap_and_shorten_every_stretch():
     table = np.arange(63.0)[:, None] ** 2
     found = Adjustment(difference=True).adjusted(table, LENGTHS)

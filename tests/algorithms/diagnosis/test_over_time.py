@@ -46,6 +46,50 @@ def test_what_is_advised_removes_what_was_found(tmp_path, what, advised):
     assert with_it.metrics["lagged_shd"] > without.metrics["lagged_shd"]
 
 
+def test_a_trend_that_was_removed_on_both_sides_of_a_gap_leaves_no_finding(tmp_path):
+    """Its two parts have other levels, which looked like a random walk, and curved."""
+    data = drawn("trend", 1003)
+    stretches = {silo: (100, len(table) - 110) for silo, table in data.tables.items()}
+    tables = {silo: np.delete(table, range(100, 110), axis=0) for silo, table in data.tables.items()}
+    gaps = FederatedData(time_series(tables, stretches, data.schema.variables), tables, data.truth, {}, {})
+    write_folder(tmp_path / "study", gaps)
+    before, _ = found(tmp_path / "study", tmp_path / "one")
+    assert "trend" in before
+    assert "unit root" not in before
+    after, _ = found(tmp_path / "study", tmp_path / "other", detrend=True)
+    assert set(after) <= {"site means"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("what", "advised"), [("trend", {"detrend": True}), ("season", {"deseasonalise": 12})])
+def test_series_with_states_are_diagnosed(tmp_path, what, advised):
+    """The states come first, so that the number at fault is not the column of its own index."""
+    data = dynamic(5, 3, 220, 1, degree=1.6, lagged_degree=1.6, labels=2)
+    numbers = [v for v, name in enumerate(data.schema.variables) if name not in data.schema.levels]
+    at, name = numbers[-1], data.schema.variables[numbers[-1]]
+    assert at > numbers.index(at)
+    t = np.arange(221)
+    added = {"trend": 0.04 * t, "season": 3 * np.sin(2 * np.pi * t / 12)}[what]
+    for table in data.tables.values():
+        table[:, at] += added
+    write_folder(tmp_path / "study", data)
+    before, _ = found(tmp_path / "study", tmp_path / "one", bootstrap=0)
+    assert name in before[what].said
+    after, _ = found(tmp_path / "study", tmp_path / "other", bootstrap=0, **advised)
+    assert not after
+
+
+def test_a_silo_whose_states_differ_is_named(tmp_path):
+    data = dynamic(5, 4, 220, 1, degree=1.6, lagged_degree=1.6, labels=2)
+    state = next(iter(data.schema.levels))
+    at = data.schema.variables.index(state)
+    table, last = data.tables["silo-4"], len(data.schema.levels[state]) - 1
+    table[np.random.default_rng(1).random(len(table)) < 0.8, at] = last
+    write_folder(tmp_path / "study", data)
+    named, _ = found(tmp_path / "study", tmp_path / "one", bootstrap=0)
+    assert any("silo-4" in one.silos and f"{state}=" in one.said for one in named.values())
+
+
 def test_clean_series_have_neither_trend_nor_season():
     wrong = 0
     for seed in range(1000, 1060):

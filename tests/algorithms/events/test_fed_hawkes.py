@@ -10,7 +10,6 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.events import fed_hawkes
 from fedbnsl.algorithms.events.hawkes import CURVATURE, design, family_length, family_sums, newton_step
 from fedbnsl.algorithms.events.silo import Broadcast, Silo, local_solve
 from fedbnsl.data.federated import pool
@@ -118,7 +117,7 @@ def learned(data, **params):
 def test_it_finds_the_graph_the_delay_and_the_weights_and_equals_the_pooled_devices():
     data = events(6, 3, 6000, 30, 7)
     algorithm, last = learned(data)
-    structure, process = algorithm.structure(last.server), fed_hawkes.intensities(last.server)
+    structure, process = algorithm.structure(last.server), last.server.intensities
     assert last.outcome == "converged"
     assert (structure.adjacency == data.truth.adjacency).all()
     assert process.delay == pytest.approx(1.0, rel=0.15)
@@ -131,7 +130,7 @@ def test_one_move_at_a_time_and_a_fixed_delay():
     data = events(5, 2, 3000, 20, 8)
     algorithm, last = learned(data, batch=1.0, delay=1.0)
     assert (algorithm.structure(last.server).adjacency == data.truth.adjacency).all()
-    assert fed_hawkes.intensities(last.server).delay == 1.0
+    assert last.server.intensities.delay == 1.0
 
 
 def test_an_epsilon_is_refused_in_one_line():

@@ -9,7 +9,7 @@ import pytest
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.secure.exchange import answer
-from fedbnsl.algorithms.secure.masks import SecureSession, default_threshold
+from fedbnsl.algorithms.secure.masks import RunKey, SecureSession, default_threshold
 from fedbnsl.algorithms.secure.participant import Participant
 
 
@@ -24,6 +24,8 @@ class Silos:
     """what happens to a question on its way"""
     states: dict[str, Participant] = field(default_factory=dict)
     transcript: list[tuple[str, str, bytes, bytes]] = field(default_factory=list)
+    fresh: str = ""
+    """what the entropy of the session depends on besides the silo"""
 
     def ask(self, phase, messages):
         answers = {}
@@ -35,7 +37,8 @@ class Silos:
                 phase,
                 self.change(phase, silo, question),
                 silo=silo,
-                entropy=hashlib.sha256(silo.encode()).digest(),
+                key=key_of(silo),
+                entropy=hashlib.sha256((silo + self.fresh).encode()).digest(),
                 vector=lambda silo=silo: self.vectors[silo],
             )
             self.transcript.append((phase, silo, question, answers[silo]))
@@ -46,6 +49,11 @@ class Silos:
 
     def said(self, phase):
         return {silo: packed for when, silo, _, packed in self.transcript if when == phase}
+
+
+def key_of(silo: str) -> RunKey:
+    """The silo's key in every run of this lab."""
+    return RunKey(hashlib.sha256(f"key of {silo}".encode()).digest())
 
 
 def names(n: int) -> tuple[str, ...]:
@@ -73,6 +81,7 @@ class Lab:
     session = staticmethod(session_of)
     vectors = staticmethod(vectors_of)
     exact_sum = staticmethod(exact_sum)
+    key = staticmethod(key_of)
 
 
 @pytest.fixture(scope="session")

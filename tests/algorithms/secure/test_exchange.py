@@ -118,21 +118,26 @@ def test_a_silo_answers_only_what_belongs_to_its_session(lab) -> None:
     silos = lab.silos(lab.vectors(3))
     session = lab.session(3)
     secure_sum(session, silos)
-    opening = wire.encode(session)
+    opening, key = wire.encode(session), lab.key("silo 00")
     with pytest.raises(Refused, match="silo 00 refuses to advertise: it has keys for this session"):
-        answer(silos.states["silo 00"], "advertise", opening, silo="silo 00", entropy=bytes(32))
+        answer(silos.states["silo 00"], "advertise", opening, silo="silo 00", key=key, entropy=bytes(32))
     with pytest.raises(Refused, match="silo 00 refuses to mask: it has answered unmask"):
-        answer(silos.states["silo 00"], "mask", wire.encode({}), silo="silo 00", vector=pytest.fail)
+        answer(silos.states["silo 00"], "mask", wire.encode({}), silo="silo 00", key=key, vector=pytest.fail)
     with pytest.raises(Refused, match="silo 00 refuses to share: it has advertised no keys"):
-        answer(None, "share", b"", silo="silo 00")
+        answer(None, "share", b"", silo="silo 00", key=key)
     with pytest.raises(BadInput, match="silo 7 is not in this secure sum"):
-        answer(None, "advertise", opening, silo="silo 7", entropy=bytes(32))
+        answer(None, "advertise", opening, silo="silo 7", key=key, entropy=bytes(32))
     with pytest.raises(ValueError, match="32 bytes of entropy, not 0"):
-        answer(None, "advertise", opening, silo="silo 00")
+        answer(None, "advertise", opening, silo="silo 00", key=key)
     with pytest.raises(Aborted, match="the coordinator sent an unreadable message"):
-        answer(None, "advertise", b"\x80", silo="silo 00", entropy=bytes(32))
+        answer(None, "advertise", b"\x80", silo="silo 00", key=key, entropy=bytes(32))
     state, _ = answer(
-        silos.states["silo 00"], "advertise", wire.encode(lab.session(3, attempt=2)), silo="silo 00", entropy=bytes(32)
+        silos.states["silo 00"],
+        "advertise",
+        wire.encode(lab.session(3, attempt=2)),
+        silo="silo 00",
+        key=key,
+        entropy=bytes(32),
     )
     assert (state.done, state.session.attempt) == ("advertise", 2)
 
@@ -148,13 +153,14 @@ def cpu(work, times: int = 5) -> float:
 
 def test_forty_thousand_entries_for_sixty_four_silos_are_masked_within_fifty_milliseconds(lab) -> None:
     session, length = lab.session(64), 40_000
-    opened = {silo: participant.advertise(session, silo, silo.encode().ljust(32)) for silo in session.silos}
+    own = {silo: lab.key(silo) for silo in session.silos}
+    opened = {silo: participant.advertise(session, silo, silo.encode().ljust(32), key) for silo, key in own.items()}
     keys = {silo: packed for silo, (_, packed) in opened.items()}
-    shared = {silo: participant.share(state, keys) for silo, (state, _) in opened.items()}
+    shared = {silo: participant.share(state, keys, own[silo]) for silo, (state, _) in opened.items()}
     sealed = {silo: parts["silo 00"] for silo, (_, parts) in shared.items() if silo != "silo 00"}
     vector = np.zeros(length, np.uint64)
     assert cpu(lambda: participant.mask(shared["silo 00"][0], sealed, vector)) <= 0.05
-    assert cpu(lambda: participant.share(opened["silo 00"][0], keys)) <= 0.05
+    assert cpu(lambda: participant.share(opened["silo 00"][0], keys, own["silo 00"])) <= 0.05
 
 
 def test_the_coordinator_takes_the_masks_of_sixty_four_silos_off_in_a_second(lab) -> None:
@@ -162,5 +168,5 @@ def test_the_coordinator_takes_the_masks_of_sixty_four_silos_off_in_a_second(lab
     dropped = set(session.silos[43:])
     silos = lab.silos(lab.vectors(64, 40_000), {"mask": dropped})
     secure_sum(session, silos)
-    keys, masked, revealed = silos.said("advertise"), silos.said("mask"), silos.said("unmask")
-    assert cpu(lambda: participant.recover(session, keys, session.silos, masked, revealed), times=2) <= 1.0
+    keys, shared, masked, revealed = (silos.said(phase) for phase in PHASES)
+    assert cpu(lambda: participant.recover(session, keys, shared, masked, revealed), times=2) <= 1.0

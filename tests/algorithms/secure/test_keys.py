@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import ECB
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masks
-from fedbnsl.algorithms.secure.masks import Refused, SecureSession, default_threshold
+from fedbnsl.algorithms.secure.masks import PairKeys, Refused, RunKey, SecureSession, default_threshold
 
 SESSION = SecureSession("run", 3, 1, ("a", "b", "c"), 2)
 OTHERS = [
@@ -24,12 +24,19 @@ OTHERS = [
 ]
 
 
-def private(name: str) -> X25519PrivateKey:
-    return X25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
+SEALING = hashlib.sha256(b"sealing").digest()
 
 
-def public(name: str) -> bytes:
-    return private(name).public_key().public_bytes_raw()
+def key(name: str) -> RunKey:
+    return RunKey(hashlib.sha256(name.encode()).digest())
+
+
+def advertised(name: str, fresh: bytes = b"") -> bytes:
+    return key(name).public + hashlib.sha256(fresh).digest() * 2
+
+
+def pair(silo: str, peer: str, session: SecureSession = SESSION, own: bytes = b"", theirs: bytes = b"") -> PairKeys:
+    return masks.pair_keys(key(silo), session, silo, advertised(silo, own), peer, advertised(peer, theirs))
 
 
 def test_every_term_of_the_session_changes_every_key() -> None:
@@ -62,48 +69,79 @@ def test_a_long_derivation_has_no_piece_twice() -> None:
     assert long[:100] == masks.derive(b"secret", SESSION, "shares", "a", length=100)
 
 
-def test_both_silos_get_the_same_mask_key_and_no_other_pair_does() -> None:
-    one = masks.pairwise_key(private("a"), public("b"), SESSION, "a", "b")
-    assert one == masks.pairwise_key(private("b"), public("a"), SESSION, "b", "a")
-    assert one != masks.pairwise_key(private("a"), public("c"), SESSION, "a", "c")
+def test_both_silos_get_the_same_keys_and_no_other_pair_does() -> None:
+    one, other = pair("a", "b"), pair("b", "a")
+    assert (one.sealing, one.unsealing, one.mask) == (other.unsealing, other.sealing, other.mask)
+    assert len({one.sealing, one.unsealing, one.mask}) == 3
+    third = pair("a", "c")
+    assert not {one.sealing, one.unsealing, one.mask} & {third.sealing, third.unsealing, third.mask}
     assert masks.adds_mask("a", "b") != masks.adds_mask("b", "a")
 
 
+@pytest.mark.parametrize("session", OTHERS)
+def test_another_session_has_other_keys(session: SecureSession) -> None:
+    assert not set(vars(pair("a", "b")).values()) & set(vars(pair("a", "b", session)).values())
+
+
+@pytest.mark.parametrize("fresh", [{"own": b"again"}, {"theirs": b"again"}])
+def test_a_session_that_is_repeated_has_other_keys(fresh: dict[str, bytes]) -> None:
+    """If one of two attempts under the same terms reveals its escrow, the masks of the other must stay unknown."""
+    assert not set(vars(pair("a", "b")).values()) & set(vars(pair("a", "b", **fresh)).values())
+
+
+def test_a_name_that_contains_another_changes_the_keys() -> None:
+    one = masks.pair_keys(key("x"), SESSION, "a", advertised("x"), "bc", advertised("y"))
+    other = masks.pair_keys(key("x"), SESSION, "ab", advertised("x"), "c", advertised("y"))
+    assert not set(vars(one).values()) & set(vars(other).values())
+
+
+def test_a_run_agrees_once_with_each_silo(monkeypatch) -> None:
+    own, made = key("a"), []
+    honest = X25519PublicKey.from_public_bytes
+    monkeypatch.setattr(
+        masks.X25519PublicKey, "from_public_bytes", lambda public: made.append(public) or honest(public)
+    )
+    for session in (SESSION, *OTHERS):
+        for peer in ("b", "c"):
+            masks.pair_keys(own, session, "a", advertised("a"), peer, advertised(peer))
+    assert made == [key("b").public, key("c").public]
+
+
 def test_what_is_sealed_comes_out_for_its_receiver() -> None:
-    sealed = masks.seal(private("a"), public("b"), SESSION, "a", "b", b"shares")
-    assert masks.unseal(private("b"), public("a"), SESSION, "a", "b", sealed) == b"shares"
+    sealed = masks.seal(SEALING, SESSION, "a", "b", b"shares")
+    assert masks.unseal(SEALING, SESSION, "a", "b", sealed) == b"shares"
 
 
 @given(st.integers(0, 22 * 8 - 1))
 def test_any_flipped_bit_of_a_sealed_message_is_found_out(bit: int) -> None:
-    sealed = bytearray(masks.seal(private("a"), public("b"), SESSION, "a", "b", b"shares"))
+    sealed = bytearray(masks.seal(SEALING, SESSION, "a", "b", b"shares"))
     sealed[bit // 8] ^= 1 << bit % 8
     with pytest.raises(Refused, match="b refuses the shares of a"):
-        masks.unseal(private("b"), public("a"), SESSION, "a", "b", bytes(sealed))
+        masks.unseal(SEALING, SESSION, "a", "b", bytes(sealed))
 
 
 @pytest.mark.parametrize("session", OTHERS)
 def test_what_was_sealed_in_another_session_is_found_out(session: SecureSession) -> None:
-    sealed = masks.seal(private("a"), public("b"), session, "a", "b", b"shares")
+    sealed = masks.seal(SEALING, session, "a", "b", b"shares")
     with pytest.raises(Refused, match="b refuses the shares of a"):
-        masks.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
+        masks.unseal(SEALING, SESSION, "a", "b", sealed)
 
 
 def test_what_was_sealed_the_other_way_or_by_another_is_found_out() -> None:
-    for sender, owner, receiver in (("b", "b", "a"), ("c", "c", "b"), ("a", "c", "b")):
-        sealed = masks.seal(private(owner), public("b"), SESSION, sender, receiver, b"shares")
+    for sender, receiver in (("b", "a"), ("c", "b"), ("a", "c")):
+        sealed = masks.seal(SEALING, SESSION, sender, receiver, b"shares")
         with pytest.raises(Refused):
-            masks.unseal(private("b"), public("a"), SESSION, "a", "b", sealed)
-    mirrored = masks.seal(private("b"), public("a"), SESSION, "b", "a", b"shares")
+            masks.unseal(SEALING, SESSION, "a", "b", sealed)
+    mirrored = masks.seal(pair("b", "a").sealing, SESSION, "a", "b", b"shares")
     with pytest.raises(Refused):
-        masks.unseal(private("b"), public("a"), SESSION, "a", "b", mirrored)
+        masks.unseal(pair("b", "a").unsealing, SESSION, "a", "b", mirrored)
     with pytest.raises(Refused):
-        masks.unseal(private("b"), public("a"), SESSION, "a", "b", b"")
+        masks.unseal(SEALING, SESSION, "a", "b", b"")
 
 
 def test_a_public_key_of_low_order_is_refused() -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the library says of it
-        masks.agree(private("a"), bytes(32), SESSION, "seal", "a", "b")
+        masks.pair_keys(key("a"), SESSION, "a", advertised("a"), "b", bytes(96))
 
 
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 40))

@@ -1,4 +1,4 @@
-"""What a silo adds to a sum must leave room for all the others', and its two keys are two."""
+"""What a silo adds to a sum must leave room for all the others', and its secrets differ."""
 
 from types import SimpleNamespace
 
@@ -49,10 +49,11 @@ def test_the_formula_counts_the_vectors_of_those_that_sent_one(lab):
 
 
 class TestKeys:
-    def test_sealing_and_masking_have_one_each(self):
-        """What is revealed of one after a drop-out, the shares of the mask key, must not open what was sealed."""
+    def test_each_secret_of_a_session_has_its_own_commitment(self, lab):
+        """What is revealed after a dropout, the shares of the escrow key, must not be those of the self-mask's seed."""
         session = SecureSession("run", 1, 1, ("a", "b", "c"), 2)
-        _, answer = participant.advertise(session, "a", bytes(range(32)))
+        _, answer = participant.advertise(session, "a", bytes(range(32)), lab.key("a"))
         keys = public_keys(answer, "a")
-        assert keys.cipher != keys.mask
-        assert len({keys.cipher, keys.mask, keys.commitment}) == 3
+        assert len({keys.agreement, keys.seed, keys.escrow}) == 3
+        state, _ = participant.advertise(session, "a", bytes(range(32)), lab.key("a"))
+        assert participant._secrets(state).seed != participant._secrets(state).escrow

@@ -1,8 +1,9 @@
 """What the coordinator may not learn, as laws; and defects, each planted to see that its law finds it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
 from fedbnsl.algorithms.core import wire
@@ -10,6 +11,7 @@ from fedbnsl.algorithms.secure import masks, messages, participant
 from fedbnsl.algorithms.secure.exchange import secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, Refused, SecureSession
 from fedbnsl.algorithms.secure.messages import Revealed
+from tests.algorithms.secure.coalition import CoalitionView
 
 
 def looks_uniform(vector) -> bool:
@@ -37,7 +39,7 @@ def one_share_of_a_peer_is_revealed(lab) -> None:
         aborted = reason
     for answer in silos.said("unmask").values():
         revealed = wire.decode(Revealed, answer)
-        assert not set(revealed.self_masks) & set(revealed.mask_keys)
+        assert not set(revealed.self_masks) & set(revealed.escrow_keys)
     assert aborted is None
 
 
@@ -71,7 +73,7 @@ def sessions_are_unrelated(lab) -> None:
     for i, one in enumerate(seen):
         for other in seen[:i]:
             for silo in lab.names(3):
-                assert one.said("advertise")[silo] != other.said("advertise")[silo]
+                assert one.said("advertise")[silo][32:] != other.said("advertise")[silo][32:]
                 assert looks_uniform(masked_by(one, silo) - masked_by(other, silo))
                 assert abs(np.corrcoef(masked_by(one, silo) / 2**64, masked_by(other, silo) / 2**64)[0, 1]) < 0.05
 
@@ -87,11 +89,14 @@ def seals_hide_the_shares(lab) -> None:
 
 def seals_have_a_direction(lab) -> None:
     """What a silo sealed for a peer is not taken, sent back to it, for what that peer sealed for it."""
-    opened = {silo: participant.advertise(lab.session(3), silo, silo.encode().ljust(32)) for silo in lab.names(3)}
+    opened = {
+        silo: participant.advertise(lab.session(3), silo, silo.encode().ljust(32), lab.key(silo))
+        for silo in lab.names(3)
+    }
     keys = {silo: packed for silo, (_, packed) in opened.items()}
-    state, sealed = participant.share(opened["silo 00"][0], keys)
+    state, sealed = participant.share(opened["silo 00"][0], keys, lab.key("silo 00"))
     try:
-        participant.mask(state, sealed, np.zeros(1, np.uint64))
+        participant.mask(state, {peer: sealed[peer] for peer in keys if peer != "silo 00"}, np.zeros(1, np.uint64))
     except Refused:
         return
     raise AssertionError("a silo took its own shares for its peers'")
@@ -117,12 +122,11 @@ def late_vector_stays_hidden(lab) -> None:
     silos = Late(lab.vectors(4))
     assert late not in secure_sum(session, silos).survivors
     answers = {silo: wire.decode(Revealed, packed) for silo, packed in silos.said("unmask").items()}
-    key = participant.combine({session.point(silo): answer.mask_keys[late] for silo, answer in answers.items()})
+    key = participant.combine({session.point(silo): answer.escrow_keys[late] for silo, answer in answers.items()})
     vector = masked_by(silos, late)
+    escrowed = participant._escrowed(session, late, key, list(answers), silos.said("share")[late])
     for peer in answers:
-        public = messages.public_keys(silos.said("advertise")[peer], peer).mask
-        pairwise = masks.pairwise_key(X25519PrivateKey.from_private_bytes(key), public, session, late, peer)
-        (masks.subtract if masks.adds_mask(late, peer) else masks.add)(vector, pairwise)
+        (masks.subtract if masks.adds_mask(late, peer) else masks.add)(vector, escrowed[peer])
     assert not np.any(vector == silos.vectors[late])
 
 
@@ -133,22 +137,39 @@ def too_few_silos_know_no_secret(lab) -> None:
     public = messages.public_keys(silos.said("advertise")[victim], victim)
     for fewer in range(1, len(colluding) + 1):
         held = {session.point(silo): silos.states[silo].shares[victim] for silo in colluding[:fewer]}
-        assert commitment_of({point: both[:33] for point, both in held.items()}, session, victim) != public.commitment
-        assert public_of({point: both[33:] for point, both in held.items()}) != public.mask
+        assert commitment_of({point: both[:33] for point, both in held.items()}, session, victim) != public.seed
+        escrow = commitment_of({point: both[33:] for point, both in held.items()}, session, victim, "escrow")
+        assert escrow != public.escrow
 
 
-def commitment_of(shares, session, silo):
+def commitment_of(shares, session, silo, purpose="self mask"):
     try:
-        return masks.commitment(participant.combine(shares), session, silo)
+        return masks.commitment(participant.combine(shares), session, silo, purpose)
     except ValueError:
         return None
 
 
-def public_of(shares):
-    try:
-        return X25519PrivateKey.from_private_bytes(participant.combine(shares)).public_key().public_bytes_raw()
-    except ValueError:
-        return None
+def a_run_stays_hidden(lab) -> None:
+    """Over a whole run, a coalition computes one sum of each exchange at most, and no other combination of vectors.
+
+    Honest silos drop out at random; the coordinator declares silos lost that answered, and repeats sessions. Up to
+    t - 1 silos give it all that they have; if it sends two lists of survivors, fewer than 2t - P. A mask that two
+    exchanges share would cancel in their difference.
+    """
+    revealed = 0
+    for case in range(24):
+        rng = np.random.default_rng(case)
+        n, two_lists = int(rng.integers(4, 8)), case % 3 == 2
+        threshold = masks.default_threshold(n)
+        colluders = int(rng.integers(0, 2 * threshold - n if two_lists else threshold))
+        run = CoalitionView(lab, {str(silo) for silo in rng.choice(lab.names(n), colluders, replace=False)})
+        for k in range(int(rng.integers(2, 5))):
+            run.exchange(lab.session(n, threshold, round=1 + k // 2), rng, two_lists)
+        known, sums = run.combinations(), run.revealed_sums()
+        assert len(known) == len(sums) == len({min(summands)[0] for summands in run.sums}), case
+        assert len(sums) == 0 or np.linalg.matrix_rank(np.vstack((known, sums)), tol=1e-9) == len(sums), case
+        revealed += len(sums)
+    assert revealed > 24
 
 
 def transcript_holds_no_vector(lab) -> None:
@@ -176,6 +197,7 @@ LAWS = (
     late_vector_stays_hidden,
     too_few_silos_know_no_secret,
     transcript_holds_no_vector,
+    a_run_stays_hidden,
 )
 
 
@@ -234,13 +256,40 @@ def the_self_mask_is_missing(patch) -> None:
 
 
 def the_pairwise_masks_are_missing(patch) -> None:
-    no_mask_for(patch, "pairwise_key")
+    honest = masks.pair_keys
+    patch.setattr(masks, "pair_keys", lambda *given: replace(honest(*given), mask=b"none" * 8))
+    no_mask_for(patch)
 
 
-def no_mask_for(patch, key) -> None:
+def the_masks_of_a_pair_are_those_of_the_run(patch) -> None:
+    honest = masks.pair_keys
+
+    def pair_keys(key, session, silo, own, peer, theirs):
+        return replace(honest(key, session, silo, own, peer, theirs), mask=key.agree(theirs[:32]))
+
+    patch.setattr(masks, "pair_keys", pair_keys)
+
+
+def the_masks_of_a_pair_are_bound_to_the_terms_alone(patch) -> None:
+    honest = masks.pair_keys
+
+    def pair_keys(key, session, silo, own, peer, theirs):
+        return honest(key, session, silo, own[:32], peer, theirs[:32])
+
+    patch.setattr(masks, "pair_keys", pair_keys)
+
+
+def the_escrow_is_not_encrypted(patch) -> None:
+    honest_seal, honest_unseal = participant.seal, participant.unseal
+    patch.setattr(participant, "seal", lambda k, s, a, b, c: c if a == b else honest_seal(k, s, a, b, c))
+    patch.setattr(participant, "unseal", lambda k, s, a, b, c: c if a == b else honest_unseal(k, s, a, b, c))
+
+
+def no_mask_for(patch, name=None) -> None:
     honest = masks.keystream
-    patch.setattr(masks, key, lambda *_: b"none")
-    patch.setattr(masks, "keystream", lambda key, n: np.zeros(n, np.uint64) if key == b"none" else honest(key, n))
+    if name:
+        patch.setattr(masks, name, lambda *_: b"none" * 8)
+    patch.setattr(masks, "keystream", lambda key, n: np.zeros(n, np.uint64) if key == b"none" * 8 else honest(key, n))
 
 
 def masks_have_half_the_bits(patch) -> None:
@@ -249,17 +298,18 @@ def masks_have_half_the_bits(patch) -> None:
 
 
 def shares_are_not_sealed(patch) -> None:
-    patch.setattr(participant, "seal", lambda private, public, session, sender, receiver, content: content)
-    patch.setattr(participant, "unseal", lambda private, public, session, sender, receiver, sealed: sealed)
+    patch.setattr(participant, "seal", lambda key, session, sender, receiver, content: content)
+    patch.setattr(participant, "unseal", lambda key, session, sender, receiver, sealed: sealed)
 
 
 def seals_know_no_direction(patch) -> None:
-    honest = masks.derive
+    honest = masks.pair_keys
 
-    def derive(secret, session, purpose, *silos, length=32):
-        return honest(secret, session, purpose, *sorted(silos), length=length)
+    def pair_keys(*given):
+        keys = honest(*given)
+        return replace(keys, sealing=keys.mask, unsealing=keys.mask)
 
-    patch.setattr(masks, "derive", derive)
+    patch.setattr(masks, "pair_keys", pair_keys)
     patch.setattr(masks, "_bound_to", lambda session, sender, receiver: b"")
 
 
@@ -277,6 +327,9 @@ MUTANTS = [
     (masks_have_half_the_bits, masked_vectors_are_uniform),
     (shares_are_not_sealed, seals_hide_the_shares),
     (seals_know_no_direction, seals_have_a_direction),
+    (the_masks_of_a_pair_are_those_of_the_run, a_run_stays_hidden),
+    (the_masks_of_a_pair_are_bound_to_the_terms_alone, a_run_stays_hidden),
+    (the_escrow_is_not_encrypted, a_run_stays_hidden),
 ]
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.secure import participant
+from fedbnsl.algorithms.secure.participant import PRIME, split
 
 secrets = st.binary(min_size=32, max_size=32)
 
@@ -82,3 +83,14 @@ def test_secret_and_randomness_must_have_their_length() -> None:
     for secret, random in ((bytes(31), random_for(3, 0)), (bytes(32), random_for(2, 0))):
         with pytest.raises(ValueError, match="32 secret and 128 random"):
             participant.split(secret, 3, 5, random)
+
+
+@pytest.mark.parametrize("silos", [2, 7, 256])
+@pytest.mark.parametrize("coefficient", [0, 1, PRIME - 1, PRIME - 297, 2**255 + 12345])
+def test_shares_are_the_values_of_the_polynomial(silos, coefficient):
+    """By the definition, also where sums of limbs carry and fold the most."""
+    threshold, secret = silos // 2 + 1, b"\xff" * 32
+    shares = split(secret, threshold, silos, coefficient.to_bytes(64) * (threshold - 1))
+    for point, share in enumerate(shares, 1):
+        value = int.from_bytes(secret) + sum(coefficient * point**k for k in range(1, threshold))
+        assert int.from_bytes(share) == value % PRIME

@@ -36,8 +36,9 @@ def test_a_changed_byte_of_sealed_shares_is_found_out(lab, position: int, flip: 
 def test_sealed_shares_have_no_byte_that_is_not_covered(lab) -> None:
     silos = lab.silos(lab.vectors(4))
     secure_sum(lab.session(4), silos)
-    sizes = {len(part) for packed in silos.said("share").values() for part in wire.decode(dict, packed).values()}
-    assert sizes == {82}
+    answers = {silo: wire.decode(dict, packed) for silo, packed in silos.said("share").items()}
+    assert {len(part) for silo, parts in answers.items() for to, part in parts.items() if to != silo} == {82}
+    assert {len(parts[silo]) for silo, parts in answers.items()} == {3 * 32 + 16}
 
 
 def test_shares_of_another_sender_or_for_another_receiver_are_found_out(lab) -> None:
@@ -88,6 +89,10 @@ def with_wrong(table, silo):
     return {**table, silo: bytes(32) + bytes([table[silo][-1] ^ 1])}
 
 
+def without_escrow(packed):
+    return wire.encode({to: sealed for to, sealed in wire.decode(dict, packed).items() if to != "silo 03"})
+
+
 LIES = {
     "changed keys": (
         "advertise",
@@ -107,22 +112,22 @@ LIES = {
     "no array": ("mask", lambda _: wire.encode("text"), "silo 01 sent a message that is not a ndarray"),
     "a wrong share of a self-mask": (
         "unmask",
-        in_revealed(lambda r: Revealed(with_wrong(r.self_masks, "silo 02"), r.mask_keys)),
+        in_revealed(lambda r: Revealed(with_wrong(r.self_masks, "silo 02"), r.escrow_keys)),
         "shares of silo 02 do not match its advertised self-mask",
     ),
-    "a wrong share of a mask key": (
+    "a wrong share of an escrow key": (
         "unmask",
-        in_revealed(lambda r: Revealed(r.self_masks, with_wrong(r.mask_keys, "silo 03"))),
-        "shares of silo 03 do not match its advertised mask key",
+        in_revealed(lambda r: Revealed(r.self_masks, with_wrong(r.escrow_keys, "silo 03"))),
+        "shares of silo 03 do not match its advertised escrow key",
     ),
     "a share too short": (
         "unmask",
-        in_revealed(lambda r: Revealed({**r.self_masks, "silo 02": b""}, r.mask_keys)),
+        in_revealed(lambda r: Revealed({**r.self_masks, "silo 02": b""}, r.escrow_keys)),
         "shares of silo 02 do not fit together",
     ),
     "both shares": (
         "unmask",
-        in_revealed(lambda r: Revealed(r.self_masks, {**r.mask_keys, "silo 00": bytes(33)})),
+        in_revealed(lambda r: Revealed(r.self_masks, {**r.escrow_keys, "silo 00": bytes(33)})),
         "silo 01 revealed other shares",
     ),
     "too few shares": ("unmask", in_revealed(lambda r: Revealed(r.self_masks, {})), "silo 01 revealed other shares"),
@@ -132,6 +137,21 @@ LIES = {
         "a message that is not shares by silo",
     ),  # type: ignore[arg-type]
 }
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        without_escrow,
+        lambda packed: wire.encode(wire.decode(dict, packed) | {"silo 03": bytes(4 * 32 + 16)}),
+    ],
+)
+def test_an_escrow_that_does_not_open_aborts_where_it_is_needed(lab, edit) -> None:
+    with pytest.raises(Aborted, match="silo 03 sent no escrow of its mask keys"):
+        secure_sum(lab.session(5, 3), Liar(lab.silos(lab.vectors(5), {"mask": {"silo 03"}}), "share", "silo 03", edit))
+    silos = lab.silos(lab.vectors(5))
+    result = secure_sum(lab.session(5, 3), Liar(silos, "share", "silo 03", edit))
+    assert result.total.tolist() == lab.exact_sum(silos.vectors, result.survivors)
 
 
 @pytest.mark.parametrize("lie", LIES)

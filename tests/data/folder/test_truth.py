@@ -146,6 +146,18 @@ def test_dynamic_weights_of_silos_are_written_and_read(tmp_path_factory, d, lags
     assert all(np.array_equal(back[silo], own[silo]) for silo in own)
 
 
+def test_a_class_with_lagged_edges_reads_back(tmp_path):
+    """The learners of series that leave directions open write such files; each past may point both ways."""
+    within = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0.0]])
+    lagged = np.array([np.eye(3), [[0, 2, 0], [3, 0, 0], [0, 0, 0]]])
+    path = tmp_path / "t.csv"
+    write_structure(path, Structure(("a", "b", "c"), within, "cpdag", lagged=lagged))
+    again = read_structure(path)
+    assert again.kind == "cpdag"
+    assert (again.weights == within).all()
+    assert (again.lagged == lagged).all()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -153,7 +165,7 @@ def test_dynamic_weights_of_silos_are_written_and_read(tmp_path_factory, d, lags
         ("source,target,lag\na,b,1\na,b,2\na,b,1\n", "line 4: the edge 'a' → 'b' is already on line 2"),
         ("source,target,lag\na,b,-1\n", "line 2, column 'lag': '-1' is not a whole number of steps from 0 to 1000"),
         ("source,target,lag\na,b,soon\n", "line 2, column 'lag': 'soon' is not a whole number"),
-        ("source,target,type,lag\na,b,-->,1\n", "line 2, column 'lag': '1', but edges with a type have lag 0"),
+        ("source,target,type,lag\na,b,-->,1\n", "line 2, column 'lag': '1', but its type is '-->': the past"),
     ],
 )
 def test_a_fault_of_a_lag(tmp_path, text, message):

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl import evaluate, learn, prepare
+from fedbnsl import compare, evaluate, learn, load, prepare
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 
@@ -75,3 +75,21 @@ def test_a_truth_over_other_variables_is_refused():
         learn(data, "secure-linear", truth=nx.DiGraph([("z", "x1")]))
     with pytest.raises(BadInput, match="truth is for the engine inline"):
         learn(".", "secure-linear", truth=nx.DiGraph([("z", "x1")]), engine="prefect")
+
+
+def test_two_runs_are_compared_as_results_and_as_folders(tmp_path):
+    data = prepare("homogeneous", variables=4, silos=2, rows=300, seed=4)
+    before = learn(data, bootstrap=0)
+    source, target = next(iter(before.graph.edges()))
+    after = learn(data, bootstrap=0, forbidden_arcs=f"{source}->{target}")
+    found = compare(before, after)
+    assert found.structure.changed
+    assert found.drift.total > 0
+    assert str(found) == found.said
+    assert compare(before, before).metrics["edges_changed"] == 0
+    folders = [one.save(tmp_path / name) for one, name in ((before, "before"), (after, "after"))]
+    again = compare(*folders)
+    assert again.metrics == pytest.approx(found.metrics)
+    assert again.structure == compare(load(folders[0]), folders[1]).structure
+    with pytest.raises(ValueError, match="no finished run"):
+        compare(tmp_path / "nowhere", after)

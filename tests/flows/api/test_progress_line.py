@@ -72,6 +72,7 @@ def test_rounds_that_follow_at_once_do_not_flicker(monkeypatch):
     line = progress._Line(said.append)
     heard = SimpleNamespace(
         max_rounds=9,
+        round_seconds=0.0,
         round=SimpleNamespace(number=1, outcome=None),
         row={"h": 1.0},
         rows=[{"bytes_up": 1, "bytes_down": 1}],

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbnsl import learn
+from fedbnsl import learn, load
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import declarations
@@ -134,7 +134,6 @@ def test_states_are_written_with_their_levels_and_read_again(tmp_path, capsys):
             f"var learns from series of numbers, and column '{column}' of data has labels: use secu",
         ),
         (["--epsilon", "1"], f"column '{column}': no algorithm learns from series with labels with an ε"),
-        (["--difference"], f"--difference is for numbers, and column '{column}' has labels"),
     ):
         code, _, error = run(capsys, "learn", folder, "--out", tmp_path / "out", "--engine", "inline", *words)
         assert (code, said in error, error.count("\n")) == (2, True, 1)
@@ -160,7 +159,33 @@ def test_auto_learns_from_states_and_says_how_they_enter(tmp_path):
     assert result.algorithm == "secure-boss"
     assert any("labels are indicators of their levels" in line for line in result.basis)
     assert result.metrics["lags"] == 1
-    assert result.parameters.how == "series with labels have no model for parameters and forecasts"
+    assert result.parameters.how.startswith(
+        "regressions, tables and logistic regressions on the same and earlier times"
+    )
+    assert result.metrics["forecast_mse"] < result.metrics["persistence_mse"]
+    assert result.metrics["forecast_wrong"] < result.metrics["persistence_wrong"]
     assert result.confidence.strengths.structures == 2
     counted = learn(dynamic(5, 2, 300, 1, degree=2.0, labels=5), bootstrap=0).result
     assert any("labels are counted" in line for line in counted.basis)
+    assert counted.metrics["forecast_mse"] is None
+    assert counted.metrics["forecast_wrong"] < counted.metrics["persistence_wrong"]
+
+
+def test_a_run_on_states_is_saved_loaded_and_asked(tmp_path):
+    """The class of the graph has lags and undirected edges, which the file of its edges must hold, too."""
+    data = dynamic(4, 2, 400, 5, labels=2)
+    found = learn(data, bootstrap=0, secure=True)
+    again = load(found.save(tmp_path / "run"))
+    structure = found.result.structure
+    assert again.result.structure.kind == structure.kind
+    assert (again.result.structure.lagged == structure.lagged).all()
+    state, (one, other, *_) = next(iter(data.schema.levels.items()))
+    answers = [run.query(f"P({state} | {state}[t-1]={one})", seed=1).as_json() for run in (found, again)]
+    assert answers[0] == answers[1]
+    drawn = again.simulate(3000, seed=2)[state]
+    rows = np.concatenate(list(data.tables.values()))[:, data.schema.variables.index(state)]
+    assert (drawn == one).mean() == pytest.approx((rows == 0).mean(), abs=0.08)
+    assert other in set(drawn)
+    report = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "Forecasts one step ahead" in report
+    assert "share of labels that differ from the likeliest" in " ".join(report.split())

@@ -36,7 +36,8 @@ def logged():
 
 def heard(number, outcome=None):
     row = {"round": number, "edges": 4.0, "bytes_up": 1000, "bytes_down": 500, "formula_bytes": 9}
-    return SimpleNamespace(round=SimpleNamespace(number=number, outcome=outcome), row=row, rows=[row], max_rounds=9)
+    step = SimpleNamespace(number=number, outcome=outcome)
+    return SimpleNamespace(round=step, row=row, rows=[row], max_rounds=9, round_seconds=0.0)
 
 
 def test_a_line_a_round_in_a_few_requests_and_the_last_at_once():
@@ -85,7 +86,7 @@ def test_the_picture_is_an_artifact_that_holds_its_bytes(finished, monkeypatch):
     for kind in ("image", "table", "link"):
         monkeypatch.setattr(artifacts, f"create_{kind}_artifact", lambda key, **given: made.update({key: given}))
     publish(finished)
-    assert set(made) == {"picture", "scores", "structure", "fit", "mlflow"}
+    assert set(made) == {"picture", "scores", "structure", "fit", "silos", "mlflow"}
     assert made["picture"]["image_url"] == data_uri(finished.files["structure.png"])
     assert made["picture"]["image_url"].startswith("data:image/png;base64,iVBOR")
     monkeypatch.setattr(artifacts, "MAX_PICTURE_BYTES", 10)

@@ -23,11 +23,18 @@ def series(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("labels", "params"), [(0, {"weights": "own", "lags": 1}), (2, {"lags": "auto"})])
-def test_searches_over_windows_are_the_same_on_both_engines(server, tmp_path, labels, params):
+@pytest.mark.parametrize(
+    ("algorithm", "labels", "params"),
+    [
+        ("secure-boss", 0, {"weights": "own", "lags": 1}),
+        ("secure-boss", 2, {"lags": "auto"}),
+        ("fed-pc", 0, {"lags": 1}),
+    ],
+)
+def test_learners_of_windows_are_the_same_on_both_engines(server, tmp_path, algorithm, labels, params):
     folder = tmp_path / "data"
     write_folder(folder, dynamic(variables=4, silos=3, rows=90, series=2, labels=labels, seed=2))
-    settings = {"algorithm": "secure-boss", "params": params}
+    settings = {"algorithm": algorithm, "params": params}
     finished = learn(LearnSettings(data=str(folder), out=str(tmp_path / "out"), seed=3, **settings))
     alone = inline(folder, **settings)
     # Messages with masks contain the run's id, so their bytes differ by its length.
@@ -36,6 +43,9 @@ def test_searches_over_windows_are_the_same_on_both_engines(server, tmp_path, la
     assert finished.result.structure.weights.tobytes() == alone.structure.weights.tobytes()
     assert finished.result.structure.lagged.tobytes() == alone.structure.lagged.tobytes()
     assert finished.result.structure.lagged.any()
+    assert finished.result.parameters.network.as_json() == alone.parameters.network.as_json()
+    errors = [one.parameters.forecasts for one in (finished.result, alone)]
+    assert errors[0].model.tobytes() == errors[1].model.tobytes()
 
 
 def test_a_run_leaves_all_its_files(series, capsys):
@@ -49,7 +59,7 @@ def test_a_run_leaves_all_its_files(series, capsys):
     assert "the silos' own structures: " in out
     folder = Path("r")
     assert {path.name for path in folder.iterdir()} == {*OUTPUTS, *OPTIONAL_OUTPUTS, "model.json"} - {
-        "intensities.csv"  # of event sequences
+        *("intensities.csv", "delays.png")  # of event sequences
     }
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["lags"] == json.loads((folder / "config.json").read_text())["params"]["lags"] >= 1
@@ -80,7 +90,7 @@ def assert_tracked(finished):
     from fedbnsl.tracking.mlflow.store import open_client, tracking_uri
 
     client = open_client(tracking_uri())
-    run = client.get_run(finished.tracking_url.rpartition("/")[2])
+    run = client.get_run(finished.tracking_url.partition("?")[0].rpartition("/")[2])
     for name in ("lags", "spectral_radius", "forecast_mse", "persistence_mse", "shd", "lagged_shd"):
         assert run.data.metrics[name] == finished.result.metrics[name]
     first = client.list_artifacts(run.info.run_id, "rounds")[0]

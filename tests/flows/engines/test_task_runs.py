@@ -34,13 +34,14 @@ def test_a_step_is_shown_as_it_ended_and_a_long_one_while_it_runs(server, monkey
     def steps():
         run_id = UUID(str(flow_run.id))
         with record_task_runs(run_id) as record:
-            with record("aggregate", "aggregate round 1"):
+            with record("aggregate", "aggregate round 1", ()) as first:
                 pass
-            with pytest.raises(ValueError, match="no sum"), record("dual_update", "dual_update round 1"):
+            update = record("dual_update", "dual_update round 1", (first,))
+            with pytest.raises(ValueError, match="no sum"), update:
                 raise ValueError("no sum\nand more")
 
             def long():
-                with record("local_solve", "local_solve s round 2"):
+                with record("local_solve", "local_solve s round 2", ()):
                     go_on.wait(30)
 
             solving = Thread(target=long)
@@ -60,4 +61,8 @@ def test_a_step_is_shown_as_it_ended_and_a_long_one_while_it_runs(server, monkey
     found, runs = states(run_id, ended)
     assert found == ended
     assert runs["dual_update round 1"].state.message == "no sum"
+    with get_client(sync_client=True) as client:
+        nodes = client.request("GET", "/flow_runs/{id}/graph-v2", path_params={"id": run_id}).json()["nodes"]
+    arrows = {(node["label"], parent["id"]) for _, node in nodes for parent in node["parents"]}
+    assert arrows == {("dual_update round 1", str(runs["aggregate round 1"].id))}, "Prefect's graph of the run"
     assert runs["local_solve s round 2"].total_run_time.total_seconds() >= 0.1

@@ -125,7 +125,11 @@ def test_effects_of_labels_come_from_the_tables(capsys, of_labels):
     found = of_labels.effect("x", "y")
     assert found.effects[0].measure == "P(y = yes)"
     assert found.interval[0] < 0.5 * 0.3 + 0.5 * 0.5 * 0.3 < found.interval[1]
-    assert of_labels.effect("x", "y", compare=("yes", "no")).value == pytest.approx(-found.value)
+    turned = of_labels.effect("x", "y", compare=("yes", "no")).effects[0]
+    assert turned.value == pytest.approx(-found.value)
+    ratio = found.effects[0].odds_ratio
+    assert 1 < ratio.interval[0] < ratio.value < ratio.interval[1]
+    assert turned.odds_ratio.interval == pytest.approx((1 / ratio.interval[1], 1 / ratio.interval[0]))
     code, said, err = run(capsys, "effect", of_labels.folder, "--treatment", "x", "--outcome", "y")
     assert code == 0, err
     assert "no → yes on P(y = yes)" in said
@@ -160,6 +164,85 @@ def test_from_the_rows_columns_are_transformed_as_in_the_run(tmp_path):
         found = fedbnsl.learn(folder, "secure-linear", engine="inline", transform=option, **known)
         own, again = found.effect("z", "y", direct=True), found.effect("z", "y", direct=True, data=folder)
         assert again.value == pytest.approx(own.value, rel=1e-6), option
+
+
+@pytest.fixture(scope="module")
+def of_both(tmp_path_factory):
+    """Numbers and labels: z, sex → drug → ill → t ← z, with cells of z empty in one silo; the folder and the run."""
+    rng, tables = np.random.default_rng(3), {}
+    for number, (silo, n) in enumerate(ROWS.items()):
+        z, sex = rng.normal(size=n), rng.integers(0, 2, n)
+        drug = rng.random(n) < 1 / (1 + np.exp(-1.2 * z - 0.8 * sex + 0.3))
+        ill = rng.random(n) < 1 / (1 + np.exp(-1.0 * drug - 1.1 * z + 0.3 + 0.4 * number))
+        t = 2 * ill + 1.5 * z + rng.normal(size=n) + 5 * number
+        words = {"drug": drug, "ill": ill, "sex": sex.astype(bool)}
+        labels = {name: np.where(one, "yes", "no") for name, one in words.items()}
+        tables[silo] = pd.DataFrame({"t": t, **labels, "z": 40 * z + 100})
+        tables[silo]["stage"] = rng.choice(["i", "ii", "iii"], n)
+    tables["b"].loc[:30, "z"] = np.nan
+    folder = write(tmp_path_factory.mktemp("data") / "both", tables, "mixed")
+    known = {"required_arcs": "sex->drug,z->drug,drug->ill,z->ill,ill->t,z->t", "no_parents": "stage"}
+    out = tmp_path_factory.mktemp("runs") / "both"
+    return folder, fedbnsl.learn(folder, "secure-boss", out=out, engine="inline", bootstrap=0, **known)
+
+
+class TestRegressions:
+    """Effects from regressions over the rows, in tables of numbers and labels."""
+
+    def pooled(self, folder, columns):
+        tables = {silo: pd.read_csv(folder / f"{silo}.csv").dropna() for silo in ROWS}
+        silos = np.repeat(np.eye(3), [len(one) for one in tables.values()], axis=0)
+        rows = pd.concat(tables.values(), ignore_index=True).replace({"no": 0.0, "yes": 1.0})
+        return rows, np.column_stack([rows[columns].to_numpy(np.float64) / [1, 100], silos])
+
+    def test_an_outcome_of_two_labels_is_the_pooled_logistic_regression(self, capsys, of_both):
+        api, (folder, found) = pytest.importorskip("statsmodels.api"), of_both
+        rows, design = self.pooled(folder, ["drug", "z"])
+        fitted = api.Logit(rows["ill"].to_numpy(np.float64), design).fit(disp=0, tol=1e-12)
+        risks = [fitted.predict(np.column_stack([np.full(len(rows), x), design[:, 1:]])).mean() for x in (0, 1)]
+        one = found.effect("drug", "ill", data=folder).effects[0]
+        assert one.candidates[0].covariates == ("z",)
+        assert one.value == pytest.approx(risks[1] - risks[0], abs=1e-6)
+        assert one.odds_ratio.value == pytest.approx(np.divide(*[p / (1 - p) for p in risks[::-1]]), abs=1e-6)
+        words = ("--treatment", "drug", "--outcome", "ill", "--data", folder)
+        code, said, err = run(capsys, "effect", found.folder, *words)
+        assert code == 0, err
+        for part in (
+            f"{one.value:+.4g}",
+            f"odds ratio {one.odds_ratio.value:.4g}",
+            "an intercept per silo",
+            "left out",
+        ):
+            assert part in said
+
+    def test_a_total_effect_on_a_number_has_an_interval(self, of_both):
+        api, (folder, found) = pytest.importorskip("statsmodels.api"), of_both
+        rows, design = self.pooled(folder, ["drug", "z"])
+        fitted = api.OLS(rows["t"].to_numpy(), design).fit()
+        one = found.effect("drug", "t", data=folder).effects[0]
+        assert one.value == pytest.approx(fitted.params[0], rel=1e-6)
+        assert one.interval == pytest.approx(tuple(fitted.conf_int()[0]), rel=1e-6)
+        assert found.effect("drug", "t").interval is None
+        assert one.candidates[0].sensitivity is not None
+
+    def test_all_treatments_share_one_exchange(self, of_both):
+        folder, found = of_both
+        every = {one.treatment: one for one in found.effect("sex", "t", data=folder).effects}
+        assert every["sex"].status == "identified"
+        assert found.effect("t", "ill", data=folder).effects[0].status == "zero"
+
+    def test_what_is_refused(self, capsys, of_both, of_labels):
+        folder, found = of_both
+        for words, said in {
+            ("--treatment", "z", "--outcome", "stage"): "stage has 3 labels: omit it",
+            ("--treatment", "z", "--outcome", "t", "--by-silo"): "--by-silo is for runs of numbers",
+            ("--treatment", "z", "--treatment", "drug", "--outcome", "t"): "joint interventions are for numbers",
+        }.items():
+            code, out, err = run(capsys, "effect", found.folder, *words, "--data", folder)
+            assert (code, out, err.count("\n")) == (2, "", 1)
+            assert said in err
+        with pytest.raises(BadInput, match="of labels alone, the run's tables give the effect, and"):
+            of_labels.effect("x", "y", data=folder)
 
 
 class TestVariability:
@@ -199,6 +282,26 @@ class TestVariability:
             assert found.without_one[silo].value == pytest.approx(pooled_slope(others, "y", ["x", "z"]), abs=1e-8)
         assert found.p_value > 0.01
 
+    def test_a_permuted_treatment_has_no_effect(self, capsys, study, finished, of_both):
+        """In numbers and in labels, from the same sums, equal each time."""
+        words = ("--treatment", "x", "--outcome", "y", "--data", study, "--placebo", 20)
+        code, said, err = run(capsys, "effect", finished.folder, *words)
+        assert code == 0, err
+        assert "placebo, the treatment permuted within each silo 20 times: between -" in said
+        folder, of_labels = of_both
+        for one in (
+            finished.effect("x", "y", data=study, placebo=20).effects[0],
+            of_labels.effect("drug", "ill", data=folder, placebo=20).effects[0],
+        ):
+            estimates = np.array(one.placebo.estimates)
+            error = one.candidates[0].estimate.standard_error
+            assert len(set(estimates)) == 20
+            assert abs(estimates.mean()) < error
+            assert np.abs(estimates).max() < abs(one.value) / 2
+            assert one.placebo.excluding_zero <= 4
+        assert of_labels.effect("drug", "ill", data=folder, placebo=20).effects[0] == one
+        assert finished.effect("y", "x", data=study, placebo=2).effects[0].placebo is None
+
     def test_a_forest_plot(self, capsys, study, finished, tmp_path):
         words = ("--all", "--outcome", "y", "--data", study, "--by-silo", "--picture", tmp_path / "forest.svg")
         code, _, err = run(capsys, "effect", finished.folder, *words)
@@ -215,6 +318,11 @@ class TestVariability:
 
 
 WRONG = {
+    "placebos without rows": (
+        ["--outcome", "y", "--treatment", "x", "--placebo", "9"],
+        "--placebo needs the run's rows",
+    ),
+    "fewer than none": (["--outcome", "y", "--treatment", "x", "--placebo", "-1"], "--placebo is -1: it must be 1 or"),
     "resamples without rows": (["--outcome", "y", "--treatment", "x", "--bootstrap", "9"], "--bootstrap needs the run"),
     "silos without rows": (["--outcome", "y", "--treatment", "x", "--by-silo"], "--by-silo needs the run's rows"),
     "a picture of another kind": (["--outcome", "y", "--treatment", "x", "--picture", "a.txt"], "a picture ends in"),

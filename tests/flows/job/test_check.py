@@ -58,11 +58,15 @@ def test_settings_that_are_equal_but_of_other_types_are_built_apart():
         ({"detrend": True}, "continuous", "--detrend is for time series, and study is continuous"),
         ({"deseasonalise": 30}, "time-series", "silo a: its longest unbroken series has 40 rows, 60 are needed"),
         ({"difference": True, "epsilon": 1.0}, "time-series", "--difference cannot be used with an ε"),
+        ({"transform": "log"}, "events", "--transform is for columns of numbers, and the rows of study are events"),
+        ({"difference": True}, "states", "--difference is for numbers, and all columns of study have labels"),
     ],
 )
 def test_an_adjustment_that_cannot_be_made_is_refused_in_one_line(options, kind, said):
     settings = LearnSettings(data="study", **options)
+    levels = {"x": ("off", "on"), "y": ("off", "on")} if kind == "states" else {}
+    kind = "time-series" if levels else kind
     stretches = {"a": (40,), "b": (70,)} if kind == "time-series" else {}
-    schema = Schema(("x", "y"), {"a": 40, "b": 70}, kind, stretches=stretches)
+    schema = Schema(("x", "y"), {"a": 40, "b": 70}, kind, levels=levels, stretches=stretches)
     with pytest.raises(BadInput, match=said):
         check(create_job(settings, "run", "inline", schema, {}, None, {}), schema)

@@ -82,7 +82,7 @@ RUNS = {
             "filling-2-search secure-ges: 3 masked",
             "filling-2-tables family-tables: 1 masked",
             "filling-3-search secure-ges: 3 masked",
-            "rounds secure-boss: 7 masked",
+            "rounds secure-boss: 6 masked",
             "diagnosis diagnosis-tables: 2 masked",
             "missingness missingness: 1 masked",
             "parameters family-tables: 1 masked",
@@ -186,7 +186,7 @@ RUNS = {
         "labels",
         {},
         (
-            "rounds secure-boss: 8 masked",
+            "rounds secure-boss: 6 masked",
             "diagnosis diagnosis-tables: 2 masked",
             "parameters family-tables: 1 masked",
             "fit fit-tables: 1 masked",

@@ -95,7 +95,7 @@ def test_mlflow_has_the_file_and_a_model_that_predicts(masked_over_dask):
     from fedbnsl.tracking.mlflow.store import open_client, tracking_uri
 
     client = open_client(tracking_uri())
-    tracked = client.get_run(masked_over_dask.tracking_url.rpartition("/")[2])
+    tracked = client.get_run(masked_over_dask.tracking_url.partition("?")[0].rpartition("/")[2])
     assert "model.bif" in {
         file.path.rpartition("/")[2] for file in client.list_artifacts(tracked.info.run_id, "outputs")
     }

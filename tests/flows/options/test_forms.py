@@ -108,9 +108,10 @@ def test_the_form_of_a_deployment_has_fields_for_the_settings_of_its_algorithm(a
         LearnSettings(data="example", algorithm=algorithm), RepeatSettings(deployment="nightly")
     )
     schema = deployment._parameter_openapi_schema.model_dump()
-    *forms, free = schema["definitions"]["LearnSettings"]["properties"]["params"]["anyOf"]
-    assert tuple(form["title"] for form in forms) == shown
-    assert free["type"] == "object"
+    forms = schema["definitions"]["LearnSettings"]["properties"]["params"]["anyOf"]
+    titles = [form["title"] for form in forms]
+    assert titles == (["as JSON", *shown] if len(shown) > 1 else [*shown, "as JSON"])
+    assert forms[titles.index("as JSON")]["type"] == "object"
     assert "params" not in deployment.parameters["settings"]
     assert "anyOf" not in parameter_schema(learn).model_dump()["definitions"]["LearnSettings"]["properties"]["params"]
 
@@ -126,3 +127,19 @@ def test_no_two_fields_of_a_form_have_one_title():
     for model in (LearnSettings, RepeatSettings):
         titles = [field.title for field in model.model_fields.values()]
         assert len(set(titles)) == len(titles)
+
+
+def test_the_form_begins_with_what_most_runs_set():
+    """Prefect's page sorts fields by their positions."""
+    positions = {name: field["position"] for name, field in LearnSettings.model_json_schema()["properties"].items()}
+    order = sorted(positions, key=positions.__getitem__)
+    assert order[:4] == ["data", "algorithm", "epsilon", "secure"]
+    assert order[-1] == "params"
+    assert set(order) == set(LearnSettings.model_fields)
+
+
+def test_a_setting_that_is_true_or_false_is_no_switch():
+    """A switch without a default shows "off", also for a setting that is on."""
+    settle = settings_schema("fed-sparse")["properties"]["settle"]
+    assert settle["enum"] == [True, False]
+    assert "type" not in settle

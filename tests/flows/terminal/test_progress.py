@@ -1,10 +1,13 @@
 """The lines of a run that nobody watches in a terminal."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.flows.engines.inline import job_inline, run_inline
+from fedbnsl.flows.job.run import OPEN_ENDED, time_left
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.terminal.summary import progress_bar
 
@@ -36,3 +39,29 @@ def test_rounds_that_are_counted_say_of_how_many(lines):
     _, said = lines(homogeneous(5, 2, 100, 1), algorithm="notears-admm", params={"rounds": 4})
     assert said[1].startswith("round 1 of 4: ")
     assert said[-1].startswith("round 4 of 4: ")
+
+
+@pytest.mark.parametrize(
+    ("number", "of", "seconds", "shown"),
+    [
+        (10, 100, 0.1, ""),
+        (10, 100, 0.2, "up to 18 s left"),
+        (10, 100, 2.0, "up to 3 min left"),
+        (10, 100, 100.0, "up to 2 h left"),
+        (10, OPEN_ENDED, 100.0, ""),
+        (100, 100, 100.0, ""),
+    ],
+)
+def test_the_time_left_is_that_of_the_rounds_that_are_allowed(number, of, seconds, shown):
+    step = SimpleNamespace(number=number, outcome=None)
+    assert time_left(SimpleNamespace(round=step, max_rounds=of, round_seconds=seconds)) == shown
+
+
+def test_a_round_takes_the_mean_of_the_rounds_so_far():
+    data = homogeneous(5, 2, 100, 1)
+    job = job_inline(
+        LearnSettings(data="data", parameters=False, algorithm="notears-admm", params={"rounds": 4}), "run", data
+    )
+    found = []
+    result = run_inline(job, data, (found.append,))
+    assert 0 < found[-1].round_seconds * 4 <= result.metrics["seconds"] + 0.001

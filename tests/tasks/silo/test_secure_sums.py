@@ -175,6 +175,24 @@ def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
         one.secure_answer(terms, 1, question)
 
 
+def test_a_run_has_one_key_which_is_dropped_with_it(owners, terms):
+    """Its steps have the same one, so silos agree once; a finished step leaves it, the finished run does not."""
+    silo = owners.services["silo-1"]
+
+    def public(run, attempt, step_of=""):
+        own = replace(terms, run_id=run, step_of=step_of)
+        session = masked.session_of(run, 1, attempt, terms.schema, b"")
+        return silo.secure_answer(own, 1, SecureSumRequest("advertise", wire.encode(session)))[:32]
+
+    first = public("run", 1)
+    assert public("run", 2) == public("run-parameters", 1, "run") == first
+    assert public("other", 1) != first
+    silo.finish("run-parameters")
+    assert public("run", 3) == first
+    silo.finish("run")
+    assert public("run", 4) != first
+
+
 @pytest.mark.parametrize("remote", [False, True])
 def test_the_owner_sees_the_number_that_does_not_fit_the_sum(owners, remote, monkeypatch):
     """Over the network, the message that the coordinator gets has no cell; the log of the owner has it."""

@@ -15,7 +15,7 @@ from fedbnsl.tracking.mlflow import run as run_module
 from fedbnsl.tracking.mlflow import store as mlflow_store
 from fedbnsl.tracking.mlflow.run import RoundEvent, RunStart, ending_of, open_run, reopen_run
 from fedbnsl.tracking.mlflow.saved_model import TrackedData, adjacency_image, load_pgmpy
-from fedbnsl.tracking.mlflow.store import run_url, tracking_uri
+from fedbnsl.tracking.mlflow.store import UI_URL, opened_by, run_url, tracking_uri
 from fedbnsl.tracking.model import pgmpy_model
 from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
 from fedbnsl.tracking.result import NO_PARAMETERS
@@ -176,7 +176,15 @@ def test_the_experiment_is_made_once_by_two_at_once(uri, logged):
 def test_where_runs_are_kept(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("FEDBNSL_HOME", raising=False)
     assert tracking_uri() == f"sqlite:///{tmp_path}/mlflow.db"
+    assert opened_by(f"{UI_URL}/#/experiments/1").startswith(
+        " (once `fedbnsl ui` runs in this folder; set FEDBNSL_HOME"
+    )
+    monkeypatch.setenv("FEDBNSL_HOME", "home")
+    assert tracking_uri() == f"sqlite:///{tmp_path}/home/mlflow.db"
+    assert opened_by(f"{UI_URL}/#/experiments/1") == " (once `fedbnsl ui` runs)"
+    assert opened_by("http://tracker:5000/#/experiments/1") == ""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker:5000")
     assert tracking_uri() == "http://tracker:5000"
     assert tracking_uri("sqlite:///x.db") == "sqlite:///x.db"
@@ -195,9 +203,12 @@ def test_a_store_that_cannot_be_opened(tmp_path, chain):
     assert "secret" not in str(refused.value)
 
 
+TRAINING = "?workflowType=machine_learning"
+
+
 def test_links():
-    assert run_url("http://tracker:5000/", "1", "ab") == "http://tracker:5000/#/experiments/1/runs/ab"
-    assert run_url("sqlite:///x.db", "1", "ab") == "http://127.0.0.1:5000/#/experiments/1/runs/ab"
+    assert run_url("http://tracker:5000/", "1", "ab") == "http://tracker:5000/#/experiments/1/runs/ab" + TRAINING
+    assert run_url("sqlite:///x.db", "1", "ab") == "http://127.0.0.1:5000/#/experiments/1/runs/ab" + TRAINING
 
 
 def test_the_picture_of_a_matrix():

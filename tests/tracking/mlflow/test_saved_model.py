@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
+from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, Linear, Logistic, MixedNetwork, Tabular
 from fedbnsl.algorithms.statistics.coding import Coding
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import pgmpy_model
@@ -84,3 +84,29 @@ def test_a_saved_mixed_model_predicts_means_and_likeliest_labels(chain, tmp_path
     with pytest.raises(ValueError, match="column sex: 'x' is not one of its labels f, m"):
         model.predict(table.assign(sex="x"))
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_saved_model_of_series_with_labels_predicts_from_the_rows_before(tmp_path, capfd):
+    """s = on with the log odds 3 a, a = .8 a[t-1]."""
+    import mlflow.pyfunc
+
+    names, labels = ("a", "s", "a[t-1]", "s[t-1]"), ("off", "on")
+    local = (
+        Linear(0.0, np.array([0.8]), 1.0),
+        Logistic(np.zeros(2), np.array([[0.0], [3.0]])),
+        Linear(0.0, np.empty(0), 1.0),
+        Tabular(np.array([0.5, 0.5])),
+    )
+    whole = MixedNetwork(
+        Coding(names, (1,) * 4, (False, True) * 2), {"s": labels, "s[t-1]": labels}, ((2,), (0,), (), ()), local
+    )
+    save_pyfunc(DynamicMixedNetwork(("a", "s"), whole).as_json(), tmp_path / "model", {})
+    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    capfd.readouterr()
+    rows = pd.DataFrame({"a": [1.0, -2.0, 0.5], "s": ["on", "off", "off"]}, index=[7, 8, 9])
+    found = model.predict(rows)
+    assert list(found.index) == [8, 9]
+    assert found["a"].tolist() == pytest.approx([0.8, -1.6])
+    assert found["s"].tolist() == ["off", "on"]
+    with pytest.raises(ValueError, match="0 rows, but the model looks back over 1"):
+        model.predict(rows[:0])

@@ -1,0 +1,202 @@
+"""Parameters and forecast errors of series with labels: the families of their windows, in a few exchanges after a run.
+
+A window, x_t and the rows before it side by side, is a row of a mixed table, `[n_windows, (lags + 1)·d]`. The families
+of the variables at t are fitted by the exchanges of `mixed_families.py`: regressions of numbers, tables and logistic
+regressions of labels, on parents at the same and at earlier times. The variables at earlier times have no parents.
+
+One more sum has the errors of forecasts. The coordinator sends the network, which is the result of the run; each silo
+forecasts its rows from the rows before them and sends the sums of squared errors of numbers, in units of their
+variances, and the numbers of labels that differ from the likeliest one, and the same of a persistence forecast. Numbers
+are forecast about each silo's own means. Cost at a silo: `DRAWS` samples for each window.
+"""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.schema import FloatArray, Schema
+from ..errors import BadInput, require
+from ..graphs.edges import padded_lagged_weights
+from ..graphs.structure import Structure, empty_structure
+from ..statistics.lagged import window_schema, windows
+from . import mixed_families
+from .lagged_regressions import Forecasts
+from .mixed_families import Broadcast, MixedFamilies, Reply, Server, Silo
+from .mixed_network import DynamicMixedNetwork, Linear
+from .network_json import network_from_json
+from .networks import unrolled_weights
+
+DRAWS = 50
+"""samples for the forecast of a window"""
+CHUNK = 400
+"""windows that are forecast at a time"""
+
+
+@dataclass(frozen=True)
+class LaggedFamilies(MixedFamilies):
+    """Settings of the exchanges that fit the families."""
+
+    lags: int = 1
+    """number of earlier rows in a window"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        super().__post_init__()
+        require(self.lags >= 1, "lags", self.lags, "at least 1")
+
+
+def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Server:
+    """The server's state before the exchanges, for `dag` `[d, d]` and the lagged edges of `structure`."""
+    lagged = padded_lagged_weights(structure, structure.lags)
+    over_time = unrolled_weights(dag.astype(np.float64), lagged) != 0
+    return mixed_families.start(window_schema(schema, structure.lags), over_time)
+
+
+def build(settings: LaggedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """The exchanges; their initial state is that of `start`."""
+    plain = mixed_families.build(MixedFamilies(settings.ess, settings.masked))
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        rows = windows(table, schema.stretches[silo], settings.lags)
+        return plain.open_silo(rows, window_schema(schema, settings.lags), silo, rng)
+
+    units = plain.entry_units
+    assert units is not None
+    return replace(
+        plain,
+        open_silo=open_silo,
+        open_server=lambda schema: plain.open_server(window_schema(schema, settings.lags)),
+        entry_units=lambda schema, request: units(window_schema(schema, settings.lags), request),
+    )
+
+
+def network(server: Server, structure: Structure, ess: float, *, blank: bool = False) -> DynamicMixedNetwork:
+    """The network of the server's final state, over the variables of `structure`; `blank` as in `mixed_families`."""
+    return DynamicMixedNetwork(structure.variables, mixed_families.network(server, ess, blank=blank))
+
+
+@dataclass(frozen=True)
+class ForecastErrors:
+    """Settings of the exchange."""
+
+    masked: bool = False
+    """always mask the replies, even if the run does not"""
+    center: bool = True
+    """each silo forecasts numbers about its own means"""
+
+
+@dataclass(frozen=True)
+class ForecastServer:
+    """The network as JSON and, after the exchange, the errors by variable: of the model, of persistence."""
+
+    schema: Schema
+    network: str
+    rows: int = 0
+    """number of windows of the silos that answered"""
+    errors: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForecastRequest:
+    """The network whose forecasts are wanted, as JSON."""
+
+    network: str
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastSilo:
+    """A silo's windows `[n_windows, (lags + 1)·d]`, empty without a lag, by the number of lags asked for."""
+
+    table: FloatArray
+    stretches: tuple[int, ...]
+    all_stretches: tuple[int, ...]
+
+
+def start_forecasts(schema: Schema, fitted: DynamicMixedNetwork) -> ForecastServer:
+    """The server's state before the exchange."""
+    return ForecastServer(schema, json.dumps(fitted.as_json()))
+
+
+def build_forecasts(
+    settings: ForecastErrors,
+) -> FederatedAlgorithm[ForecastServer, ForecastSilo, ForecastRequest, Reply]:
+    """The one exchange; its initial state is that of `start_forecasts`."""
+
+    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> ForecastSilo:
+        every = tuple(length for lengths in schema.stretches.values() for length in lengths)
+        return ForecastSilo(np.asarray(table), schema.stretches[silo], every)
+
+    def local_solve(silo: ForecastSilo, request: ForecastRequest) -> tuple[ForecastSilo, Reply]:
+        fitted = requested_network(request.network, silo.table.shape[1])
+        rows = windows(silo.table, silo.stretches, fitted.lags)
+        total = sum(max(length - fitted.lags, 0) for length in silo.all_stretches)
+        errors = (
+            forecast_errors(fitted, rows, center=settings.center) if len(rows) else np.zeros(2 * silo.table.shape[1])
+        )
+        return silo, Reply(np.append(errors, len(rows)) / total)
+
+    def aggregate(server: ForecastServer, replies: Replies[Reply]) -> ForecastServer:
+        assert replies.total is not None
+        share = float(replies.total[-1])
+        lags = requested_network(server.network, len(server.schema.variables)).lags
+        rows = round(share * sum(server.schema.windows(lags).values()))
+        return replace(server, rows=rows, errors=tuple(map(float, replies.total[:-1] / share)))
+
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=lambda schema: ForecastServer(schema, ""),
+        broadcast=lambda server: ForecastRequest(server.network),
+        local_solve=local_solve,
+        aggregate=aggregate,
+        structure=lambda server: empty_structure(server.schema.variables),
+        server_type=ForecastServer,
+        silo_type=ForecastSilo,
+        broadcast_type=ForecastRequest,
+        reply_type=Reply,
+        summand=only_field,
+        needs_secure_sum=settings.masked,
+        tolerates_dropout=True,
+    )
+
+
+def requested_network(content: str, d: int) -> DynamicMixedNetwork:
+    """The network of a request about d variables; raises `BadInput` for anything else."""
+    try:
+        found = network_from_json(json.loads(content), "a request for forecasts")
+    except json.JSONDecodeError:
+        raise BadInput("a request for forecasts has no network") from None
+    if not isinstance(found, DynamicMixedNetwork) or len(found.variables) != d:
+        raise BadInput(f"a request for forecasts has no network over time of {d} variables")
+    return found
+
+
+def forecast_errors(fitted: DynamicMixedNetwork, rows: FloatArray, *, center: bool) -> FloatArray:
+    """The summed errors of the network's forecasts of the windows `rows` and of persistence, `[2·d]`.
+
+    Of a number they are squared errors in units of its variance, of a label the number of wrong likeliest labels.
+    """
+    d = len(fitted.variables)
+    found, numbers = np.zeros(2 * d), fitted.numbers
+    if center:
+        means = np.array([one.intercept if isinstance(one, Linear) else 0.0 for one in fitted.over_time.local[d:]])
+        columns = np.tile(numbers, fitted.lags + 1)
+        rows = rows + np.where(columns, np.tile(means[:d], fitted.lags + 1) - rows.mean(axis=0), 0.0)
+    rng = np.random.default_rng(0)
+    for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
+        expected = fitted.expected(part[:, d:], DRAWS, rng)
+        for v, forecast in enumerate(expected):
+            if numbers[v]:
+                errors = (part[:, [v]] - np.column_stack([forecast, part[:, d + v]])) ** 2 / fitted.spreads[v]
+            else:
+                errors = part[:, [v]] != np.column_stack([forecast.argmax(axis=1), part[:, d + v]])
+            found[[v, d + v]] += errors.sum(axis=0)
+    return found
+
+
+def forecasts(server: ForecastServer, fitted: DynamicMixedNetwork) -> Forecasts:
+    """The errors of both forecasts by variable, those of numbers in their squared units."""
+    model, persistence = np.array(server.errors).reshape(2, -1) * fitted.spreads
+    return Forecasts(model, persistence)

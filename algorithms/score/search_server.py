@@ -1,0 +1,150 @@
+"""The server's state in GES and BOSS on the rows of all silos, and its structure, measures and basis."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.knowledge import Prior
+from ..core.schema import FloatArray
+from ..graphs.structure import Structure
+from ..statistics.coding import Coding
+from .boss import Starts
+from .equivalence import member_of
+from .experiment_scores import experiment_basis
+from .families import Batch, Families, SecureSearch
+from .gaussian import score_covariance
+from .ges import EquivalenceSearch
+from .known_counts import KnownCounts
+from .procedures import State
+from .refinement import RefinedSearch
+
+
+@dataclass(frozen=True)
+class Server(Generic[State]):
+    """The server's state: the state of the search, and the known scores."""
+
+    variables: tuple[str, ...]
+    """the columns that are searched: those of the table, or of the windows of time series"""
+    present: int
+    """number of variables of the table, the first columns; further ones are lagged"""
+    kind: str
+    cardinalities: NDArray[np.int64]
+    coding: Coding
+    rows: int
+    worth: int
+    """effective number of complete rows if cells are empty; else 0"""
+    filled: bool
+    """whether the silos have imputed their empty cells"""
+    prior: Prior
+    """background knowledge of the graph"""
+    families: Families
+    state: State
+    found: NDArray[np.bool_]
+    """the CPDAG, `[d, d]`, once the search is done"""
+    done: bool
+    exchanges: int
+    S: FloatArray
+    """weights of the silos' own: the covariance within the silos `[d, d]`, which predicts scores; empty until summed"""
+    freedom: int
+    """its degrees of freedom"""
+    own_price: float
+    """weights of the silos' own: the penalty of a parent, Σ_p ½ ln n_p"""
+    group: NDArray[np.int64]
+    """experiments: the number of the sum from which each variable is scored, `[d]`; all 0 without"""
+    sum_rows: NDArray[np.int64]
+    """experiments: the rows of each sum, and then those that each leaves out, `[2·n_sums]`; empty without"""
+    known: KnownCounts
+    """labels in complete rows without experiments: the counts of all exchanges so far"""
+
+    @property
+    def in_corners(self) -> bool:
+        """Whether silos send the corners of count tables, from which whole tables follow."""
+        return self.kind == "discrete" and not len(self.sum_rows) and (not self.worth or self.filled)
+
+
+@dataclass(frozen=True)
+class GesServer(Server[EquivalenceSearch]):
+    """The server's state in a GES."""
+
+    state: EquivalenceSearch
+
+
+@dataclass(frozen=True)
+class RefinedServer(Server[RefinedSearch]):
+    """The server's state in a GES that BOSS refines."""
+
+    state: RefinedSearch
+
+
+@dataclass(frozen=True)
+class BossServer(Server[Starts]):
+    """The server's state in a BOSS."""
+
+    state: Starts
+
+
+def structure(server: Server[Any]) -> Structure:
+    """The class that was found; in time series with lagged edges, and a DAG if every edge has a direction."""
+    graph, d = server.found.astype(np.float64), server.present
+    if d == len(server.variables):
+        return Structure(server.variables, graph, "cpdag")
+    undirected = bool((server.found & server.found.T).any())
+    lagged = graph[d:, :d].reshape(-1, d, d)
+    return Structure(server.variables[:d], graph[:d, :d], "cpdag" if undirected else "dag", lagged=lagged)
+
+
+def measures(server: Server[Any]) -> dict[str, float]:
+    """The numbers of scored families and of edges of the graph."""
+    edges = server.found if server.done or isinstance(server.state, Starts) else server.state.graph
+    return {"families": float(server.families.used[1]), "edges": float(np.triu(edges | edges.T).sum())}
+
+
+def basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
+    """What a refined search gained; with weights of the silos' own and for time series also what directs the edges."""
+    lines = [_refined(server.state)] if isinstance(server.state, RefinedSearch) and server.state.done else []
+    if len(server.sum_rows):
+        return (*lines, *experiment_basis(server.found, server.variables, server.group, server.prior))
+    if not settings.own_scores and len(server.variables) == server.present:
+        return tuple(lines)
+    where = " within the silos" if settings.own_scores else ""
+    if settings.own_scores:
+        lines.append("Each silo fits weights of its own, and the sum of the silos' scores determines the structure.")
+    if len(server.variables) > server.present:
+        lines.append(
+            "Lagged edges point from earlier to later rows; a variable's past directs edges within a step, too."
+        )
+        if server.kind != "continuous":
+            coded = "counted" if server.kind == "discrete" else "indicators of their levels beside the numbers"
+            lines.append(f"In the windows of {server.present} variables, labels are {coded}.")
+    directions = "those of v-structures, and those that follow"
+    return (*lines, f"Directions rest on conditional independences{where}: {directions}.")
+
+
+def _refined(search: RefinedSearch) -> str:
+    """What the search over orders near GES's graph came to."""
+    tried = "A search over orders with parents near those of the greedy search"
+    if search.gain:
+        return f"{tried} found a class whose log score is greater by {search.gain:.1f}: it is the result."
+    return f"{tried} found no class that scores better, so the greedy search's is the result."
+
+
+def common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArray:
+    """The scores of `batch` with common weights from the summed moments, and `price` for a parent and a variance."""
+    n, size = server.freedom, np.diff(batch.first)
+    return (
+        score_covariance(n, server.S, batch)
+        + 0.5 * n * (math.log(2 * math.pi) + 1)
+        + (0.5 * math.log(n) * (size + 1) - price * size)
+    )
+
+
+def own_weights_gain(server: BossServer) -> float:
+    """The gain in BIC of weights of each silo's own over common ones, at the end of a search with `weights=own`."""
+    dag = member_of(server.found)
+    families = [np.concatenate([[j], np.flatnonzero(dag[:, j])]) for j in range(len(dag))]
+    first = np.cumsum([0, *map(len, families)])
+    batch = Batch(first, np.concatenate(families).astype(np.uint16))
+    return float(server.state.total - common_scores(server, batch, 0.5 * math.log(server.freedom)).sum())

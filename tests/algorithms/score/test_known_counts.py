@@ -1,0 +1,74 @@
+"""The server's cache of counts: scores from corners are those from rows, and each corner is requested once."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.score.discrete import EXCLUDED_SCORE, create_criterion, score_rows
+from fedbnsl.algorithms.score.families import Batch, ScoreSettings, SecureSearch
+from fedbnsl.algorithms.score.known_counts import no_counts
+from fedbnsl.algorithms.score.secure_search import secure_boss, secure_ges
+from fedbnsl.algorithms.statistics.corner_counts import count_corners
+
+
+def families(*members):
+    return Batch(np.cumsum([0, *map(len, members)]), np.array([v for one in members for v in one], np.uint16))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    batches=st.lists(
+        st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True), min_size=1, max_size=8),
+        min_size=1,
+        max_size=4,
+    ),
+    seed=st.integers(0, 999),
+    criterion=st.sampled_from(["bdeu", "bic"]),
+)
+def test_scores_are_those_of_the_rows_in_any_exchange(batches, seed, criterion):
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(1, 5, 6)
+    columns = (rng.random((6, 300)) ** 3 * levels[:, None]).astype(np.int16)
+    of_score = ScoreSettings(score=criterion)
+    by, known, asked = create_criterion(of_score, 6, 300), no_counts(6), set()
+    for batch in (families(*one) for one in batches):
+        known = known.requesting(batch, levels, 40)
+        requested = [tuple(v for v in one if v >= 0) for one in known.requested.tolist()]
+        assert not asked & set(requested)
+        assert len(set(requested)) == len(requested)
+        asked |= set(requested)
+        if requested:
+            total = count_corners(columns, levels, known.requested, known.common)
+            known = known.with_sum(total.astype(np.float64) + 1e-4, levels, 300)
+        found = known.scores(batch, levels, 300, by, 40)
+        np.testing.assert_array_equal(found, score_rows(columns, levels, batch, of_score, 40))
+        wide = [math.prod(levels[batch.members[a:b]]) > 40 for a, b in zip(batch.first, batch.first[1:], strict=False)]
+        np.testing.assert_array_equal(found == EXCLUDED_SCORE, wide)
+
+
+def test_the_common_levels_are_those_of_most_rows():
+    levels = np.array([3, 2, 4])
+    columns = np.array([[2, 2, 2, 0, 1], [0, 1, 1, 1, 0], [0, 0, 3, 3, 3]], np.int16)
+    known = no_counts(3).requesting(families((0, 1), (2,)), levels, 100)
+    known = known.with_sum(count_corners(columns, levels, known.requested, known.common), levels, 5)
+    assert known.common.tolist() == [2, 1, 3]
+    again = count_corners(columns, levels, np.array([[0, -1], [1, -1], [0, 1], [2, -1]], np.int16), known.common)
+    np.testing.assert_array_equal(known.cells, again)
+
+
+@pytest.mark.parametrize("search", [secure_boss, secure_ges])
+def test_a_run_counts_each_set_once(search, drawing):
+    """Also the last exchanges, whose families are within sets that were counted for other ones."""
+    algorithm, drawn = search(SecureSearch(ahead=2)), drawing(8, 1500, 3)
+    federation, requested = drawn.dealt(3), []
+    for progress in rounds(algorithm, federation):
+        if not progress.server.done:
+            pending = algorithm.broadcast(progress.server).sets
+            requested += [tuple(v for v in one if v >= 0) for one in pending.tolist()]
+    assert len(requested) > 50
+    assert len(set(requested)) == len(requested)
+    assert {len(one) for one in requested} >= {3, 4}
