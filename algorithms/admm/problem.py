@@ -36,7 +36,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import expm
-from scipy.optimize import Bounds, minimize
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -215,6 +214,8 @@ def consensus_step(
         return W, 0.0
     root = np.sqrt(curvature)[np.nonzero(part.entries)[0]]
     centre = target[part.entries] * root
+    from scipy.optimize import Bounds, minimize  # imported late: most learners minimise nothing
+
     bounds = Bounds(np.minimum(centre, 0.0), np.maximum(centre, 0.0))
 
     def objective(z: FloatArray) -> tuple[float, FloatArray]:

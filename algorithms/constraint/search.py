@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,6 +34,8 @@ from .subsets import SubsetSource, Tests, cells_of, next_tests, stack
 
 def biconnected(joined: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """The biconnected components of a symmetric graph, `[n, d]`, and the component of each edge, `[d, d]`."""
+    import networkx as nx  # imported late: it takes as long as reading the data of many a run
+
     d = len(joined)
     component_of = np.zeros((d, d), np.int64)
     members = []

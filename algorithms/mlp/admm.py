@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from ..admm.consensus import Broadcast, Reply, consensus_admm
 from ..admm.problem import ConsensusSettings, Pull, consensus_step
@@ -64,6 +63,8 @@ class MlpProblem:
         Before the first round every silo starts from the same small random weights, so that the hidden units of all
         silos correspond and their mean is meaningful.
         """
+        from scipy.optimize import minimize  # imported late, as in `admm.problem`
+
         shape = pull.start.shape
         start = pull.start if pull.start.any() else self.layout.start(self.settings.start)
 

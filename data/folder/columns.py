@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput, quoted
@@ -36,12 +35,17 @@ from .scan import (
     read_text,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def _read_frame(path: Path, keep: Keep) -> tuple[pd.DataFrame, list[str]]:
+
+def _read_frame(path: Path, keep: Keep) -> "tuple[pd.DataFrame, list[str]]":
     """The frame in `path` and its column names, stripped (see `distinct_names`).
 
     Raises `BadInput` for a file that is empty or not parquet, and for columns without a name or with the same name.
     """
+    import pandas as pd  # imported late, here and below: CSV files do not need it
+
     if path.stat().st_size == 0:
         raise BadInput(f"{path}: the file is empty")
     try:
@@ -292,15 +296,22 @@ def _arrow_columns(
     columns: list[Column | NumberColumn] = []
     for name in selected:
         if name in numeric:
-            values = np.asarray(table[name].to_numpy(), dtype=np.float64)
+            values = _numbers(table[name])
             if np.isinf(values).any():
                 raise OverflowError(f"{name} is not finite")
             columns.append(NumberColumn(name, np.ascontiguousarray(values), marks.get(name, ())))
             continue
         chunks = table[name].chunks
-        codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
+        codes = np.concatenate([np.from_dlpack(chunk.indices) for chunk in chunks])
         columns.append(_with_points(text, Column(name, codes, chunks[0].dictionary.to_pylist())))
     return columns
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    """A chunked array of numbers as an array `[n_rows]`, NaN where it is null."""
+    if column.null_count:
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])  # `to_numpy` imports pandas
 
 
 def _parsed(below: str, text: Text, types: Mapping[str, Any], selected: Sequence[str]) -> Any:
@@ -362,6 +373,8 @@ def _read_series(
     form: Form = NO_FORM,
 ) -> Read:
     """The columns of a table whose cells have types, `values[v]` `[n_rows]` for the name `header[v]`."""
+    import pandas as pd
+
     columns: list[Column | NumberColumn] = []
     selected = [name for name in header if not is_repeated(name) and keep(name)]
     for name, series in zip(header, map(pd.Series, values), strict=True):
@@ -387,6 +400,8 @@ def _finite(path: Path, name: str, values: NDArray[np.float64], form: Form) -> N
 
 def _factorized(name: str, values: Any) -> Column:
     """A column of values in memory; a missing value becomes an empty cell."""
+    import pandas as pd
+
     codes, distinct = pd.factorize(values)
     cells = [cell_text(value) for value in distinct]
     return Column(name, np.where(codes < 0, len(cells), codes), [*cells, ""] if (codes < 0).any() else cells)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import Schema, pluralize
@@ -45,6 +44,8 @@ def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
         return periods, {}
     if not faults:
         return np.array([float(cell) for cell in cells], dtype=np.float64), {}
+    import pandas as pd  # imported late: data without times do not need it
+
     dates = pd.to_datetime(pd.Series(cells, dtype=object), format="ISO8601", errors="coerce", utc=True)
     if dates.isna().all():
         return np.full(len(cells), np.nan), faults
@@ -194,6 +195,8 @@ def _missing(cell: str) -> bool:
 
 def _consecutive(series: NDArray[np.intp]) -> FloatArray:
     """The number of each row within its series, from 0."""
+    import pandas as pd
+
     return np.asarray(pd.Series(series).groupby(series).cumcount(), dtype=np.float64)
 
 

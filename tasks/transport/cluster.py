@@ -159,13 +159,22 @@ def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterato
         yield client
 
 
+def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
+    """What the scheduler knows of each worker, by address, as it answers now.
+
+    `Client.scheduler_info` returns a cache that a timer of the client empties of its workers every two seconds, also
+    between the request and the return.
+    """
+    return dict(client.sync(client.scheduler.identity, n_workers=-1)["workers"])
+
+
 def hosted_silos(client: Any) -> tuple[str, ...]:
     """The names of the silos that workers host at this moment, sorted.
 
     Raises `BadInput` if two workers host the same silo, as they would answer in turn.
     """
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    running, prefix = [worker for worker in workers if worker["status"] == "running"], resource("")
+    prefix = resource("")
+    running = [worker for worker in connected_workers(client).values() if worker["status"] == "running"]
     names = sorted(name.removeprefix(prefix) for w in running for name in w["resources"] if name.startswith(prefix))
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -275,8 +275,6 @@ def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArra
 
     Each row in turn moves to the nearest positions that keep the distances, by isotonic regression.
     """
-    from scipy.optimize import isotonic_regression
-
     pull = _pull(chains, len(widths), n)
     x = np.zeros(len(widths))
     offsets = [_offsets(widths[row], np.asarray(row) >= n) for row in rows]
@@ -289,8 +287,24 @@ def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArra
             :: 1 - 2 * (sweep % 2)
         ]:
             wanted = np.where(weight > 0, of_row @ x / np.maximum(weight, 1e-9), x[row])
-            x[row] = isotonic_regression(wanted - offset, weights=weight + 1e-3).x + offset
+            x[row] = isotonic(wanted - offset, weight + 1e-3) + offset
     return x
+
+
+def isotonic(wanted: FloatArray, weights: FloatArray) -> FloatArray:
+    """The nondecreasing sequence nearest to `wanted` in weighted squares, by pooling adjacent violators.
+
+    SciPy has the same (`scipy.optimize.isotonic_regression`), but importing `scipy.optimize` takes longer than drawing.
+    """
+    blocks: list[tuple[float, float, int]] = []
+    for value, weight in zip(wanted.tolist(), weights.tolist(), strict=True):
+        mean, total, length = value, weight, 1
+        while blocks and blocks[-1][0] >= mean:
+            before, mass, count = blocks.pop()
+            mean = (mass * before + total * mean) / (mass + total)
+            total, length = mass + total, count + length
+        blocks.append((mean, total, length))
+    return np.repeat([mean for mean, _, _ in blocks], [length for _, _, length in blocks])
 
 
 def _pull(chains: list[list[int]], total: int, n: int) -> "csr_array":

@@ -17,8 +17,16 @@ class Told:
 
     def __init__(self, *looks):
         self.looks = [*looks]
+        self.scheduler = SimpleNamespace(identity=self.identity)
+
+    def sync(self, function, **words):
+        return function(**words)
 
     def scheduler_info(self, n_workers):
+        return {"workers": {}}  # as after the client's timer, whatever the scheduler knows
+
+    def identity(self, n_workers):
+        assert n_workers == -1
         now = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
         workers = [
             {"resources": {**{f"silo:{silo}": 1 for silo in silos}, "gpu": 1}, "status": status}

@@ -16,7 +16,7 @@ from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.silo.service import MethodCall
 from fedbnsl.tasks.transport import unpickling
-from fedbnsl.tasks.transport.cluster import DaskTransport, embedded_cluster, hosted_silos
+from fedbnsl.tasks.transport.cluster import DaskTransport, connected_workers, embedded_cluster, hosted_silos
 from fedbnsl.tasks.transport.identity import COORDINATOR, Identity, issue, load_or_create_authority, write_trusted
 from fedbnsl.tasks.transport.run_keys import create_run_security
 from fedbnsl.tasks.transport.unpickling import ForeignObject, restricted_unpickling
@@ -81,7 +81,7 @@ def foreign(tmp_path_factory):
 @pytest.mark.parametrize("way", ["tcp", "no certificate", "foreign certificate"])
 @pytest.mark.parametrize("part", ["scheduler", "worker", "nanny"])
 def test_a_process_without_the_keys_reaches_no_part_of_the_cluster(running, foreign, way, part):
-    ((worker, about),) = running.scheduler_info()["workers"].items()
+    ((worker, about),) = connected_workers(running).items()
     address = {"scheduler": running.scheduler.address, "worker": worker, "nanny": about["nanny"]}[part]
     assert address.startswith("tls://127.0.0.1:")
     words = [way, address, *map(str, (foreign.certificate, foreign.key, foreign.trusted))]

@@ -5,6 +5,7 @@ from fedbnsl.tracking.pictures.drawing import route_path
 from fedbnsl.tracking.pictures.layout import (
     assign_layers,
     crossings,
+    isotonic,
     layered,
     order_rows,
     reverse_feedback_arcs,
@@ -84,3 +85,14 @@ def test_the_same_graph_is_laid_out_the_same(random_case):
     arcs = acyclic_arcs(random_case, 20, 4, 1)
     once, again = layered([0.5] * 20, arcs), layered([0.5] * 20, arcs)
     np.testing.assert_array_equal(once.centres, again.centres)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_isotonic_regression_agrees_with_scipy(seed):
+    from scipy.optimize import isotonic_regression
+
+    generator = np.random.default_rng(seed)
+    wanted = generator.normal(size=generator.integers(1, 40)).round(1)  # rounded, so that some are equal
+    weights = generator.uniform(0.01, 3.0, size=len(wanted))
+    expected = isotonic_regression(wanted, weights=weights).x
+    assert isotonic(wanted, weights) == pytest.approx(expected, abs=1e-12)
