@@ -28,6 +28,8 @@ from ..statistics.moments import regression_weights, residual_variances
 
 EXCESS_UNIT, GAIN_UNIT = 6.0, 15.0
 """standard deviations of `residual_excess`, and nats of `hidden_cause_gain`, either of which alone is a misfit"""
+GAIN_VARIABLES = 50
+"""from so many variables on, `GAIN_UNIT` grows with their number, as the gain sums over more edges"""
 GLS_STEPS = 20
 """largest number of steps of generalised least squares"""
 
@@ -38,7 +40,8 @@ def misfit(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> fl
     `rows` are its degrees of freedom, and `price` the penalty on twice the log-likelihood for an edge.
     """
     excess = max(residual_excess(S, dag, rows), 0.0)
-    return excess / EXCESS_UNIT + hidden_cause_gain(S, dag, rows, price) / GAIN_UNIT
+    unit = GAIN_UNIT * max(1.0, len(S) / GAIN_VARIABLES)
+    return excess / EXCESS_UNIT + hidden_cause_gain(S, dag, rows, price) / unit
 
 
 def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:

@@ -443,11 +443,15 @@ class TestConsensus:
         entry = registry.entry(name)
         if entry.pooled or not entry.exact_solver:
             pytest.skip("runs on one silo, or does not reach the minimum of its problem")
-        alone = list(rounds(algorithm, federation_of(name, {"a": table})))[-1].server
-        three = list(rounds(algorithm, federation_of(name, {"a": table, "b": table, "c": table})))[-1].server
-        alike = 0.1 if entry.nonlinear else 0.02
-        one, other = algorithm.structure(alone), algorithm.structure(three)
-        np.testing.assert_allclose(weights_of(other), weights_of(one), atol=alike)
+        # Perceptrons have many minima, and in later rounds rounding decides between them.
+        number = 8 if entry.nonlinear else None
+        one, other = (
+            weights_of(
+                algorithm.structure(list(islice(rounds(algorithm, federation_of(name, silos)), number))[-1].server)
+            )
+            for silos in ({"a": table}, {"a": table, "b": table, "c": table})
+        )
+        np.testing.assert_allclose(other, one, atol=0.02)
 
     def test_twice_the_unit_changes_no_edge(self, name: str) -> None:
         """Where penalties are scaled, a federation that measures in millimetres learns what it learns in metres."""

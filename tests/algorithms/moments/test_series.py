@@ -60,7 +60,8 @@ def test_a_mean_within_chance_is_no_level():
 
 
 @pytest.mark.parametrize("learner", ["equal-variance", "notears", "fed-sparse", "notears-admm"])
-def test_learners_of_dags_find_the_network(data, learner):
+def test_learners_of_dags_find_the_network(learner):
+    data = dynamic(8, 4, 1000, 4, degree=3.0)  # with fewer rows the minimum that is reached depends on rounding
     found, _ = learn(data, "secure-sum", {"learner": learner})
     assert differing(found, data.truth) <= (0 if learner == "equal-variance" else 4)  # a reversed edge differs twice
 
