@@ -311,11 +311,11 @@ MIN_TRIALS = 2
 
 
 def membership(data: FederatedData, epsilon: float = 1.0, trials: int = 10, seed: int = 0) -> tuple[Demonstration, ...]:
-    """Guess which rows two published models were learned from: one learned without an ε, one with `epsilon`.
+    """Guess the training rows of two published models: one learned without an ε, one with `epsilon`.
 
-    Each of the `trials` divides every silo's rows into random thirds: the model is learned from one, the attacker must
-    tell it from the second, and knows the third as a sample of the same population. Raises `BadInput` for silos with
-    too few rows, and for time series.
+    Each of the `trials` divides every silo's rows into random thirds. The model is learned from the first. The attacker
+    must distinguish the first from the second, and knows the third as a sample of the same population. Raises
+    `BadInput` for silos with too few rows, and for time series.
     """
     if data.schema.kind == "time-series":
         raise BadInput("the attack needs independent rows, not time series")

@@ -1,10 +1,9 @@
 """Writing the files of a run, and notices to its observers.
 
-Files are first written under other names inside the run's folder, then moved into place: inside, because the folder may
-be a mount point, into which files cannot be renamed from elsewhere. Errors of writing name their file, which the error
-of a full disk does not by itself. New folders and files are private to the user whatever the umask says, because edges,
-scores and checkpoints describe the rows of all silos; to share results, change their mode. A notice is one line on
-stderr, such as that an observer of the run has failed.
+Files are first written under temporary names inside the run's folder, then moved into place. The folder may be a mount
+point, so a rename from elsewhere could fail. Write errors name their file, even that of a full disk. New folders and
+files are private to the user under any umask, because edges, scores and checkpoints describe the rows of all silos; to
+share results, change their mode. A notice is one line on stderr, for example about a failed observer of the run.
 """
 
 import os

@@ -234,7 +234,7 @@ def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def plain_terms(model: Model, prior: Prior, rho2: float, l1: float, *, loops: bool = False) -> Terms:
     """The papers' terms: penalties in plain numbers, every possible edge free, every change sent."""
-    possible, prices = model.possible(prior.possible), model.prices(len(prior.possible))
+    possible, prices = model.possible(prior.possible), model.penalty_factors(len(prior.possible))
     return Terms(rho2, l1, np.ones(len(prices)), with_loops(possible) if loops else possible, prices)
 
 

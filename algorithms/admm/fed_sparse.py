@@ -38,7 +38,7 @@ from .problem import (
     MomentsOf,
     RefinedSettings,
     pgcd,
-    positive,
+    replace_zeros,
     weighted_moments,
 )
 from .staged_admm import refined_admm
@@ -114,7 +114,7 @@ def lasso_solver(settings: FedSparse) -> LassoSolver:
     """The silo's solver: PGCD with these settings."""
 
     def solve(problem: Lasso) -> FloatArray:
-        unit = float(np.sqrt(positive(np.diag(problem.S)).min())) if settings.scaled else 1.0
+        unit = float(np.sqrt(replace_zeros(np.diag(problem.S)).min())) if settings.scaled else 1.0
         return pgcd(problem, settings.gamma, settings.local_tolerance * unit, settings.local_steps)
 
     return solve

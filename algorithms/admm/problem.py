@@ -1,23 +1,23 @@
 """The optimisation problems of consensus ADMM at the silos and at the server, their solvers, and the settings.
 
-A silo minimises its own loss plus a `Pull` towards the consensus. Consensus ADMM needs only a `Problem` with a solver,
-and a `Model` that maps its parameters to a graph and finds parameters near given ones whose graph has few cycles. So
-it applies to nonlinear models as well as to the linear one. Parameters are a matrix `[m, d]`: a column per variable.
+A silo minimises its own loss plus a `Pull` towards the consensus. Consensus ADMM needs a `Problem`, which solves the
+silo's part, and a `Model`, which maps parameters to a graph and projects them towards acyclic graphs. So it applies to
+nonlinear models as well as to the linear one. Parameters are a matrix `[m, d]`: a column per variable.
 
 The acyclicity measure of NOTEARS is h(W) = tr(exp(W∘W)) − d: zero exactly for a DAG (Zheng et al. 2018). Two facts make
-it cheap and safe. Only edges on a cycle of the support affect h: edges between strongly connected components add
-nothing to the trace, so the exponential is computed only over the nodes of the components (`CyclicPart`). And the trace
-is the same for W and DWD⁻¹: rescaling every variable by its root mean square leaves h unchanged, but prevents overflow
-of the exponential if units differ.
+it cheap and safe. Only edges on cycles affect h: edges between strongly connected components add nothing to the trace.
+So `CyclicPart` computes the exponential of the submatrix of the nodes on cycles. And the trace is the same for W and
+DWD⁻¹: rescaling every variable by its root mean square leaves h unchanged, but prevents overflow of the exponential if
+units differ.
 
 The server's step finds the matrix nearest to the silos' mean with few cycles (Fassy El Fehri et al., Eq. 5; Ng & Zhang
 2022, Eq. 3):
 
     W ← argmin ½ Σ_ij c_i (W_ij − B̄_ij)² + Σ_ij λ_i |W_ij| + α h(W) + ρ₁/2 h(W)²
 
-h grows with every W_ij², so the penalty pulls each entry towards zero and never across it. Two consequences make the
-step cheap and exact: the ℓ₁ term is a soft threshold of B̄ beforehand, after which an entry lies between zero and B̄'s;
-and a zero entry of it stays zero (Fassy El Fehri et al., §4.1). Entries on no cycle of the support equal B̄.
+h grows with every W_ij², so the penalty pulls each entry towards zero and never across it. This makes the step cheap
+and exact (Fassy El Fehri et al., §4.1). Soft-thresholding B̄ first accounts for the ℓ₁ term. Then each W_ij lies between
+zero and the thresholded B̄_ij, so a zero stays zero, and an entry on no cycle equals B̄_ij.
 
 The silo's lasso is solved by proximal greedy coordinate descent (Fassy El Fehri et al., §4.2, Eq. 8-9), a step in O(d).
 The score of entry (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G the gradient and M_i = S_ii + r_i the curvature
@@ -61,7 +61,7 @@ class ConsensusSettings:
     rho2_growth: float = 1.0
     """γ₂ of Ng & Zhang 2022, Eq. 7"""
     l1: float = 0.1
-    """λ, the price of an edge's weight"""
+    """λ, the ℓ₁ penalty on the edge weights"""
     w_steps: int = 15_000
     """L-BFGS steps of the server per round"""
     rounds: int = 100
@@ -69,7 +69,7 @@ class ConsensusSettings:
     tolerance: float = 0.01
     """residuals, relative to the weights, below which consensus is reached"""
     h_tolerance: float = 1e-8
-    """h below which a run without a settled order is acyclic"""
+    """h below which the graph counts as acyclic, in runs that do not fix the order"""
     threshold: float = 0.3
     """τ: edges of at most this absolute weight are dropped"""
     repair: bool = False
@@ -93,28 +93,28 @@ class ConsensusSettings:
 class Additions:
     """Settings of our additions to the papers' loop; the defaults add nothing.
 
-    With `scaled`, the silos first send (the sum of) their variables' mean squares m, d numbers, and every penalty is
-    measured in them: ρ₂·m_i and λ·√(m_i·min m) in row i, ρ₁·min m for h. The consensus is then loose where the loss is
-    flat and tight where it is steep, and the result does not depend on the units of measurement. With `settle`, once
-    h < `settle_h` the order of the variables is fixed, and a convex lasso over the entries that respect it remains;
+    With `scaled`, the silos first send the mean squares m of their d variables, or the sum of these. They scale every
+    penalty: ρ₂·m_i and λ·√(m_i·min m) in row i, ρ₁·min m for h. The consensus is then loose where the loss is flat and
+    tight where it is steep, and the result does not depend on the units of measurement. With `settle`, the server fixes
+    the order of the variables once h < `settle_h`; a convex lasso over the entries that respect the order remains.
     `turns` then improves the order, and `relax` removes the shrinkage of the selected entries.
     """
 
     scaled: bool = False
-    """measure all penalties in the variables' mean squares"""
+    """scale all penalties by the variables' mean squares"""
     settle: bool = False
     """fix the order of the variables once h is small"""
     settle_h: float = 2e-3
     """h below which the order is fixed"""
     turns: int = 0
-    """maximum number of searches for edges of the settled order to reverse, and for a better order in the model of the
-    fit (0: none)"""
+    """maximum number of searches for a better order after the order is fixed: by reversing edges, then by the fitted
+    model (0: none)"""
     relax: bool = False
-    """with many rows, fit the selected entries, or all that the order allows, without λ before τ is applied"""
+    """with many rows, refit without λ before applying τ: the selected entries, or all entries that the order allows"""
     rho2_settled: float = 0.03
-    """ρ₂ once the order is settled: the problem is then convex, and a looser consensus converges sooner"""
+    """ρ₂ once the order is fixed: the problem is then convex, and a looser consensus converges sooner"""
     send_threshold: float = 0.0
-    """changes of an entry smaller than this (times √(min m / m_i) with `scaled`) are not sent"""
+    """silos send only changes of an entry of at least this size (times √(min m / m_i) with `scaled`)"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -162,7 +162,7 @@ class CyclicPart:
     size: int
     """number of nodes on cycles"""
     balance: FloatArray
-    """for each entry, the ratio of its row's to its column's unit: D_i/D_j"""
+    """for each entry (i, j), the ratio of the units of its variables: D_i/D_j"""
 
     def h(self, w: FloatArray) -> tuple[float, FloatArray]:
         """H and its gradient (exp(W∘W))ᵀ∘2W for the entries' weights `w`, in the order of `entries`."""
@@ -266,7 +266,7 @@ class Model(Protocol):
         """The parameters that may differ from zero if only `edges` `[d, d]` are possible, `[m, d]`."""
         ...
 
-    def prices(self, d: int) -> FloatArray:
+    def penalty_factors(self, d: int) -> FloatArray:
         """The factor of λ in each row, `[m]`: zero for parameters that are not weights of edges."""
         ...
 
@@ -300,7 +300,7 @@ class Lasso(Pull):
 
 
 LassoSolver = Callable[[Lasso], FloatArray]
-"""minimises a lasso over the allowed entries, exactly or within a number of steps: B `[m, d]`"""
+"""minimises a lasso over the allowed entries, exactly or up to a maximum number of steps: B `[m, d]`"""
 MomentsOf = Callable[[FloatArray, Schema, str], SecondMoments]
 """(table, schema, silo) -> the moments of a linear problem: of d variables, or of their windows"""
 
@@ -316,22 +316,23 @@ class LinearProblem:
         """B for this round's `pull` (see `Problem`)."""
         return self.solver(Lasso(pull.linear, pull.r, pull.l1, pull.allowed, pull.start, self.moments.S))
 
-    def within(self, W: FloatArray) -> FloatArray:
+    def contemporaneous_moments(self, W: FloatArray) -> FloatArray:
         """The second moments of the d variables within one time step, minus the lagged effects, `[d, d]`.
 
-        The lagged effects are those of the consensus `W` `[m, d]`. (d/n_p)² times the diagonal is added: negligible for
-        many rows, and sufficient for an inverse with few rows.
+        The lagged effects are those of the consensus `W` `[m, d]`. A ridge of (d/n_p)² times the diagonal makes the
+        matrix invertible with few rows; with many rows it is negligible.
         """
         d = W.shape[1]
         left = np.vstack([np.eye(d), -W[d:]])
         S = left.T @ self.moments.S @ left if len(W) > d else self.moments.S
-        return np.asarray(S + (d / self.moments.rows) ** 2 * np.diag(positive(np.diag(S))))
+        return np.asarray(S + (d / self.moments.rows) ** 2 * np.diag(replace_zeros(np.diag(S))))
 
 
-def positive(squares: FloatArray) -> FloatArray:
-    """Mean `squares` with zeros, of columns constant in a silo, replaced by the largest.
+def replace_zeros(squares: FloatArray) -> FloatArray:
+    """The mean `squares` `[d]`, with the largest in place of zeros.
 
-    A centred constant column has no covariance with any other, so any positive value works.
+    A mean square is zero if the centred column is constant in a silo. Such a column has no covariance with any other,
+    so any positive value works.
     """
     return np.where(squares > 0, squares, squares.max() or 1.0)
 
@@ -359,7 +360,7 @@ class LinearModel:
         d = len(edges)
         return np.vstack([edges & ~np.eye(d, dtype=bool), np.ones((self.rows(d) - d, d), bool)])
 
-    def prices(self, d: int) -> FloatArray:
+    def penalty_factors(self, d: int) -> FloatArray:
         """1 for the rows within one time step and `lagged_price` for the others (see `Model`)."""
         return np.repeat([1.0, self.lagged_price], [d, self.lags * d])
 
@@ -370,7 +371,7 @@ class LinearModel:
     def nearest(
         self, target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, steps: int
     ) -> tuple[FloatArray, float]:
-        """W and h(W) (see `Model`): no lagged edge closes a cycle, so those are as in `target`."""
+        """W and h(W) (see `Model`); the lagged rows equal `target`, because lagged edges close no cycle."""
         d = target.shape[1]
         W, h = consensus_step(target[:d], start[:d], curvature[:d], alpha, rho1, steps)
         return np.vstack([W, target[d:]]), h
@@ -381,9 +382,9 @@ class LinearModel:
 
 
 def weighted_moments(table: FloatArray, schema: Schema, silo: str, *, center: bool, lags: int = 0) -> SecondMoments:
-    """XᵀX of the rows in `table` `[n_rows, d]` over the silos' mean number of rows; with `lags` of its windows.
+    """XᵀX of the rows in `table` `[n_rows, d]`, or of their windows with `lags`, divided by the silos' mean row count.
 
-    Weighted like this, every row of the federation counts the same.
+    This divisor gives every row of the federation the same weight.
     """
     rows = schema.windows(lags)
     mean_rows = sum(rows.values()) / len(rows)
@@ -394,7 +395,10 @@ def weighted_moments(table: FloatArray, schema: Schema, silo: str, *, center: bo
 
 
 def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArray:
-    """The minimiser of `problem`, `[m, d]`, from its start: until no score exceeds `tolerance`, or `steps`."""
+    """The minimiser of `problem`, `[m, d]`, by descent from its start.
+
+    The descent stops when no score exceeds `tolerance`, or after `steps` steps.
+    """
     B = problem.start.copy()
     G = problem.S @ B - problem.S[:, : B.shape[1]] + problem.linear + problem.r[:, None] * B
     M = np.diag(problem.S) + problem.r

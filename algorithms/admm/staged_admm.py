@@ -51,7 +51,7 @@ from .order_refinement import (
     reread,
     variance_changes,
 )
-from .problem import LinearModel, LinearProblem, RefinedSettings, positive
+from .problem import LinearModel, LinearProblem, RefinedSettings, replace_zeros
 
 # The fit without λ.
 
@@ -211,7 +211,7 @@ def open_silo(problem: LinearProblem, model: LinearModel, settings: RefinedSetti
     """A silo's state before round 1."""
     S, possible = problem.moments.S, model.possible(prior.possible)
     opened = consensus.open_silo(problem, model, settings, prior)
-    scale = positive(np.diag(S)) if settings.scaled else np.ones(len(S))
+    scale = replace_zeros(np.diag(S)) if settings.scaled else np.ones(len(S))
     zero = opened.B
     return Silo(problem, 0, zero, zero, zero, opened.rho2, prior, scale, NO_ORDER, possible, possible, EMPTY)
 
@@ -264,7 +264,7 @@ def local_solve(
         0.0 if message.relax else l1,
         updated.scale,
         consensus.with_loops(free) if loops else free,
-        model.prices(W.shape[1]),
+        model.penalty_factors(W.shape[1]),
         send_threshold=settings.send_threshold,
     )
     fits = len(message.variances) > 0
@@ -303,7 +303,7 @@ def fit_step(silo: Silo, message: Broadcast, W: FloatArray, free: NDArray[np.boo
 
 def evaluate_moves(problem: LinearProblem, W: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
     """The change of this silo's sum of conditional variances under each of `moves`, `[n_moves]`."""
-    return variance_changes(problem.within(W), place, moves) if len(moves) else EMPTY
+    return variance_changes(problem.contemporaneous_moments(W), place, moves) if len(moves) else EMPTY
 
 
 def sparse(server: Server) -> Sparse | None:
@@ -322,7 +322,7 @@ def sparse(server: Server) -> Sparse | None:
 
 def server_terms(server: Server, model: LinearModel, l1: float, settings: RefinedSettings) -> Terms:
     """The terms of the server's step."""
-    phase, prices = server.phase, model.prices(len(server.variables))
+    phase, prices = server.phase, model.penalty_factors(len(server.variables))
     without, fits = phase.stage in (Stage.RELAXED, Stage.FITTED), phase.stage is Stage.FITTED
     hold = 0.0 if fits else settings.send_threshold
     return Terms(server.rho2, 0.0 if without else l1, server.scale, phase.free, prices, phase.ordered, hold)

@@ -39,7 +39,7 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
 
     mode: Literal["exact", "projection"] = "exact"
     """exact: the tables are summed; projection: their margins and random projections of the tables are summed (Wang, Ma
-    & Wang 2023, Algorithm 1), which hides nothing of a table with (|X| - 1)(|Y| - 1) of at most l"""
+    & Wang 2023, Algorithm 1); tables with (|X| - 1)(|Y| - 1) ≤ l can be recovered from these"""
     projections: int = 50
     """l, the number of random projections of a stratum"""
     projection_seed: int = 0

@@ -1,8 +1,9 @@
 """χ² from random projections (Wang, Ma & Wang 2023, Algorithm 1), with the estimator corrected.
 
-For every test, first the margins v_xz and v_yz are summed, then l random projections of each stratum's table, scaled by
-v̄ = v_xz v_yz / v_z: the summed P·(v / √v̄) minus P·√v̄ is e = P·u with ‖u‖² = χ² of the stratum. The entries of P are
-N(0, 2), the stable distribution of index 2, and the geometric mean of the |e_k| estimates ‖u‖² (Li 2008):
+For every test, the silos first sum the margins v_xz and v_yz, which give the expected counts v̄ = v_xz v_yz / v_z. Then
+they sum l random projections P·(v / √v̄) of each stratum's table v. Minus P·√v̄, the sum is e = P·u with ‖u‖² = χ² of
+the stratum. The entries of P are N(0, 2), the stable distribution of index 2, and the geometric mean of the |e_k|
+estimates ‖u‖² (Li 2008):
 
     Q̂ = Π_k |e_k|^{2/l} / ((2/π) Γ(2/l) Γ(1 − 1/l) sin(π/l))^l.
 
@@ -33,7 +34,10 @@ SKETCH_BITS = 20
 
 
 def projection_evidence(projections: int, seed: int) -> Evidence:
-    """The evidence of tables in `projections` random projections; each set of tests takes two exchanges."""
+    """The evidence from sketches of the tables by `projections` random projections.
+
+    Each set of tests takes two exchanges: one for the margins and one for the sketches.
+    """
 
     def question(server: Server) -> Query:
         tests = server.search.tests

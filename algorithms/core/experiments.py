@@ -1,10 +1,10 @@
 """Experiments: silos, or conditions within a silo, in which variables were set from outside.
 
-A target is a variable whose mechanism an experiment has changed: it was randomised, knocked down, inhibited. The rows
-of that condition tell nothing about its usual causes, so the score of a family leaves out the conditions that target
-its child (Hauser, Bühlmann 2012). Sums are made of all rows, and for each distinct set of conditions left out:
-variables that the same conditions target share a sum. Its difference from the sum of all rows is that of the rows left
-out.
+A target is a variable whose mechanism an experiment has changed: it was randomised, knocked down or inhibited. The rows
+of that condition carry no information about its usual causes, so the score of a family excludes the conditions that
+target its child (Hauser, Bühlmann 2012). There is one sum over all rows, and one sum for each distinct set of excluded
+conditions, which all variables with the same conditions share. The difference of the two is the sum of the excluded
+rows.
 
 If a condition targets exactly one of two adjacent variables, the data determine the direction between them, because
 the two are scored on other rows. So an edge between variables of different sums is directed (ibid., Definition 14; for

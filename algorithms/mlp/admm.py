@@ -105,7 +105,7 @@ class MlpModel:
         """All parameters except first-layer weights outside `edges` and those of a variable on itself."""
         return self.layout(len(edges)).free(edges & ~np.eye(len(edges), dtype=bool))
 
-    def prices(self, d: int) -> FloatArray:
+    def penalty_factors(self, d: int) -> FloatArray:
         """1 for first-layer weights and 0 for all others."""
         layout = self.layout(d)
         return np.repeat([1.0, 0.0], [layout.first, layout.m - layout.first])

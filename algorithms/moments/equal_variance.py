@@ -329,9 +329,9 @@ MAX_REFINEMENTS = 3
 MIN_SCORE_GAIN = 1e-9
 """a better score must exceed the best one by this much"""
 EXPECTED_SPREAD_FACTOR = 4.0
-"""equal variances, each estimated from n rows, have a spread of about 1/n: below this multiple of it, the model counts
-as exact; Gaussian errors have .3 to 1.9 times 1/n, exponential ones 2 to 6, and what is no linear model with equal
-variances, such as rounded numbers, mostly more than 30"""
+"""multiple of 1/n, the expected spread of equal variances estimated from n rows, below which the model counts as exact.
+Measured spreads: .3 to 1.9 times 1/n with Gaussian errors, 2 to 6 with exponential ones, and mostly more than 30 if the
+model does not hold, as for rounded numbers."""
 WEAK_DEVIATIONS = 4.0
 """standard errors by which the variances of two joined variables must differ for their order to be certain"""
 MIN_VARIANCE_SHARE = 1e-12
@@ -358,8 +358,8 @@ def best_equal_variance_fit(
 ) -> LinearFit:
     """The best of the fits with equal error variances to second moments `S` `[d, d]` of this number of rows.
 
-    The search for better orders costs far more than the first fit. It is left out, and the first fit returned, if
-    `rejects` says of that fit that no better one would be used either (`clearly_unequal`).
+    The search for better orders costs far more than the first fit. If `rejects(first fit)` is true, the caller would
+    not use a better fit either (`clearly_unequal`): the first fit is returned without a search.
     """
     d = len(S)
     knowledge = prior or no_prior(d)

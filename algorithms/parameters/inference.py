@@ -62,7 +62,7 @@ class NetworkQuery:
 
 @dataclass(frozen=True)
 class NetworkAnswer:
-    """What a network says about a query."""
+    """A network's answer to a query."""
 
     probabilities: dict[tuple[str, ...], float]
     """by joint labels of the targets; of events, the one probability under the key ()"""

@@ -1,7 +1,7 @@
-"""Networks from the JSON of their `as_json`.
+"""Parsing networks from the JSON that their method `as_json` writes.
 
-Gaussian networks are in the format of pgmpy, dynamic ones are Gaussian networks over several times; mixed ones have
-levels, parents, and regressions or tables by variable.
+The format of Gaussian networks is pgmpy's. A dynamic network is a Gaussian network with one node per variable and time
+step. A mixed network has the levels and parents of each variable, and its regression or probability table.
 """
 
 from dataclasses import replace
@@ -43,7 +43,7 @@ def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
 def network_from_json(
     content: dict[str, Any], origin: str
 ) -> GaussianNetwork | DynamicGaussianNetwork | MixedNetwork | DynamicMixedNetwork:
-    """The Gaussian or mixed network, of rows or over time, from the JSON of `as_json`; `origin` names it in messages.
+    """The Gaussian or mixed network, static or dynamic, from the JSON of `as_json`; `origin` names it in messages.
 
     Raises `BadInput` for incomplete or inconsistent content.
     """
@@ -92,7 +92,7 @@ def _family(content: dict[str, Any], levels: dict[str, tuple[str, ...]], name: s
 
 
 def _weights(terms: dict[str, Any], levels: dict[str, tuple[str, ...]], parents: list[str]) -> FloatArray:
-    """The weights of the coded columns of the parents: one per level but the first for a discrete parent."""
+    """The weights of the parents' dummy columns: a discrete parent has one for each level except the first."""
     columns: list[float] = []
     for parent in parents:
         columns += [terms[parent][label] for label in levels[parent][1:]] if parent in levels else [terms[parent]]

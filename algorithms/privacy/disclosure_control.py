@@ -20,7 +20,7 @@ knows rows besides the model: with all rows but one, the last one can be guessed
 more than narrow bounds margin by margin, such as integer programming over all tables at once. Only an ε protects from
 everyone.
 
-Half a row costs little or no accuracy: it is more smoothing where the data say least (`benchmarks/disclosure.py`).
+Half a row costs little or no accuracy: it adds smoothing where counts are smallest (`benchmarks/disclosure.py`).
 """
 
 import hashlib

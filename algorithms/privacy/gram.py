@@ -141,7 +141,7 @@ MIN_SIGNAL_TO_NOISE = 5.0
 def bucket_counts(table: FloatArray) -> NDArray[np.int64]:
     """By variable, the number of rows of `table` `[n_rows, d]` in each bucket, `[d, n_buckets]`.
 
-    A zero is in no bucket: unreadable cells are read as zeros, and say nothing of the scale.
+    A zero is in no bucket: unreadable cells are read as zeros, which carry no information about the scale.
     """
     bucket = np.searchsorted(EDGES, np.abs(table)) + BUCKETS * np.arange(table.shape[1])
     return np.bincount(bucket[table != 0], minlength=BUCKETS * table.shape[1]).reshape(-1, BUCKETS)

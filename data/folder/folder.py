@@ -162,7 +162,7 @@ def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) 
     if folder.is_file() and by is None:
         raise BadInput(
             f"{folder}: not a folder with one file per silo: for one file with the rows of all silos, name the column "
-            f"that says whose each row is with --by {site_column(folder) or 'COLUMN'}"
+            f"with the silo of each row by --by {site_column(folder) or 'COLUMN'}"
         )
     files, unread = ({folder.name: folder}, []) if folder.is_file() else _entries(folder)
     if not only or by is not None:
@@ -304,9 +304,9 @@ def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]
 def _checked_declarations(
     folder: Path, about: Mapping[str, Any], reading: Reading, files: Mapping[str, Path]
 ) -> Declared:
-    """The declarations in `about` with the options; raises `BadInput` for what they say about a silo that is none.
+    """The declarations in `about` with the options; raises `BadInput` for a declaration of an unknown silo.
 
-    If only some silos are read, others may be named.
+    If only some silos are read, declarations may name others.
     """
     declared = declarations(about, reading)
     keys = {"recode": declared.recode, "scale": declared.scale, "sheet": {name for name in declared.sheets if name}}

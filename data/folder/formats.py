@@ -159,7 +159,7 @@ def has_settled(status: os.stat_result) -> bool:
 
 
 def _package(path: Path) -> Any:
-    """The package that reads `path`; raises `BadInput` that says what to install."""
+    """The package that reads `path`; raises `BadInput` with the command that installs it."""
     package = PACKAGES[kind_of(path)]
     try:
         return import_module(package)

@@ -1,11 +1,11 @@
-"""A column at all silos, and what is decided about it for all silos alike, from the silos' profiles.
+"""A column at all silos, and the decisions about it that hold at every silo, from the silos' profiles.
 
-- `JointColumn`: the profile of a column at each silo, their sums, and what most of its cells suggest.
+- `JointColumn`: the profile of a column at each silo, their sums, and the suggestion of the majority of its cells.
 - `joined_columns`: the same columns at every silo (`--columns union|common`).
 - `labels_among_marks`: the words, such as None and NA, that are labels of a column although they mark a missing value
   in others. Every other cell with content that is read as missing is noted, with the declaration that overrides it.
-- `count_codings`, `transforms_of`: which columns are counts, and the transform of each column of numbers. What most
-  cells suggest decides, so that like columns are read alike. A declaration or an option takes precedence.
+- `count_codings`, `transforms_of`: which columns are counts, and the transform of each column of numbers. The majority
+  of cells decides for all silos. A declaration or an option takes precedence.
 """
 
 from collections import Counter
@@ -107,7 +107,10 @@ class JointColumn:
         return sum(part.zeros for part in self.parts.values())
 
     def majority(self, of: Callable[[ColumnProfile], str], otherwise: str) -> str:
-        """What `of` says of the silos of most filled cells: `otherwise` if these disagree, "" if it is "" for most."""
+        """The value of `of` at the silos, weighted by filled cells.
+
+        It is "" if at least half of the cells have "", and `otherwise` if the other cells disagree.
+        """
         votes = Counter[str]()
         for part in self.parts.values():
             votes[of(part)] += part.filled

@@ -122,7 +122,7 @@ def missing_codes(schema: Schema, tables: Mapping[str, Any], skipped: Sequence[s
 
 
 def declaration_of(codes: Sequence[MissingCode], declared: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """The entry `missing` of `about.json` for the columns of `codes`, with what is `declared` for them already."""
+    """The entry `missing` of `about.json` for the columns of `codes`, including the marks already `declared`."""
     found: dict[str, list[Any]] = {}
     for one in codes:
         cells = found.setdefault(one.column, list(declared.get(one.column, ())))

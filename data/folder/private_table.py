@@ -150,7 +150,7 @@ class PrivateTable:
 
     @property
     def streamed(self) -> bool:
-        """Whether the rows are to be read in passes: they exceed what is held in memory."""
+        """Whether the rows are read in passes, because they exceed the limit of tables in memory."""
         large = 8 * self._count * len(self._names) > IN_MEMORY_BYTES
         return large or self.path.is_dir() or isinstance(self._source, QuerySource)
 

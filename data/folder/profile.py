@@ -4,9 +4,9 @@ The profile of a column has the numbers of empty cells, numbers and words, the l
 values, and their order of magnitude. This module opens no files: `profile_numbers` makes a profile from an array, and
 `profile_cells` from distinct cells and their counts.
 
-- `suggested_transforms`, `count_transform`: what the shape of a column of numbers suggests.
+- `suggested_transforms`, `count_transform`: the transforms that the shape of a column of numbers suggests.
 - `derived_columns`: columns that one or two others determine, such as a square, a logarithm, a sum or a ratio. A silo
-  describes them by their formulas, which hold in all rows and say nothing about any of them.
+  describes them by their formulas, which hold in all rows and disclose none of them.
 """
 
 import math
@@ -358,7 +358,7 @@ MAX_COLUMNS = 60
 TOLERANCE = 1e-3
 """difference of a derived column from its formula, as a fraction of its standard deviation: cells are rounded"""
 MAX_PROFILED_COLUMNS = 30
-"""the same for what a silo describes before every run"""
+"""the same limit for the description before every run"""
 
 
 def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MAX_COLUMNS) -> Iterator[tuple[str, ...]]:

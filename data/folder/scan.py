@@ -1,8 +1,8 @@
 """Parsing of text tables: cells, labels and levels, the dialect of a file, and reading it row by row.
 
 A cell is a number, a word, or empty. If `about.json` declares a variable's levels, these are used, in their order.
-Otherwise the levels are the labels of all silos, in numerical order if all are integers, and else in the order of their
-characters.
+Otherwise the levels are the labels of all silos: in numerical order if all are integers, else in the order of their
+Unicode code points.
 
 The dialect of a file is its separator, encoding and decimal mark. A declaration in `about.json` takes precedence.
 Otherwise the dialect is detected; if several are plausible, an error proposes a declaration.
@@ -39,7 +39,7 @@ MISSING_WORDS = frozenset({"na", "n/a", "null", "none"})
 
 @dataclass(frozen=True)
 class Form:
-    """The declared form of a file: its dialect, None for what is not declared, and what is done to it at one silo."""
+    """The declared form of a file: its dialect (None: not declared), and the replacement and scaling of its cells."""
 
     separator: str | None = None
     encoding: str | None = None
@@ -47,11 +47,11 @@ class Form:
     sheet: str | None = None
     """the sheet of a spreadsheet with several"""
     recode: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
-    """by column, the cells that stand for others, with these"""
+    """by column, pairs of a cell and its replacement"""
     scale: tuple[tuple[str, float, tuple[str, ...]], ...] = ()
     """columns whose numbers are multiplied by a factor, with the cells that mark a missing value in them"""
     rows: tuple[str, str] | None = None
-    """a column and its label in the rows of the silo; None: all rows are its own"""
+    """a column and the label that it has in this silo's rows; None: all rows of the file belong to the silo"""
 
 
 NO_FORM = Form()
@@ -78,7 +78,7 @@ MAX_LEVELS = 50
 MAX_RECURRING_LEVELS = 200
 """maximum number of undeclared levels of a variable of words"""
 MIN_SILO_RECURRENCE, MIN_RECURRENCE = 3, 10
-"""minimum mean number of rows of each of more than `MAX_LEVELS` labels, in a silo that reports them and in all silos"""
+"""minimum mean number of rows per label if a column has more than `MAX_LEVELS` labels: in one silo, and in all silos"""
 MAX_CODES = 10
 """maximum number of distinct integers in an undeclared column of codes"""
 
@@ -95,7 +95,7 @@ def label_of(cell: str) -> str:
 
 
 def canonical_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """Distinct labels in canonical order: as numbers if all are integers, else by their characters."""
+    """Distinct labels in canonical order: as numbers if all are integers, else by Unicode code points."""
     distinct = set(labels)
     if all(WHOLE.fullmatch(label) for label in distinct):
         return tuple(sorted(distinct, key=lambda label: (int(label), label)))
@@ -168,7 +168,7 @@ def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
 
 
 def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
-    """Raise `BadInput` for undeclared levels: ε does not protect a record that alone has a label."""
+    """Raise `BadInput` for undeclared levels: a level that only one record has would reveal this record despite ε."""
     for name in sorted(undeclared):
         raise BadInput(
             f"{place}: column '{name}': its levels come from the rows, which ε does not account for: "
@@ -199,9 +199,9 @@ def parse_cells(
     marks: Collection[str] | None = None,
     words: Collection[str] = (),
 ) -> Cells:
-    """Parse distinct `texts`. Declared `levels` are labels even if they look like markers of missing values.
+    """Parse distinct `texts`; declared `levels`, and `words` in any case, are labels even if they look missing.
 
-    So are `words`, in any capitals. `marks` are additional markers of missing values in this column (see `is_empty`).
+    `marks` are additional markers of missing values in this column (see `is_empty`).
     """
     declared, kept = frozenset(levels or ()), frozenset(map(fold_spelling, words))
     labels = labels_of(texts, levels)
@@ -216,7 +216,8 @@ def parse_cells(
 def is_empty(label: str, marks: Collection[str] | None = None) -> bool:
     """Whether a stripped cell marks a missing value.
 
-    `marks` do so besides the usual ones; if they are declared as none at all, only a cell without content does.
+    `marks` are declared markers besides the usual ones. If the declaration is an empty list, only a cell without
+    content is missing.
     """
     if marks is not None and not marks:
         return not label
@@ -245,14 +246,14 @@ POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Text:
-    """The text of a file with its dialect; `legacy` means that the encoding is a guess, as it is not Unicode."""
+    """The text of a file with its dialect; `legacy` means that it is not Unicode and its encoding is a guess."""
 
     content: str
     separator: str = ","
     decimal: str = "."
     legacy: bool = False
     unnamed: int = 0
-    """number of empty columns without a name at the end, which `content` does not have"""
+    """number of empty columns without a name at the end, which are removed from `content`"""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -291,7 +292,7 @@ def _unnamed(text: str, separator: str) -> int:
 
 
 def _encoding(place: str, content: bytes) -> tuple[str, bool]:
-    """The encoding of `content`, and whether it is a guess: UTF-8 and UTF-16 are not."""
+    """The encoding of `content`, and whether it is a guess; UTF-8 and UTF-16 are detected with certainty."""
     for mark, encoding in UTF_16_MARKS.items():
         if content.startswith(mark):
             return encoding, False
@@ -380,7 +381,7 @@ FaultOf = Callable[[str, str], str | None]
 
 
 def read_text(path: Path, form: Form = NO_FORM) -> Text:
-    """The text of a file with its dialect, of which `form` is declared. Raises `BadInput` as `text_of` does."""
+    """The text of a file with its dialect; `form` is the declared part. Raises `BadInput` as `text_of` does."""
     with open_bytes(path) as file:
         return text_of(str(path), file.read(), form)
 
@@ -451,7 +452,7 @@ def find_fault(
 
 
 def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
-    """The place of row `row` (from 0) of a silo: "path: line 3" in a text file, "path: row 2" in another."""
+    """The place of row `row` (from 0) of a silo: "path: line 3" in a text file, "path: row 2" in other formats."""
     if is_text(path):
         rows = _rows(read_text(path, form))
         _, header = next(rows)

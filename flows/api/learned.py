@@ -178,8 +178,8 @@ class Learned:
         data
             The folder of the run's silos, for one more masked sum over their rows; by default the model is used.
         bootstrap, placebo, by_silo
-            The number of resamples of `data` in which the graph is learned anew; the number of times that each silo
-            permutes the treatment among its rows; whether to estimate by silo, too.
+            The number of resamples of `data` in each of which the run learns a graph; the number of times that each
+            silo permutes the treatment among its rows; whether to estimate by silo, too.
 
         Returns
         -------
@@ -206,10 +206,11 @@ class Learned:
         )
 
     def query(self, text: str, *, seed: int = 0) -> QueryAnswer:
-        """What the model says about a query such as "P(disease | smoke=yes, do(age=40))".
+        """The model's answer to a query such as "P(disease | smoke=yes, do(age=40))".
 
-        The answer has `answer.probabilities` by labels, or `answer.mean`, `sd` and `quantiles`; `rests_on` says whether
-        it is exact. `seed` is that of the samples otherwise. Raises `BadInput` as `fedbnsl query` prints it.
+        The answer has `answer.probabilities` by labels, or `answer.mean`, `sd` and `quantiles`; `rests_on` states
+        whether it is exact. If not, it is computed from samples with `seed`. Raises `BadInput` with the message that
+        `fedbnsl query` prints.
         """
         return query(self.result, text, seed=seed)
 

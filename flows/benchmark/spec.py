@@ -10,7 +10,7 @@
     seeds: 10                                       # 0 to 9, or a list
     options: {secure: true}                         # of learn, for all algorithms
 
-Data that are prepared are drawn anew for every seed, and the learner has the same seed. A program of another origin
+Every seed prepares new data and is also the seed of the learner. An external program
 reads the rows of all silos from the CSV file {rows} and writes the edges that it finds to {edges}, with the columns
 source and target, and type if some are undirected; {seed} is the seed.
 """
@@ -87,7 +87,7 @@ class Spec:
 
 
 def read_spec(path: Path) -> Spec:
-    """The spec in the YAML file at `path`; raises `BadInput` for what is none. Folders are relative to the file."""
+    """The spec in the YAML file at `path`; raises `BadInput` for an invalid one. Folders are relative to the file."""
     import yaml
 
     try:

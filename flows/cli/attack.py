@@ -55,7 +55,7 @@ def complete_rows(folder: Path) -> "FederatedData":
 
 
 app = typer.Typer(
-    help="Show what a curious coordinator or reader can infer, and what prevents it.",
+    help="Demonstrate attacks on privacy by a coordinator or a reader of results, and the defences.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -66,9 +66,9 @@ Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the random parts."
 
 @app.callback()
 def attack() -> None:
-    """Show what a curious coordinator or reader can infer from your own folder, and what prevents it.
+    """Demonstrate attacks on your own folder by a coordinator or a reader of results, and the defences.
 
-    Every attack runs on this machine only: it spends no ε, and nothing is recorded beside the rows.
+    Every attack runs on this machine only: it spends no ε and writes nothing beside the rows.
     """
 
 
@@ -101,7 +101,7 @@ def smallest_cell(
     from ..attack_results import smallest_cell as run
 
     show_demonstrations(
-        "A reader of a model with labels turns its probabilities back into numbers of rows. A 1 is one person.",
+        "A reader of a model with labels converts its probabilities to counts of rows. A count of 1 is one person.",
         run(complete_rows(folder), algorithm, seed),
     )
 
@@ -122,8 +122,8 @@ def difference(
     from ..attack_results import difference as run
 
     show_demonstrations(
-        "Two runs are learned behind masks, and between them one row was removed. The coordinator sees two sums of all "
-        "silos, and subtracts them.",
+        "Two runs use masks; between them, a silo removed one row. The coordinator sees two sums over all silos, and "
+        "subtracts them.",
         run(complete_rows(folder), silo, row),
     )
 
@@ -137,14 +137,14 @@ def membership(
     trials: Annotated[int, typer.Option(metavar="N", help="Number of random splits of the rows.")] = 10,
     seed: Seed = 0,
 ) -> None:
-    """Guess whether a person's row was among those that a published model was learned from.
+    """Guess whether a person's row was in the training data of a published model.
 
-    The attacker's advantage is the share of members found, less that of others taken for members. An ε bounds it.
+    The attacker's advantage is the true positive rate minus the false positive rate. An ε bounds it.
     """
     from ..attack_results import membership as run
 
     show_demonstrations(
-        "A third of the rows is learned from, another third is not, and the attacker knows rows like them. Rows that "
-        "are likelier under the model than they should be are taken for members.",
+        "The model is learned from one third of the rows. A second third are non-members, and the attacker knows the "
+        "last third. It takes rows for members if the model gives them a higher likelihood than expected.",
         run(complete_rows(folder), epsilon, trials, seed),
     )

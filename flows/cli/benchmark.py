@@ -22,7 +22,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def benchmark(
     data: Annotated[list[Path], typer.Argument(help="A spec in YAML, or folders with a truth.csv.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted benchmark goes on.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted benchmark resumes.")],
     algorithm: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,7 +41,7 @@ def benchmark(
 ) -> None:
     """Compare algorithms on data sets over seeds: a tidy CSV file, tables in Markdown and LaTeX, and pictures.
 
-    Results are against the true graph of each data set. docs/benchmarking.md has the keys of a spec.
+    Each result is compared with the true graph of its data set. docs/benchmarking.md has the keys of a spec.
 
     Example: fedbnsl benchmark study -a fed-sparse,secure-linear --seeds 10 --out comparison
     """
@@ -53,7 +53,7 @@ def benchmark(
 
 
 def requested(data: list[Path], algorithms: list[str] | None, seeds: int | None) -> Spec:
-    """The spec of the command line; raises `BadInput` for folders without algorithms, and a spec with more."""
+    """The spec of the command line; raises `BadInput` for folders without algorithms, or a spec with other options."""
     from ..benchmark.spec import read_spec, spec_of
 
     names = [name.strip() for one in algorithms or [] for name in one.split(",") if name.strip()]

@@ -152,7 +152,7 @@ def choose(
 ) -> None:
     """Recommend an algorithm for FOLDER, with reasons and two alternatives; nothing is learned.
 
-    The first is the one that `learn` takes by default (`auto`).
+    By default (`auto`), `learn` uses the first.
 
     Example: fedbnsl choose my_folder --epsilon 2
     """

@@ -67,7 +67,7 @@ def old_journals(folder: Path, age: timedelta) -> list[OldJournal]:
 
 
 def forget(journal: OldJournal) -> None:
-    """Let the silo forget the runs in its journal as if they were finished, and free the space."""
+    """Remove the runs in the journal, as if they had finished, and free the space."""
     from fedbnsl.tasks.silo.service import SiloService
 
     silo = SiloService(journal.path.stem, journal.path.parent.parent / journal.path.stem)
@@ -81,7 +81,7 @@ def forget(journal: OldJournal) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """The file of a journal, and the one in which SQLite collects what is new, if it holds anything."""
+    """The file of a journal, and SQLite's write-ahead log if it is not empty."""
     log = path.with_name(f"{path.name}-wal")
     return [path, log] if log.exists() and log.stat().st_size else [path]
 

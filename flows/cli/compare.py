@@ -18,7 +18,10 @@ MAX_LISTED = 10
 
 
 def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
-    """Print how the run in the folder `after` differs from that in `before`; raises `BadInput` for what is no run."""
+    """Print the differences of the run in folder `after` from the run in `before`.
+
+    Raises `BadInput` if a folder has no finished run.
+    """
     from rich.table import Table
 
     from fedbnsl.tracking.comparison import changes_by_fate, compare_runs
@@ -51,7 +54,7 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
 
 
 def _edges(found: Comparison) -> Table:
-    """The edges that have changed, with their weights then and now where there are such."""
+    """The edges that have changed, with their weights in both runs if the graphs have weights."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -76,7 +76,7 @@ def compared_values(given: str | None) -> Values | None:
 
 
 def show(report: EffectReport) -> None:
-    """Print the effects, strongest first, and what they rest on."""
+    """Print the effects, strongest first, and their assumptions."""
     from fedbnsl.algorithms.effects.answer import effect_row, variability_lines
 
     from ..terminal.summary import console
@@ -101,7 +101,7 @@ PICTURES = (".svg", ".png", ".pdf")
 
 
 def write_forest(report: EffectReport, file: Path) -> None:
-    """Write a forest plot of the effects to `file`; raises `BadInput` for an ending of another format."""
+    """Write a forest plot of the effects to `file`; raises `BadInput` for another file ending."""
     from fedbnsl.tracking.pictures.forest import draw_forest
 
     if file.suffix.lower() not in PICTURES:
@@ -121,8 +121,8 @@ Resamples = Annotated[
     int,
     typer.Option(
         metavar="N",
-        help="Learn the graph anew in N resamples of the rows: an interval that includes its uncertainty, and how "
-        "often X is no cause. Needs --data.",
+        help="Learn a graph from each of N resamples of the rows: the interval then includes the uncertainty of the "
+        "graph, and the output has the share of graphs in which X is no cause. Needs --data.",
     ),
 ]
 

@@ -25,7 +25,7 @@ FILE = "features.csv"
 
 
 def learn_features(settings: LearnSettings, target: str, *, engine: str, server: Ready | None = None) -> None:
-    """Learn as `settings` say; print and write the Markov blanket of `target` in the learned graph."""
+    """Learn with `settings`; print and write the Markov blanket of `target` in the learned graph."""
     from fedbnsl.algorithms.graphs.cpdag import markov_blanket
 
     from ..job.run import outcome_text

@@ -30,7 +30,7 @@ trusted = "trusted.pem"
 """
 
 SILO = """\
-# What the owner of silo {name} says. Paths are relative to this file.
+# Configuration of silo {name}, set by its owner. Paths are relative to this file.
 name = "{name}"
 data = "rows.csv"      # its rows: a table (.csv, .parquet, .xlsx, .sav ...), a folder of Parquet parts, or a .sql query
 coordinator = "{address}"
@@ -43,21 +43,21 @@ trusted = "trusted.pem"
 
 # What this owner allows; the worker of this silo refuses everything else. Without a line, there is no such limit.
 [policy]
-# algorithms = ["secure-sum", "fed-pc"]      # which may run
-# steps = ["regressions", "diagnosis"]      # which exchanges besides: parameters, diagnoses, resamples
-# epsilon = 1.0      # the largest ε of a run; runs without an ε are then refused
-# total_epsilon = 3.0      # the largest ε of all runs together
-# delta = 1e-8      # at which δ these hold; by default 1/n², n the rows of this silo
-# masked = true      # replies leave behind masks only
-silos = 3      # the least number of silos in a secure sum
-rows = 50      # the least number of rows of this silo in a run
-changed_rows = 10      # the least number of rows that change between two publications without an ε, unless none does
+# algorithms = ["secure-sum", "fed-pc"]      # allowed algorithms
+# steps = ["regressions", "diagnosis"]      # allowed exchanges after the rounds: parameters, diagnoses, resamples
+# epsilon = 1.0      # maximum ε of a run; runs without an ε are then refused
+# total_epsilon = 3.0      # maximum ε of all runs together
+# delta = 1e-8      # the δ of these maxima; default: 1/n² with n rows in this silo
+# masked = true      # send only masked replies
+silos = 3      # minimum number of silos in a secure sum
+rows = 50      # minimum number of rows of this silo in a run
+changed_rows = 10      # without an ε: minimum number of changed rows between two publications, if any row changes
 # cells = 5      # smaller counts of this silo become 0 before they enter a sum
-# variables = 4      # the largest number of variables of a count table
-# parameters = 0.33      # the most parameters of a table or regression, as a share of this silo's rows
+# variables = 4      # maximum number of variables of a count table
+# parameters = 0.33      # maximum number of parameters of a table or regression, as a share of this silo's rows
 
-# The silos whose certificates this owner knows, by their SHA-256 fingerprints: check them with their owners.
-# A secure sum over any other silo is refused, as a coordinator could have invented it.
+# The certificates of the other silos, by SHA-256 fingerprint: compare the fingerprints with their owners.
+# The silo refuses a secure sum with any other silo, because a coordinator could have invented that silo.
 [members]
 {members}
 """
@@ -196,7 +196,7 @@ def run_demo(folder: Path, *, once: bool) -> None:
         init_federation(folder, SILOS, f"{HOST}:{free_port(0)}")
         write_demo_rows(folder)
     with running_federation(folder) as file:
-        print(f"a coordinator and the silos {', '.join(SILOS)} run on this machine; what each says: {folder}/*/{LOG}")
+        print(f"a coordinator and the silos {', '.join(SILOS)} run on this machine; their logs: {folder}/*/{LOG}")
         again = f"fedbnsl learn --federation {file} --secure"
         print(again, flush=True)
         run_learn(LearnOptions(federation=str(file), secure=True), None, None, engine="prefect")

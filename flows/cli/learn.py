@@ -35,12 +35,11 @@ def run_learn(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Learn from `folder` as `options` say, or go on with the run in `resume`, and print what came out.
+    """Learn from `folder` with `options`, or continue the run in `resume`, and print the result.
 
-    `server` waits for a Prefect server that has been started already. `as_json` prints one JSON document in place of
-    all that, and `quiet` neither progress nor results. How a run is shown is no setting of it: it changes nothing in
-    what is learned or written, and a resumed run, a schedule or a notebook have their own ways. So neither is a field
-    of the options.
+    `server` waits for a Prefect server that has been started already. `as_json` prints only one JSON document, and
+    `quiet` neither progress nor results. Neither is a field of the options, because the form of the output does not
+    affect the results or their files, and a resumed run, a schedule or a notebook may need another.
     """
     from ..engines.resuming import resume_settings
     from ..terminal.summary import as_document, show_result

@@ -21,9 +21,9 @@ def predict(
     seed: SampleSeed = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="New CSV file; default: print the rows.")] = None,
 ) -> None:
-    """Predict cells of TABLE, each from the filled cells of its row: means, or the likeliest labels.
+    """Predict cells of TABLE, each from the filled cells of its row: means, or the most probable labels.
 
-    A column sd(X) or P(X) beside them has the standard deviation of a predicted number or the probability of a label.
+    The column sd(X) has the standard deviation of predicted numbers, and P(X) the probability of predicted labels.
 
     Example: fedbnsl predict runs/NAME patients.csv --target disease --out predicted.csv
     """

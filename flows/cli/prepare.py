@@ -18,7 +18,7 @@ def write(
     recipe: Recipe,
     out: Annotated[Path, typer.Argument(help="Folder to write; it must be new or empty.")],
 ) -> None:
-    """Make the data set that `recipe` describes, write it to the folder `out`, and say what is in it."""
+    """Make the data set that `recipe` describes, write it to the folder `out`, and print a summary."""
     from fedbnsl.algorithms.graphs.edges import edge_count
     from fedbnsl.data.folder.folder import write_folder
 

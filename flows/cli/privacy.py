@@ -77,7 +77,7 @@ OF_SERIES = (
 
 
 def show_plan(folder: Path, epsilon: float, delta: float) -> None:
-    """Print the noise and what is likely to be found with each private algorithm, and recommend one."""
+    """Print the noise and the predicted accuracy of each private algorithm, and recommend one."""
     from fedbnsl.algorithms.core.promise import ReplaceOne
     from fedbnsl.algorithms.privacy.zcdp import budget, delta_for, gaussian_sigma
     from fedbnsl.data.folder.about import Reading
@@ -220,9 +220,7 @@ def weakest_dependence(rows: int, noise: float) -> float:
     return math.sqrt(DETECTION_POWER * (1 + EVEN * noise**2 / rows) / rows)
 
 
-app = typer.Typer(
-    help="Plan a privacy budget and show what has been spent.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(help="Plan a privacy budget, and show the spent ε.", no_args_is_help=True, add_completion=False)
 
 Folder = Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")]
 
@@ -234,12 +232,12 @@ def plan(
     folder: Folder,
     epsilon: Annotated[float, typer.Option(metavar="E", help="The privacy budget ε that a run may spend.")],
 ) -> None:
-    """Say what a run with this privacy budget is likely to find, and with which algorithm; nothing is spent."""
+    """Predict the accuracy of a run with this privacy budget, and recommend an algorithm; this spends no ε."""
     show_plan(folder, epsilon, options.delta or 0.0)
 
 
 @app.command()
 @options_from_model(LearnOptions, only=("delta",))
 def ledger(options: LearnOptions, folder: Folder) -> None:
-    """Show what each silo has spent of its privacy budget, in every run on these rows."""
+    """Show the ε that each silo has spent in every run on these rows."""
     show_ledger(folder, options.delta or 0.0)

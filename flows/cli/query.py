@@ -1,4 +1,4 @@
-"""`fedbnsl query`: what the model of a finished run says about a variable."""
+"""`fedbnsl query`: probabilities and distributions in the model of a finished run."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def query(
     ] = 100_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
-    """Ask the model of a finished run for a probability or a distribution; it says whether the answer is exact.
+    """Compute a probability or a distribution in the model of a finished run, and state whether it is exact.
 
     Conditions are evidence (Y=value) or interventions (do(Z=value)). Nothing leaves a silo.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show(found: Rescored) -> None:
-    """Print the figures of both graphs, then what the edited one rests on and what was found."""
+    """Print the figures of both graphs, then the assumptions and findings of the edited one."""
     from rich.table import Table
 
     from fedbnsl.tracking.report.report import display
@@ -48,7 +48,7 @@ def rescore(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures of both graphs as JSON.")] = False,
 ) -> None:
-    """Check a graph that was edited by hand: scores, parameters, fit and diagnoses, beside the learned one.
+    """Score a graph that was edited by hand: scores, parameters, fit and diagnoses, compared with the learned one.
 
     Example: fedbnsl rescore runs/NAME --edges edited.csv --data study
     """

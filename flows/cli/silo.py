@@ -136,7 +136,7 @@ def start(config: Config = Path("silo.toml"), name: Name = None, data: Data = No
 
 @app.command()
 def check(config: Config = Path("silo.toml"), name: Name = None, data: Data = None) -> None:
-    """Show what a coordinator learns before round 1 and what the policy allows; check that the coordinator answers."""
+    """Show the description that a coordinator receives before round 1, and the policy; check the connection to it."""
     check_silo(config, name, data)
 
 
@@ -157,7 +157,7 @@ def reseal(
 def forget(
     data: Annotated[Path, typer.Argument(help="Rows of the silo: the file or folder beside its .fedbnsl.")],
 ) -> None:
-    """Forget what was published from these rows: the next run without an ε is compared with no earlier one."""
+    """Delete the record of publications from these rows; the next run without an ε is compared with no earlier one."""
     from fedbnsl.tasks.silo.publications import forget_publications
 
     for path in forget_publications(data):

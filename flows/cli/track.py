@@ -46,10 +46,10 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def track(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run that MLflow has only in part.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run whose MLflow record is incomplete.")],
 ) -> None:
     """Upload the records of the run in the folder RUN that MLflow missed.
 
-    They are added to the MLflow run, or to a new one if that is gone or MLFLOW_TRACKING_URI names another store.
+    They are added to the MLflow run, or to a new one if that was deleted or MLFLOW_TRACKING_URI names another store.
     """
     print(f"MLflow: {track_run(run)}")

@@ -37,10 +37,10 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print only a JSON document: metrics, folder.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show neither progress nor results.")] = False,
 ) -> None:
-    """Compare settings of an algorithm without a truth, and learn with the best.
+    """Compare settings of an algorithm without a true graph, and learn with the best.
 
-    A setting with several values, as in -p alpha=.001,.01,.05, has candidates; of several such settings, all
-    combinations are candidates. They are compared on random halves of each silo's rows.
+    Each value in a list such as -p alpha=.001,.01,.05 is a candidate; with several lists, each combination is one. The
+    comparison uses random halves of each silo's rows.
 
     Example: fedbnsl tune my_folder -a fed-pc -p alpha=.001,.01,.05
     """

@@ -32,19 +32,19 @@ def warm() -> None:
 
 
 def _learn(out: Path) -> None:
-    """Learn something tiny in this process, by the default algorithm: the code of others is compiled when they run."""
+    """Learn a tiny graph by the default algorithm; numba compiles the code of other algorithms when they first run."""
     from fedbnsl.tasks.fork_server import PRELOADED
 
     from ..api import learn, prepare
 
-    # What a run through Prefect and Dask imports besides.
+    # Further imports of a run through Prefect and Dask.
     for module in ("fedbnsl.flows.learn", *PRELOADED):
         import_module(module)
     learn(prepare("homogeneous", variables=4, silos=2, rows=50), out=out)
 
 
 def _make_mlflow(database: Path) -> None:
-    """Make an empty MLflow database: the first experiment, whose artifacts have a place, is made with each anew."""
+    """Make a template of an empty MLflow database, without its first experiment, which has a path of artifacts."""
     from fedbnsl.tracking.mlflow.store import open_client
 
     open_client(f"sqlite:///{database}")

@@ -1,8 +1,8 @@
 """Messages about scheduled runs to an address or a command, and the artifact that lists changes since the previous run.
 
-A message reports what was learned and how it differs from the previous run, or that a run failed and the kind of
-failure. It contains nothing of the rows, and no text of an error, which may quote a cell. A hook that fails costs one
-line and leaves the run unaffected.
+A message reports the learned graph and its changes since the previous run, or the kind of failure of a failed run. It
+contains no rows, and no text of an error, because that may quote a cell. A failing hook costs one line on stderr and
+leaves the run unaffected.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""What a run needs in its folder to be resumed: lock, settings, fingerprints of the silos' rows, last checkpoint.
+"""The files for resuming a run from its folder: lock, settings, fingerprints of the silos' rows, last checkpoint.
 
-Only one process at a time may work on a run's folder: the kernel releases the lock when a process dies. The rows are
-identified by a seal that only their silo can compute (`tasks/silo/journal.py`): the coordinator can tell whether rows
-are the same as before, and nothing else.
+Only one process at a time may work on a run's folder; the kernel releases the lock when a process dies. A seal, which
+only a silo can compute, identifies its rows (`tasks/silo/journal.py`). It shows the coordinator whether the rows are
+the same as before, and discloses nothing else.
 """
 
 import json
@@ -31,7 +31,7 @@ LOCK = ".running"
 
 @contextmanager
 def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
-    """Lock the run in `folder`, which is created if needed; temporary files of a killed run are removed.
+    """Lock the run in `folder`: create the folder if needed, and remove temporary files of a killed run.
 
     Raises `BadInput` if another process has the lock, if the folder cannot be written, and, for a `fresh` run, if it is
     not empty. On file systems without locks, such as some network drives, there is no lock.
@@ -89,7 +89,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The silos of an interrupted run: their pins, and the silos that it had given up, with the reason."""
+    """The silos of an interrupted run: the pin of each, and the reason for each silo that the run had dropped."""
 
     pins: Mapping[str, Pin]
     gone: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ STARTED = "started.json"
 
 @dataclass(frozen=True)
 class Started:
-    """The settings and pins that are written before round 1, so that the run can be resumed from any working folder."""
+    """The file of settings and pins, written before round 1: the run can be resumed from any working folder."""
 
     settings: LearnSettings
     run_id: str

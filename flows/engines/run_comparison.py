@@ -134,7 +134,7 @@ class RunComparison:
     file: Path
     now: LastRun
     before: PastRun | None
-    """None for the first run, and if the results of the previous one are gone"""
+    """None for the first run, and if the results of the previous run were deleted"""
 
     def add_changes(self, result: RunResult) -> RunResult:
         """`result` with the changes since the previous run, also in its metrics."""
@@ -182,7 +182,7 @@ def is_drift(changes: Comparison, repeat: RepeatSettings) -> bool:
 
 
 def _results(folder: Path) -> PastRun | None:
-    """The run in `folder`, None if its results are gone."""
+    """The run in `folder`, None if its results were deleted."""
     try:
         return read_run(folder)
     except BadInput:

@@ -202,7 +202,7 @@ def _check_adjustment(job: Job, schema: Schema) -> None:
     if set(schema.variables) <= set(schema.levels):
         raise BadInput(f"{option} is for numbers, and all columns of {job.dataset} have labels")
     if registry.build(job.spec).private is not None:
-        raise BadInput(f"{option} cannot be used with an ε, which does not account for what is subtracted")
+        raise BadInput(f"{option} cannot be used with an ε, which does not account for the subtracted component")
     for silo in schema.silos:
         longest = max(schema.stretches[silo], default=0)
         if longest < adjustment.min_rows:

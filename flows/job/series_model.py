@@ -1,4 +1,4 @@
-"""Models of runs: what their notes say, and the exchanges that fit models of time series after the rounds."""
+"""Models of runs: the text of their notes, and the exchanges that fit models of time series after the rounds."""
 
 from dataclasses import replace
 from typing import Any

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Interventions(DataRecipe):
-    """Draw rows from one linear model, whose mechanisms experiments change in some silos, with these targets."""
+    """Draw rows from one linear model with experiments: in some silos they change the mechanisms of targets."""
 
     model_config = ConfigDict(title="interventions: silos in which experiments set variables")
     kind: Literal["interventions"] = "interventions"
@@ -31,8 +31,8 @@ class Interventions(DataRecipe):
         Experiment,
         Field(
             title="Experiment",
-            description="What happens to a target: randomised, independent of its causes; soft, other weights and more "
-            "noise; inhibiting, weaker effects of its causes.",
+            description="Change of a target's mechanism: randomised, independent of its causes; soft, other weights "
+            "and more noise; inhibiting, weaker effects of its causes.",
         ),
         OnCommandLine(value="NAME"),
     ] = "randomised"

@@ -129,7 +129,7 @@ class LearnOptions(Options):
         Missing,
         Field(
             title="Empty cells",
-            description="How to treat empty cells: model them, drop the rows that have one (complete-rows), or refuse "
+            description="How to treat empty cells: model them, drop rows with an empty cell (complete-rows), or refuse "
             "the data.",
         ),
     ] = "model"
@@ -137,16 +137,16 @@ class LearnOptions(Options):
         DifferentColumns,
         Field(
             title="Different columns",
-            description="How to join silos with different columns: refuse them (same), keep every column and leave it "
-            "empty where it is missing (union), or keep the columns of all silos (common).",
+            description="How to join silos with different columns: refuse them (same), keep every column, with empty "
+            "cells at silos without it (union), or keep only the columns that every silo has (common).",
         ),
     ] = "same"
     time: Annotated[
         Columns,
         Field(
             title="Time",
-            description="Column of times, which makes the rows time series: numbers, dates, quarters or months; or two "
-            "columns, such as year,quarter.",
+            description="Treat the rows as time series, ordered by this column of numbers, dates, quarters or months, "
+            "or by two columns, such as year,quarter.",
         ),
         CommaSeparated,
         OnCommandLine(value="COLUMNS"),
@@ -155,8 +155,8 @@ class LearnOptions(Options):
         Dates,
         Field(
             title="Dates",
-            description="How to treat columns of dates: set them aside, or read them as days since the first date of "
-            "all silos.",
+            description="How to treat columns of dates: exclude them (set-aside), or read them as days since the first "
+            "date of all silos.",
         ),
     ] = "set-aside"
     outliers: Annotated[
@@ -179,7 +179,7 @@ class LearnOptions(Options):
         Field(
             ge=0,
             title="Deseasonalise",
-            description="Time series: each silo subtracts the seasonal component of this period, in rows; 0: none.",
+            description="Time series: each silo subtracts the seasonal component of this period, in rows; 0: off.",
         ),
         OnCommandLine(value="PERIOD"),
     ] = 0
@@ -204,7 +204,7 @@ class LearnOptions(Options):
         Field(
             title="Targets",
             description="CSV file with columns silo, variable: the variables that an experiment has set in each silo; "
-            "none: learn as if there had been none; default: those of about.json.",
+            "none: treat all data as observational; default: the targets in about.json.",
         ),
         OnCommandLine(value="FILE|none"),
     ] = None
@@ -251,7 +251,7 @@ class LearnOptions(Options):
         bool,
         Field(
             title="Diagnoses",
-            description="Also check what the data can support and which silo deviates, in two more exchanges.",
+            description="Also diagnose the data: violated assumptions and deviating silos, in two more exchanges.",
         ),
     ] = True
     smoothing: Annotated[
@@ -278,8 +278,8 @@ class LearnOptions(Options):
             le=10_000,
             title="Resamples",
             description="Number of resamples (random halves of each silo's rows), 2 or more, to estimate the "
-            "confidence in each edge; 0: none; default: 30 if auto chose the learner and they take about 2 seconds or "
-            "less.",
+            "confidence in each edge; 0: none; default: 30 if auto chose the learner and resampling takes about 2 "
+            "seconds or less.",
         ),
         OnCommandLine(value="N"),
     ] = None
@@ -295,8 +295,8 @@ class LearnOptions(Options):
         str,
         Field(
             title="Candidates",
-            description="Settings to choose from, such as 'alpha=.001,.01,.05', several separated by semicolons; the "
-            "run has the best candidate. `fedbnsl tune` takes them as lists of -p.",
+            description="Candidate values of a setting, such as 'alpha=.001,.01,.05'; semicolons separate several "
+            "settings. The run uses the best candidate. `fedbnsl tune` takes candidates as -p lists.",
         ),
         OnCommandLine(value="NAME=V,V"),
     ] = ""
@@ -362,8 +362,8 @@ class LearnOptions(Options):
         Field(
             ge=1,
             title="Quorum",
-            description="Minimum number of silos: the run continues without unresponsive silos while N are left; "
-            "default: all at the start, later as many as the algorithm needs.",
+            description="Minimum number of silos: the run drops unresponsive silos as long as N remain; default: all "
+            "silos to start, then as many as the algorithm needs.",
         ),
         OnCommandLine(value="N"),
     ] = None
@@ -396,7 +396,7 @@ class LearnOptions(Options):
             return name
         if name in registry.STEPS:
             raise BadInput(
-                f"algorithm '{name}' is a step of other runs, not an algorithm; "
+                f"algorithm '{name}' is an internal step of runs, not a learner; "
                 f"available: {', '.join(registry.ALGORITHMS)}"
             )
         registry.entry(name)

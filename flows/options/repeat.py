@@ -27,8 +27,7 @@ class RepeatOptions(Options):
         Literal["skip", "learn"],
         Field(
             title="Unchanged data",
-            description="What to do if no silo's rows have changed since the previous run: skip the run, or "
-            "learn again.",
+            description="If no silo's rows have changed since the previous run: skip the run, or learn again.",
         ),
     ] = "skip"
     changed_rows: Annotated[
@@ -36,9 +35,8 @@ class RepeatOptions(Options):
         Field(
             ge=0,
             title="Changed rows",
-            description="Minimum number of rows of a silo that change between two runs without an ε, unless none does: "
-            "fewer could be recovered from the difference of the two results. A run after fewer changes is skipped; "
-            "0 allows any.",
+            description="Without an ε: skip a run if at some silo fewer than K rows, but more than none, have changed, "
+            "because the difference of the two results could reveal them; 0: never skip for this reason.",
         ),
         OnCommandLine(value="K"),
     ] = 10
@@ -63,22 +61,22 @@ class RepeatOptions(Options):
 
 
 class HookOptions(Options):
-    """Where messages about scheduled runs go.
+    """Receivers of messages about scheduled runs.
 
-    These are settings of the process that serves runs, read from its environment (`HOOKS`), and never parameters of a
-    deployment: whoever reaches the API could otherwise run a command on this machine.
+    The process that serves runs reads these settings from its environment (`HOOKS`). They are never parameters of a
+    deployment: anybody with access to the API could otherwise run a command on this machine.
     """
 
     hook_url: Annotated[
         str | None,
-        Field(title="Hook: address", description="Address (http or https) to which a JSON message is posted."),
+        Field(title="Hook: address", description="Address (http or https) that receives a JSON message by POST."),
         OnCommandLine(value="URL"),
     ] = None
     hook_command: Annotated[
         str | None,
         Field(
             title="Hook: command",
-            description="Command that receives the JSON message on its standard input; it is run without a shell.",
+            description="Command that receives the JSON message on its standard input; no shell runs it.",
         ),
         OnCommandLine(value="COMMAND"),
     ] = None

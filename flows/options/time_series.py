@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Dynamic(DataRecipe):
-    """Draw time series from a stable random model: graphs within a time and from earlier times (Chen et al. 2025)."""
+    """Draw time series from a stable random model with contemporaneous and lagged edges (Chen et al. 2025)."""
 
     model_config = ConfigDict(title="dynamic: time series of a random model")
     kind: Literal["dynamic"] = "dynamic"

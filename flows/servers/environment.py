@@ -10,7 +10,7 @@ from contextlib import contextmanager
 DEFAULTS = {
     # The first start creates the database, which takes longer than the 20 s Prefect allows.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    # A server that is gone costs a run six seconds a call, not a minute.
+    # A dead server delays each call of a run by six seconds instead of a minute.
     "PREFECT_CLIENT_MAX_RETRIES": "2",
     # Runs leave Prefect's database after a month and their events after a day; else it grows by 0.25 MB a round.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",

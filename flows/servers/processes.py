@@ -48,9 +48,9 @@ def view_lines(mlflow: str) -> list[str]:
 
 HOST = "127.0.0.1"
 CLOUD = "api.prefect.cloud"
-"""which asks for a key first"""
+"""host of Prefect Cloud, which needs an API key"""
 ANSWER = 5.0
-"""seconds for the user's server to say that it is well"""
+"""timeout in seconds of the health check of the user's server"""
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.parent_watchdog")
 """the first words of the command line of a program that must not outlive this process"""
 

@@ -54,7 +54,7 @@ def old_history(database: Path, age: timedelta) -> OldHistory:
 
 
 def prune(database: Path, age: timedelta) -> int:
-    """Remove from `database` what is older than `age`, and return the bytes of its file afterwards.
+    """Remove records older than `age` from `database`, and return the bytes of its file afterwards.
 
     Raises `BadInput` if another process keeps it busy.
     """

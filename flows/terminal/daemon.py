@@ -12,8 +12,8 @@ from typing import Any
 
 from fedbnsl.tasks.transport.cluster import QUIET, THREADS
 
-GRACE = 5.0
-"""seconds to take leave of the other side, which may have gone"""
+GRACE_SECONDS = 5.0
+"""seconds for an orderly shutdown of connections, whose other side may not answer"""
 
 
 def log_line(line: str) -> None:
@@ -22,23 +22,23 @@ def log_line(line: str) -> None:
 
 
 def run_until_signal(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run what `serving` returns until SIGINT or SIGTERM."""
+    """Run the coroutine that `serving` returns until SIGINT or SIGTERM."""
     import dask
 
     os.environ.update(THREADS)
     for name in ("distributed", "tornado", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     with dask.config.set(QUIET), contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_cancelled_by_signals(serving()))
+        asyncio.run(_cancel_on_signals(serving()))
     log_line("stopped")
 
 
-async def _cancelled_by_signals(serving: Coroutine[Any, Any, None]) -> None:
+async def _cancel_on_signals(serving: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(serving)
 
     def stop() -> None:
         task.cancel()
-        last = threading.Timer(GRACE, _leave)
+        last = threading.Timer(GRACE_SECONDS, _exit_now)
         last.daemon = True
         last.start()
 
@@ -47,7 +47,7 @@ async def _cancelled_by_signals(serving: Coroutine[Any, Any, None]) -> None:
     await task
 
 
-def _leave() -> None:
+def _exit_now() -> None:
     """End this process at once; journal and ledger are consistent at any time."""
     log_line("stopped")
     os._exit(0)

@@ -147,7 +147,7 @@ class Guard:
 
     @contextmanager
     def reading(self, silo: str) -> Iterator[None]:
-        """In the block rows are read: what is wrong with them is logged for the owner, and not sent."""
+        """Log faults of the rows that are read in the block for the owner, and send a message without them."""
         try:
             yield
         except NotAllowed:

@@ -56,7 +56,7 @@ class Policy:
     experiments: bool = False
     """whether masked sums may leave out a single silo as the only one that targets a variable; with `masked` only"""
     changed_rows: int = 10
-    """the minimum number of rows that change between two publications without an ε, unless none does; 0: any"""
+    """without an ε: minimum number of changed rows between two publications, if any row changes; 0: no minimum"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an unknown algorithm or step, and for values out of range."""

@@ -95,7 +95,7 @@ def row_version(
 
 
 def version_under(terms: RunTerms, silo: str, table: Table, key: bytes, seal: str) -> RowVersion:
-    """The version of the rows of `silo` that enter its replies under `terms`: those in `table`, read as they say."""
+    """The version of the rows of `silo` that enter its replies: those in `table`, read as `terms` declare."""
     schema, declared = terms.schema, terms.declared
     drops_rows = schema.complete_rows or schema.kind == "time-series"
     chosen = (declared.form, declared.step, declared.reading.silos, schema.stretches.get(silo, ()))
@@ -252,8 +252,8 @@ class Publications:
 
     def _damaged(self) -> BadRecord:
         return BadRecord(
-            f"{self.path}: the record of what these rows have published is missing or damaged, so nothing is published "
-            "without an ε: restore the file, or have the owner start afresh with `fedbnsl silo forget`"
+            f"{self.path}: the record of publications from these rows is missing or damaged, so runs without an ε are "
+            "refused: restore the file, or have the owner delete the record with `fedbnsl silo forget`"
         )
 
     def _open(self) -> "closing[sqlite3.Connection]":
@@ -273,7 +273,7 @@ def published_path(source: Path, silo: str) -> Path:
 
 
 def forget_publications(source: Path) -> list[Path]:
-    """Delete the records of what was published from the rows at `source`; returns their paths. For the owner alone."""
+    """Delete the records of publications from the rows at `source`; returns their paths. Only the owner may call it."""
     folder = private_folder(source)
     found = sorted(folder.glob(f"*{PUBLISHED_SUFFIX}"))
     for path in sorted(folder.glob("*.sqlite")):

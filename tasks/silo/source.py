@@ -74,7 +74,7 @@ class SiloSource(Protocol):
         ...
 
     def publications(self, journal: Journal) -> Publications | None:
-        """The record of what was published, None if it would end with the process."""
+        """The record of publications; None for rows in memory, whose record would end with the process."""
         ...
 
     @property

@@ -55,8 +55,8 @@ class Identity:
     def coordinator_security(self) -> Any:
         """The `Security` of a coordinator's client, which accepts only a coordinator as the scheduler.
 
-        A coordinator also trusts the authority of silos, as it must accept their workers: here only the authorities
-        that have issued its own certificate count.
+        A coordinator also trusts the silos' authority, because it must accept their workers. This `Security` trusts
+        only the authority that issued the coordinator's own certificate.
         """
         self.check()
         own = x509.load_pem_x509_certificate(self.certificate.read_bytes())
@@ -102,7 +102,7 @@ def _issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
 
 
 def certificate_fingerprint(file: Path) -> str:
-    """The SHA-256 fingerprint of the certificate in `file`, in hexadecimal; raises `BadInput` if it is none."""
+    """The SHA-256 fingerprint of the certificate in `file`, in hexadecimal; raises `BadInput` for other content."""
     try:
         return x509.load_pem_x509_certificate(file.read_bytes()).fingerprint(hashes.SHA256()).hex()
     except (OSError, ValueError):

@@ -30,8 +30,8 @@ class ForestRow:
 def draw_forest(effects: Sequence[Effect], title: str = "") -> "Figure":
     """A figure of the `effects`, one row each, with a row for resamples and for each silo where they are known.
 
-    An estimate is a dot, a range over a class of graphs a thick bar, a 95 % interval a thin line. An effect that is
-    zero by the graph is a hollow dot, one that is not identified an empty row that says so.
+    An estimate is a dot, a range over a class of graphs a thick bar, a 95 % interval a thin line. A hollow dot is an
+    effect that is zero by the graph. An effect that is not identified has a row with this text only.
     """
     from matplotlib.figure import Figure
 
@@ -62,7 +62,7 @@ def _rows(one: Effect) -> list[ForestRow]:
         rows = [ForestRow(name, *one.bounds, one.interval, ESTIMATE)]
     again = one.resampled
     if again is not None and again.interval is not None and again.median is not None:
-        rows.append(ForestRow("graph learned anew", again.median, again.median, again.interval, RESAMPLED))
+        rows.append(ForestRow("graphs of resamples", again.median, again.median, again.interval, RESAMPLED))
     if one.silos is not None:
         rows += [
             ForestRow(f"silo {silo}", own.value, own.value, own.interval, SILO)

@@ -180,7 +180,7 @@ def test_a_silo_with_fewer_rows_than_variables_judges_moves_as_well():
     """Its moments have no inverse; (d/n)² of the diagonal makes one, and is next to nothing where rows are many."""
     table = unequal({"a": 3, "b": 400})["a"]
     S = table.T @ table / 3
-    within = LinearProblem(SecondMoments(S, 3), lambda lasso: lasso.start).within(np.zeros((D, D)))
+    within = LinearProblem(SecondMoments(S, 3), lambda lasso: lasso.start).contemporaneous_moments(np.zeros((D, D)))
     np.testing.assert_allclose(within, S + (D / 3) ** 2 * np.diag(np.diag(S)))
     moves = np.array([[0, 3], [4, 1]], np.int32)
     problem = LinearProblem(SecondMoments(S, 3), lambda lasso: lasso.start)

@@ -64,7 +64,7 @@ def test_a_silo_weighs_as_much_as_it_has_windows():
 
 def test_no_price_is_asked_of_lagged_edges_where_theirs_is_zero():
     model = LinearModel(lambda lasso: lasso.start, weighted_moments, lags=2, lagged_price=0.0)  # type: ignore[arg-type]
-    assert model.prices(3).tolist() == [1.0] * 3 + [0.0] * 6
+    assert model.penalty_factors(3).tolist() == [1.0] * 3 + [0.0] * 6
 
 
 @pytest.mark.parametrize(("lags", "params"), [(1, {}), (2, {"lags": 2})])
