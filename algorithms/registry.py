@@ -32,7 +32,7 @@ FAMILIES = {
     "statistics": "",
     "resampling": "",
 }
-"""the folders of `algorithms/` whose `__init__.py` declares entries, with what their learners have in common"""
+"""the folders of `algorithms/` whose `__init__.py` declares entries, each with the name of its family"""
 
 
 def _collect(table: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Literal
 Graph = Literal["ER", "SF"]
 """Erdős–Rényi or scale-free (Barabási–Albert)"""
 Experiment = Literal["randomised", "soft", "inhibiting"]
-"""what happens to a target: `data/generators/interventions.py`"""
+"""the change of a target's mechanism: `data/generators/interventions.py`"""
 Noise = Literal["gaussian", "exponential", "gumbel"]
 """the distributions of a linear model's errors (Fassy El Fehri et al., B.1.1)"""
 Effects = Literal["additive", "slopes", "configurations"]
@@ -21,7 +21,7 @@ Truth = Literal["20", "18", "17", "17-fedc2sl"]
 Transform = Literal["none", "log"]
 """of the Sachs data"""
 Mechanism = Literal["mcar", "mar", "mnar"]
-"""what determines which cells are missing (Rubin 1976): nothing, other cells, or their own values"""
+"""missingness mechanism (Rubin 1976): missingness depends on nothing, on other cells, or on the values themselves"""
 MECHANISMS: tuple[Mechanism, ...] = ("mcar", "mar", "mnar")
 
 GRAPH: Graph = "ER"

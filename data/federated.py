@@ -202,7 +202,7 @@ def without_outliers(data: FederatedData) -> FederatedData:
 
 
 def outlier_notes(schema: Schema, counts: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
-    """What was set aside as outliers, by column and silo: `counts` of cells by silo, in classes of their shares."""
+    """A line on outliers that were set aside, by column and silo: classes of the shares of their `counts`."""
     found = [
         (counts[silo][v] / schema.rows[silo], name, silo)
         for silo in sorted(counts)

@@ -36,18 +36,18 @@ class AttackResult:
     error: dict[str, float]
     public: dict[str, float]
     example: str
-    """what was reconstructed: two second moments of the first silo, with their true values"""
+    """the reconstruction: two second moments of the first silo, with their true values"""
     refused: str = ""
     """why there is nothing to attack: the protection does not run on these rows"""
 
     @property
     def succeeds(self) -> bool:
-        """Whether the estimates are much closer than what every result discloses."""
+        """Whether the estimates are much closer than estimates from any result."""
         return not self.refused and median(self.error.values()) < median(self.public.values()) / 2
 
     @property
     def finding(self) -> str:
-        """What the attacker has, in a sentence."""
+        """The attacker's information, in a sentence."""
         if self.refused:
             return f"does not run on these rows: {self.refused}"
         if not self.succeeds:

@@ -1,4 +1,4 @@
-"""Attacks on results: what their readers can recover of single rows, and what prevents it.
+"""Attacks on results: recovery of single rows by readers, and the defences.
 
 Three demonstrations on the user's own folder, in this process; each runs twice, without and with a protection:
 
@@ -53,7 +53,7 @@ SMOOTHING = 1.0
 
 @dataclass(frozen=True)
 class Demonstration:
-    """One attack under one `protection`: what it found, in a sentence, and whether it succeeded."""
+    """One attack under one `protection`: its finding, in a sentence, and whether it succeeded."""
 
     protection: str
     finding: str

@@ -286,7 +286,7 @@ def test_the_entry_links_every_page():
 
 def test_the_page_has_every_field_that_a_silo_describes():
     """A field that is new in a description is new to the coordinator, and to the owner's page."""
-    section = (ROOT / "docs/privacy.md").read_text("utf-8").partition("## What silos describe before a run")[2]
+    section = (ROOT / "docs/privacy.md").read_text("utf-8").partition("## Description before a run")[2]
     rows = re.findall(r"^\| (`.*?) \|", section.partition("\n## ")[0], re.MULTILINE)
     described = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert sorted(described) == sorted(one.name for kind in (Profile, ColumnProfile) for one in fields(kind))

@@ -37,7 +37,7 @@ class TablePlan:
     """the privacy cost of one exchange"""
 
     def variance(self, tables: int, cells: int) -> Fraction:
-        """The variance of one silo's noise in each of the `cells` of a number of `tables`."""
+        """The variance of one silo's noise in each cell, if `tables` tables have `cells` cells together."""
         variance = max(
             share_variance(sensitivity(tables), self.exchange_cost, self.certain_shares, VARIANCE_PARTS), Fraction(1, 4)
         )
@@ -60,7 +60,7 @@ class PrivateRows(Rows):
 
 
 def sensitivity(tables: int) -> float:
-    """The ℓ₂ sensitivity of a number of count tables of one silo when one row is replaced."""
+    """The ℓ₂ sensitivity of `tables` count tables of one silo when one row is replaced."""
     return math.nextafter(math.sqrt(2 * tables), math.inf)
 
 
@@ -70,7 +70,7 @@ def table_plan(promise: Promise, certain_shares: int, exchanges: int) -> TablePl
 
 
 def add_noise(counts: NDArray[np.unsignedinteger], tables: int, plan: TablePlan, key: bytes) -> NDArray[np.int64]:
-    """The `counts` of a number of `tables` with the silo's share of the noise."""
+    """The `counts` of `tables` count tables with the silo's share of the noise."""
     if not len(counts):
         return counts.astype(np.int64)
     noise = discrete_gaussian(Bits(child_key(key, "count tables")), plan.variance(tables, len(counts)), len(counts))

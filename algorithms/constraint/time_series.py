@@ -200,7 +200,7 @@ def _strongest_first(candidates: list[int], strength: FloatArray) -> list[int]:
 def mci_search(
     test: BatchTester, parents: list[list[int]], prior: Prior, lags: int, settings: ConstraintSettings
 ) -> SeparatorSearch:
-    """The skeleton of lagged links and of links within the time step, and what separates the others."""
+    """The skeleton of lagged and contemporaneous links, and the separating sets of all other pairs."""
     d, m = len(parents), (lags + 1) * len(parents)
     joined, required = np.zeros((m, m), np.bool_), prior.required_pairs
     joined[:d, :d] = prior.possible_pairs | required

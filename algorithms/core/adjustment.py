@@ -25,7 +25,7 @@ MIN_PERIODS = 2
 
 @dataclass(frozen=True)
 class Adjustment:
-    """What is subtracted from each stretch of a silo's series; nothing by default."""
+    """The components subtracted from each stretch of a silo's series; none by default."""
 
     detrend: bool = False
     """subtract a linear trend"""
@@ -50,7 +50,7 @@ class Adjustment:
 
     @property
     def description(self) -> str:
-        """What was subtracted, as a clause; empty if nothing."""
+        """The subtracted components as a clause; empty if there are none."""
         parts = ["linear trends"] * self.detrend + [f"seasons of {self.period} rows"] * (self.period > 0)
         subtracted = f"{' and '.join(parts)} subtracted in each series" if parts else ""
         return "; ".join([subtracted] * bool(parts) + ["differences of consecutive rows"] * self.difference)

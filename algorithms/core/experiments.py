@@ -75,7 +75,7 @@ def experiments_of(
     for name, excluded in zip(variables, left_out, strict=True):
         if len(excluded) == every:
             where = f"silo {silos[0]} targets" if every == 1 else "every silo that is left targets"
-            raise BadInput(f"{where} {quoted(name)}, so no row shows what causes it")
+            raise BadInput(f"{where} {quoted(name)}, so no row shows its causes")
     order = list(dict.fromkeys([frozenset[Unit](), *left_out]))
     used = {
         silo: np.array([[(silo, c) not in units for c in range(conditions[silo])] for units in order], np.bool_)

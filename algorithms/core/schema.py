@@ -98,7 +98,7 @@ Kind = Literal["continuous", "discrete", "mixed", "time-series", "events"]
 EVENT_COLUMNS = ("device", "time", "event", "start", "end")
 """columns of a table of events: number of the device from 0, time, index of the type, observation window"""
 Transform = Literal["log", "log1p", "sqrt", "anscombe", "normal-scores"]
-"""what a silo does to a column of numbers before it learns from it (`statistics/transforms.py`)"""
+"""the transform of a column of numbers at each silo before learning (`statistics/transforms.py`)"""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Schema:
     knowledge: Knowledge = NO_KNOWLEDGE
     """background knowledge of the graph"""
     adjustment: Adjustment = NO_ADJUSTMENT
-    """what silos subtract from time series; `rows` and `stretches` are those of the adjusted series"""
+    """the components that silos subtract from time series; `rows` and `stretches` describe the adjusted series"""
     targets: dict[str, Targets] = field(default_factory=dict)
     """by silo, the variables that were set from outside, for each of its conditions; empty without experiments"""
 

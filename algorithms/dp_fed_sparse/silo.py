@@ -148,7 +148,7 @@ SCORE_ROUNDING = 2.0**-47
 def score_moves(problem: PrivateProblem, rows: int, b: Any, i: Any, j: Any) -> Any:
     """The maximum change of the scores of the entries (i, j) of weights `b` if one record is replaced.
 
-    A score is the difference of two weights: if these are large, its rounding error may exceed what a record moves.
+    A score is the difference of two weights: if these are large, its rounding error may exceed the effect of a record.
     """
     reach, M, r = problem.clip.reach[i, j], problem.M[i], problem.r[i]
     moves = 2 * reach / rows / np.sqrt(M) * problem.weights[j] * SLACK * rounding_margin(rows)
@@ -208,7 +208,7 @@ class Broadcast:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting scales, spread and order as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each scale, spread and position."""
         return self.W.cost + 8 * (len(self.scales) + len(self.spread) + len(self.place))
 
 
@@ -228,7 +228,7 @@ class Reply:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting all but the weights as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each number besides the weights."""
         return self.B.cost + 8 * (len(self.sizes) + len(self.spread) + 1)
 
 

@@ -224,7 +224,7 @@ class DynamicMixedNetwork(BayesianNetwork):
     variables: tuple[str, ...]
     over_time: MixedNetwork
     adjustment: Adjustment = NO_ADJUSTMENT
-    """what was subtracted from the numbers before it was fitted"""
+    """the components that the silos subtracted from the numbers before the fit"""
 
     in_pgmpy = False
 

@@ -245,7 +245,7 @@ class DynamicGaussianNetwork(BayesianNetwork):
     means: FloatArray
     spreads: FloatArray
     adjustment: Adjustment = NO_ADJUSTMENT
-    """what was subtracted from the series before it was fitted"""
+    """the components that the silos subtracted from the series before the fit"""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for a structure without lags (a programming error)."""

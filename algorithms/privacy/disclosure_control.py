@@ -1,4 +1,4 @@
-"""Disclosure control: what may be published of exact counts, and what a reader can infer from it (ours).
+"""Disclosure control: the publishable form of exact counts, and the inferences it permits (ours).
 
 Runs without an ε compute exact sums. A table of probabilities is a table of counts to anyone who undoes the smoothing,
 and a count of 1 describes a person. So published tables follow a rule, as in DataSHIELD:

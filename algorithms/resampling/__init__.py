@@ -20,7 +20,7 @@ WRAPPERS: dict[str, Wrapper] = {
         maker=lazy_factory("resampling.bootstrap:Bootstrap", "wrap"),
     ),
     "held-out": Wrapper(
-        summary="each silo scores its own rows by what the learner finds in the sums of the others",
+        summary="each silo scores its own rows by the model learned from the sums of the others",
         maker=lazy_factory("resampling.held_out:HeldOut", "wrap"),
     ),
 }

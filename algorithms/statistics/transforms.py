@@ -35,7 +35,7 @@ FORMULAS: Mapping[Transform, str] = {
 REFERENCE_ROWS = 1 << 17
 """rows that rank the cells of a table that is read in passes"""
 SMALLEST = 1e-70
-"""what a number that is not positive counts as in a logarithm, where no cell may refuse a run"""
+"""replacement of numbers ≤ 0 in a logarithm in runs with an ε, in which no cell may cause an error"""
 
 
 def apply(values: FloatArray, transform: Transform, reference: FloatArray | None = None) -> FloatArray:

@@ -1,11 +1,10 @@
 """A federated data set as a folder: a table for each silo, `<silo>.csv`, optional `truth.csv` and `about.json`.
 
 `formats.py` has the formats of tables. A silo may also be a folder of Parquet parts, or a query, `<silo>.sql`
-(`batches.py`). One file with the rows of all silos is read with the column that names the silo of each row
-(`Reading.by`); such a file stands for a folder that has no other table. A folder of plain tables works as it is: of
-numbers, of labels, of both, or of time series (`schema_inference.py` has the rules). Documents and the like are
-ignored, and any other entry raises an error (`check.py`). Folders are written with exact numbers, and level codes as
-labels.
+(`batches.py`). Instead of a folder, a data set may be one file with the rows of all silos and a column that names the
+silo of each row (`Reading.by`). A folder of plain tables works as it is: of numbers, of labels, of both, or of time
+series (`schema_inference.py` has the rules). Documents and the like are ignored, and any other entry raises an error
+(`check.py`). `write_folder` writes exact numbers, and labels instead of level codes.
 """
 
 import csv
@@ -155,8 +154,8 @@ def place_of(data: Path) -> Path:
 def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) -> dict[str, Path]:
     """The file of each silo of `folder`, or of the silos `only`, sorted by the silo's name; opens no file.
 
-    With a column `by`, `folder` is one file, or has only one, which is that of every silo. Raises `BadInput` for a
-    folder that does not exist or has no silo, for two files of a silo (`a.csv` and `a.parquet`), an invalid name of a
+    With a column `by`, `folder` is a file or has only one table, which is the file of every silo. Raises `BadInput` for
+    a folder that does not exist or has no silo, for two files of a silo (`a.csv` and `a.parquet`), an invalid name of a
     silo, or something that is not a file; without `only` also for an entry of an unknown format, which may be a silo.
     """
     if folder.is_file() and by is None:

@@ -147,7 +147,7 @@ def _read_sheet(path: Path, name: str | None, stamp: tuple[str | int, ...]) -> S
 
 
 def file_stamp(name: str, status: os.stat_result) -> tuple[str | int, ...]:
-    """What changes with the content of a file: its size, times of change and inode."""
+    """The stamp of a file, which changes with its content: size, times of change and inode."""
     return (name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 

@@ -3,7 +3,8 @@
 Source: Chen, Ma & Yue 2025, §7.2. In addition, silos may share the whole model, only its graph, or nothing.
 
 With labels (ours), some variables are states with two or three levels, such as alarms and switches: an ordered logit of
-the same sum of effects. A state acts on others by a score of mean about 0 for each of its levels.
+the same sum of effects. Each level of a state has a score (`SCORES`); its effect on other variables is linear in the
+score.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from .linear import variable_names
 from .sampling import draw_noise
 
 WEIGHTS = (0.3, 0.5)
-"""absolute values of the weights within a time and at lag 1, drawn uniformly (§7.2)"""
+"""range of the absolute weights within a time step and at lag 1, drawn uniformly (§7.2)"""
 MAX_SPECTRAL_RADIUS = 0.95
 """upper bound on the spectral radius of a model"""
 MAX_TRIES = 1000
@@ -39,7 +40,7 @@ class DynamicSettings:
     """The settings of `dynamic`; raises `BadInput` naming an invalid value.
 
     A silo's `rows` are its windows: each of its `series` has `lags` additional rows. `degree` is the mean number of
-    neighbours within a time, `lagged_degree` the mean number of children at each lag; weights at lag i are
+    neighbours within a time step, `lagged_degree` the mean number of children at each lag; weights at lag i are
     `decay`^(i − 1) times smaller. `heterogeneity` is the standard deviation of a silo's weights around the shared ones.
     """
 
@@ -74,7 +75,7 @@ class DynamicSettings:
         if not 0 <= self.heterogeneity < np.inf:
             raise BadInput(f"heterogeneity: {self.heterogeneity} is not a finite number ≥ 0")
         if self.heterogeneity and self.own_structures:
-            raise BadInput("heterogeneity: silos with graphs of their own have no weights to differ from")
+            raise BadInput("heterogeneity: must be 0 with own structures, because silos then share no weights")
         if not 0 <= self.labels <= self.variables:
             raise BadInput(f"labels: {self.labels} is not from 0 to the number of variables, {self.variables}")
         if self.noise not in get_args(Noise):

@@ -166,7 +166,7 @@ class Learned:
         by_silo: bool = False,
         placebo: int = 0,
     ) -> EffectReport:
-        """The effect of changing `treatment` on `outcome` in the learned graph, with what it rests on.
+        """The effect of changing `treatment` on `outcome` in the learned graph, with its assumptions.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ from .spec import Cell, Spec, spec_of
 from .tables import files_of
 
 JOURNAL = "runs.jsonl"
-"""a line for each finished run; what the tables are made of"""
+"""a line for each finished run; the source of the tables"""
 Listener = Callable[[dict[str, Any], int, int], None]
 """called with the row of a finished run, the number of finished runs and that of all"""
 

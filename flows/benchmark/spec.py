@@ -1,4 +1,4 @@
-"""What a benchmark compares: data sets, learners and seeds, from a YAML file or from Python.
+"""The spec of a benchmark: data sets, learners and seeds, from a YAML file or from Python.
 
     data:
       - study                                       # a folder with truth.csv

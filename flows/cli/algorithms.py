@@ -43,7 +43,7 @@ def preset_changes(entry: Entry, preset: str) -> dict[str, Any]:
 
 
 def show_algorithms(folder: Path | None = None, *, as_json: bool) -> None:
-    """Print every algorithm by family: what it is, the data it learns from, and exactly what leaves a silo.
+    """Print every algorithm by family: its summary, the data it learns from, and exactly what leaves a silo.
 
     With a `folder`, only those that learn from data of its kind. Raises `BadInput` as reading the folder does.
     """
@@ -78,7 +78,7 @@ def kind_of(folder: Path) -> str:
 
 
 def show_entries(entries: Mapping[str, Entry]) -> None:
-    """Print what each of these is and what leaves a silo, in lines that fit the width of the terminal."""
+    """Print the summary and the disclosure of each of these, in lines that fit the width of the terminal."""
     from rich.padding import Padding
 
     from ..terminal.summary import console
@@ -106,7 +106,7 @@ def show_algorithm(name: str, *, as_json: bool) -> None:
         return
     out = console()
     page = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    page.add_row("what it is", entry.summary)
+    page.add_row("summary", entry.summary)
     page.add_row("source", entry.source)
     page.add_row("leaves a silo", entry.disclosure)
     page.add_row("data", " or ".join(entry.kinds) + (", all rows in one place" if entry.pooled else ""))
@@ -133,7 +133,7 @@ def algorithms(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the algorithms by family: what each does, and exactly what leaves a silo.
+    """List the algorithms by family, with a summary and exactly what leaves a silo.
 
     With a NAME, explain that algorithm: its presets and its settings.
     """

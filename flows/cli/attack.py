@@ -1,4 +1,4 @@
-"""`fedbnsl attack`: what can be recovered of a silo and of single rows, and what prevents it."""
+"""`fedbnsl attack`: attacks that recover moments of a silo or single rows, and the defences."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,7 +29,7 @@ def show_attack(folder: Path, epsilon: float) -> None:
         "Relative error of the second moments that a curious coordinator reconstructs for a silo (median over the "
         "silos), and the error of the mean of all silos, which any result reveals."
     )
-    table = Table("what the coordinator sees", "reconstruction", "mean of all silos", "the attack")
+    table = Table("view of the coordinator", "reconstruction", "mean of all silos", "the attack")
     for one in found:
         figures = [f"{median(by_silo.values()):.3g}" if by_silo else "–" for by_silo in (one.error, one.public)]
         outcome = "–" if one.refused else "succeeds" if one.succeeds else "fails"
@@ -40,7 +40,7 @@ def show_attack(folder: Path, epsilon: float) -> None:
 
 
 def show_demonstrations(explanation: str, found: Iterable["Demonstration"]) -> None:
-    """Print the attack in words, and for each protection whether it succeeds and what it found."""
+    """Print a description of the attack, and for each protection its success and its finding."""
     print(explanation)
     for one in found:
         print(f"{one.protection}: the attack {'succeeds' if one.succeeded else 'fails'}: {one.finding}")

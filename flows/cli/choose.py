@@ -20,7 +20,7 @@ MAX_CHOICES = 3
 
 
 def show_choice(folder: Path, epsilon: float | None, *, secure: bool) -> None:
-    """Print what the folder holds, the algorithm that suits it, and its alternatives.
+    """Print a summary of the folder, the algorithm that suits it, and its alternatives.
 
     With an ε, only public facts are printed: the rows are not read. Raises `BadInput` as reading the folder does.
     """

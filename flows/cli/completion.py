@@ -6,7 +6,7 @@ from typing import Any
 ENGINES = ("prefect", "inline")
 
 Found = list[tuple[str, str]]
-"""words with what each means"""
+"""words with their explanations"""
 
 
 def algorithms(incomplete: str) -> Found:

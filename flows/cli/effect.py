@@ -1,4 +1,4 @@
-"""`fedbnsl effect`: what happens to an outcome if a variable is changed, by the graph of a finished run."""
+"""`fedbnsl effect`: the effect of changing a variable on an outcome, by the graph of a finished run."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def effect(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the effects as JSON.")] = False,
 ) -> None:
-    """Estimate the effect of changing X on Y in the graph of a finished run, with what the estimate rests on.
+    """Estimate the effect of changing X on Y in the graph of a finished run, and state the assumptions.
 
     Example: fedbnsl effect runs/NAME --treatment dose --outcome response --compare 0,10
     """

@@ -71,7 +71,7 @@ def with_alpha(options: LearnOptions, alpha: float | None) -> LearnOptions:
 
 
 def feature_rows(blanket: MarkovBlanket) -> list[tuple[str, str]]:
-    """The features with what each is to the target."""
+    """The features, each with its relation to the target."""
     roles = {
         "parent": blanket.parents,
         "child": blanket.children,

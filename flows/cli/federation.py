@@ -18,7 +18,7 @@ AUTHORITIES = "authorities"
 """the folder of the keys that sign: whoever has them can make a silo or a coordinator of the federation"""
 
 FEDERATION = """\
-# What the coordinator knows of its federation. Paths are relative to this file.
+# Configuration of the coordinator. Paths are relative to this file.
 address = "{address}"      # where silos and runs reach the coordinator
 listen = "{listen}"        # the address it binds to
 silos = [{silos}]      # who belongs to it; nobody else is let in
@@ -41,7 +41,7 @@ certificate = "{name}.pem"
 key = "{name}.key"
 trusted = "trusted.pem"
 
-# What this owner allows; the worker of this silo refuses everything else. Without a line, there is no such limit.
+# Limits of this owner; the worker of this silo refuses requests beyond them. Without its line, a limit does not apply.
 [policy]
 # algorithms = ["secure-sum", "fed-pc"]      # allowed algorithms
 # steps = ["regressions", "diagnosis"]      # allowed exchanges after the rounds: parameters, diagnoses, resamples
@@ -64,7 +64,7 @@ changed_rows = 10      # without an ε: minimum number of changed rows between t
 
 
 def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
-    """Make a federation in `folder`, or add `silos` to the one that is there, and print what to give to whom.
+    """Make a federation in `folder`, or add `silos` to an existing one, and print the files to hand to each owner.
 
     Raises `BadInput` for a name or an address that cannot be used, and for a silo that has its certificate already.
     """

@@ -1,6 +1,6 @@
-"""`fedbnsl privacy plan`: what a privacy budget can probably detect, before any of it is spent.
+"""`fedbnsl privacy plan`: the predicted accuracy of a run with a privacy budget, before the run spends it.
 
-`fedbnsl privacy ledger`: what the silos of a folder have spent.
+`fedbnsl privacy ledger`: the ε that the silos of a folder have spent.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _add(table: Table, silo: str, run: str, charges: tuple[Charge, ...], delta: 
 
 
 MAX_SILOS = "two thirds of the silos, not the coordinator"
-# A χ² test of level 5 % finds, nine times in ten, what adds this much to a statistic of one degree of freedom.
+# Noncentrality at which a χ² test with one degree of freedom and level 5 % has a power of 90 %.
 DETECTION_POWER = 10.5
 # How much the noise adds to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`noisy_chi_square.py`).
 EVEN = 4.0

@@ -27,7 +27,7 @@ def serve(
 ) -> None:
     """Learn from FOLDER, or from the silos of a federation (--federation), on a schedule, until Ctrl-C.
 
-    Every run writes to its own folder, runs/<name>, and reports what has changed since the previous run.
+    Every run writes to its own folder, runs/<name>, and reports the changes since the previous run.
     Runs can also be started from the Prefect UI.
     """
     from ..schedule import serve_learn

@@ -42,7 +42,7 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
 
 
 def check_silo(path: Path, name: str | None, data: Path | None) -> None:
-    """Print what this silo would send to a coordinator before round 1, its owner's policy, and who answers.
+    """Print the description that this silo would send before round 1, its owner's policy, and the coordinator's holder.
 
     Raises `BadInput` if a part of it does not work.
     """

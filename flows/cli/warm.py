@@ -1,6 +1,6 @@
 """`python -m fedbnsl.flows.cli.warm`: prepare compiled code and databases once after installing, for a fast first run.
 
-It makes the empty databases that new ones are copied from, and has Python and numba compile what a run imports.
+It makes templates of empty databases, and compiles the modules and numba functions of a run.
 """
 
 import os

@@ -125,7 +125,7 @@ def _held_out_reason(job: Job, schema: Schema) -> str:
 
 
 def held_out(job: Job, session: Session, last: Round[Any]) -> HeldOutScores:
-    """The likelihood of each silo's rows under what the learner of `job` finds in the sums of the others.
+    """The likelihood of each silo's rows under the model that the learner of `job` finds in the sums of the others.
 
     Two exchanges under the run id `<run id>-held-out`: the sums, masked if the run is, and the silos' scores. None
     without the option `held_out`.

@@ -45,7 +45,7 @@ NO_IMPUTATION_COST = ImputationCost()
 
 @dataclass(frozen=True)
 class Job:
-    """What to learn, from which data, and under which name."""
+    """One execution of `learn`: its options, data, algorithm and name."""
 
     settings: LearnSettings
     """the options of the run and its data set, named"""
@@ -112,7 +112,7 @@ class Job:
 
     @property
     def adjustment(self) -> Adjustment:
-        """What silos subtract from their time series."""
+        """The components that silos subtract from their time series."""
         settings = self.settings
         return Adjustment(settings.detrend, settings.deseasonalise, settings.difference)
 

@@ -29,11 +29,11 @@ SMALL_CELL_NOTES = {
     f"{GRID} or more",
     "keep": "its counts are exact, also those of single rows (--small-cells keep)",
 }
-"""what was published of small cells, by the option"""
+"""treatment of small cells in publications, by the option"""
 
 
 def small_cells_note(job: Job) -> str:
-    """What was published of small cells in regressions and tables."""
+    """The treatment of small cells in published regressions and tables."""
     merged = f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another one"
     return SMALL_CELL_NOTES[job.settings.small_cells] + merged * (job.settings.small_cells == "blank")
 

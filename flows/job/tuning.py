@@ -127,7 +127,7 @@ class SharedExchanges:
 
 @dataclass(frozen=True)
 class CandidateRun:
-    """The structures of a candidate's halves, and what it cost."""
+    """The structures of a candidate's halves, and its communication cost."""
 
     structures: list[Structure]
     exchanges: int

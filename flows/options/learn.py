@@ -455,7 +455,7 @@ LAST_FIELDS = ("params",)
 
 
 def _order_fields(schema: dict[str, Any]) -> None:
-    """Number the fields for Prefect's form: what most runs set comes first, the many settings of algorithms last."""
+    """Number the fields for Prefect's form: common options first, the many settings of algorithms last."""
     between = [name for name in schema["properties"] if name not in (*FIRST_FIELDS, *LAST_FIELDS)]
     for position, name in enumerate((*FIRST_FIELDS, *between, *LAST_FIELDS)):
         schema["properties"][name]["position"] = position

@@ -1,4 +1,4 @@
-"""The options of scheduled runs: what to do with unchanged data, what counts as drift, and who is notified."""
+"""The options of scheduled runs: treatment of unchanged data, thresholds of drift, and receivers of messages."""
 
 import os
 import shlex

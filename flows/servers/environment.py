@@ -1,6 +1,6 @@
-"""What a run prepares before Prefect and MLflow are imported: their settings, and a server that starts meanwhile.
+"""Preparation of a run before Prefect and MLflow are imported: their settings, and the start of a server.
 
-The settings are defaults: what the user has set stays.
+The settings are defaults: the user's own settings take precedence.
 """
 
 import os
@@ -27,7 +27,7 @@ DEFAULTS = {
     # MLflow's server would start six workers of 250 MB each, for jobs that this project does not use.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     "PREFECT_CLI_PROMPT": "false",
-    # One BLAS thread a process: the silos are what runs in parallel.
+    # One BLAS thread per process, because the silos run in parallel.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -52,7 +52,8 @@ def prepare_environment(*, quiet: bool = False) -> None:
 def prestart(engine: str, *, quiet: bool) -> Iterator[Callable[[], str] | None]:
     """Start a Prefect server unless the user has one, and the process that workers are forked from.
 
-    Yield what waits for the server and returns the URL of its API; None for an engine other than Prefect, which needs
+    Yield a function that waits for the server and returns the URL of its API; None for an engine other than Prefect,
+    which needs
     neither. `quiet` silences Prefect's own messages.
     """
     prepare_environment(quiet=quiet)

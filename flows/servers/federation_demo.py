@@ -21,7 +21,7 @@ from .processes import CHILD, process
 SILOS = ("clinic", "lab", "ward")
 VARIABLES, ROWS, SEED = 8, 500, 1
 LOG = "log.txt"
-"""the file with what a process printed, in its own folder"""
+"""the file with the output of a process, in its own folder"""
 PATIENCE = 60.0
 """seconds for the coordinator to listen"""
 

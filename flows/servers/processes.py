@@ -267,7 +267,7 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
 def process(words: list[str], env: dict[str, str], log: Path | None = None) -> Iterator["subprocess.Popen[Any]"]:
     """Run a program within the block, in a session of its own; it and its children end with the block.
 
-    What it prints goes to the file `log`, if there is one. If `words` begin with `CHILD`, it also ends when this
+    Its output goes to the file `log`, if given. If `words` begin with `CHILD`, it also ends when this
     process is killed and never leaves the block.
     """
     with open(log or os.devnull, "wb") as output:
@@ -306,7 +306,7 @@ def check_reachable(url: str) -> None:
             return  # Prefect has settings of its own for whom to trust, and who it is.
         raise BadInput(f"Prefect at {url} does not answer: {reason}; {advice}") from None
     if not healthy:
-        raise BadInput(f"what answers at {url} is not the API of a Prefect server; {advice}")
+        raise BadInput(f"{url} is not the API of a Prefect server; {advice}")
 
 
 def wait_until_up(url: str, server: "subprocess.Popen[Any]", what: str, patience: float) -> None:

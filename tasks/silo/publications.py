@@ -1,4 +1,4 @@
-"""What a silo has published: digests of the rows behind its replies, and the rule for the next ones without an ε.
+"""A silo's record of publications: digests of the rows behind its replies, and the rule for replies without an ε.
 
 Two sums over rows that differ in one row give away that row: it is their difference. So a silo answers without an ε
 only if none or at least k of its rows have changed since each earlier publication (`Policy.changed_rows`).
@@ -173,7 +173,7 @@ def discloses_rows(earlier: RowVersion, now: RowVersion, least: int) -> bool:
 
 
 def _is_same(earlier: RowVersion, now: RowVersion) -> bool:
-    """Whether both are the same rows and columns: what was published of them before discloses nothing new."""
+    """Whether both are the same rows and columns, so that a new publication adds nothing to an earlier one."""
     return earlier.columns == now.columns and np.array_equal(earlier.rows, now.rows)
 
 

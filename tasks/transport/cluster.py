@@ -160,7 +160,7 @@ def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterato
 
 
 def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
-    """What the scheduler knows of each worker, by address, as it answers now.
+    """The scheduler's information on each worker, by address, from a new request.
 
     `Client.scheduler_info` returns a cache that a timer of the client empties of its workers every two seconds, also
     between the request and the return.

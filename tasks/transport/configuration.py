@@ -42,12 +42,12 @@ class SiloFile:
     """the silos whose certificates the owner knows, None if it knows none"""
 
     def guard(self, log: Callable[[str], None]) -> Guard:
-        """What this silo checks; `log` is where its owner reads why rows could not be used."""
+        """The guard of this silo; `log` receives the faults of its rows for the owner."""
         return Guard(self.policy, self.declared, self.members, remote=True, log=log)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the owner may not have meant, in one line each."""
+        """Warnings about settings that the owner may not have intended, one line each."""
         found = []
         if self.policy.demands_epsilon and math.isinf(self.policy.total_epsilon):
             found.append("policy: epsilon limits each run; without total_epsilon the sum over all runs is unlimited")

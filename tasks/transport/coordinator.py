@@ -127,7 +127,7 @@ def _restrict_silo(
     log: Callable[[str], None],
     impersonates: Callable[[str, Mapping[str, Any]], str | None] = lambda peer, message: None,
 ) -> None:
-    """Close `comm` as soon as `peer`, a silo, requests what only coordinators or another silo may request."""
+    """Close `comm` as soon as `peer`, a silo, makes a request that only coordinators or another silo may make."""
     read, registered = comm.read, False
 
     async def restricted_read(deserializers: Any = None) -> Any:

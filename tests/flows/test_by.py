@@ -96,7 +96,7 @@ def test_an_error_names_the_line_in_the_whole_file(tmp_path):
     ("options", "message"),
     [
         ({"by": "hospitl"}, "--by: column 'hospitl' is missing; did you mean 'hospital'?"),
-        ({}, r"name the column that says whose each row is with --by hospital"),
+        ({}, r"name the column with the silo of each row by --by hospital"),
         ({"by": "hospital", "epsilon": 5.0}, "--by cannot be used with an ε"),
         ({"by": "hospital", "ignore": ("hospital",)}, "--by and --ignore both name the column 'hospital'"),
         ({"by": "hospital", "silos": ("here",)}, "there is no silo 'here'; available: silo-1, silo-2, silo-3"),

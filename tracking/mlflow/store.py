@@ -184,7 +184,7 @@ def tracking_uri(uri: str | None = None) -> str:
 
 
 def opened_by(link: str) -> str:
-    """What has to run before a browser shows `link`, for the line that prints it; empty for a user's own server."""
+    """The command to start before a browser can show `link`; empty for a user's own server."""
     if not link.startswith(UI_URL):
         return ""
     anywhere = os.environ.get(HOME) or os.environ.get("MLFLOW_TRACKING_URI")

@@ -176,7 +176,7 @@ class TestSums:
         assert found.rows({"p": (10,), "q": (20,), "r": (30,), "s": (40,), "t": (50,)}).tolist() == [145, 107, 126]
 
     def test_a_variable_that_is_targeted_everywhere_is_refused(self) -> None:
-        with pytest.raises(BadInput, match="every silo that is left targets 'b', so no row shows what causes it"):
+        with pytest.raises(BadInput, match="every silo that is left targets 'b', so no row shows its causes"):
             experiments_of(NAMES, {"p": 1, "q": 2}, {"p": (("b",),), "q": (("b", "c"), ("b",))})
 
     def test_what_a_combination_of_sums_discloses(self) -> None:

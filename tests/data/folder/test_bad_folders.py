@@ -156,8 +156,8 @@ def test_a_folder_that_is_none(tmp_path):
     assert message_of(tmp_path / "nowhere", silo_files) == "FOLDER: no such folder"
     (tmp_path / "file").write_text("")
     assert message_of(tmp_path / "file", silo_files) == (
-        "FOLDER: not a folder with one file per silo: for one file with the rows of all silos, name the column that "
-        "says whose each row is with --by COLUMN"
+        "FOLDER: not a folder with one file per silo: for one file with the rows of all silos, name the column "
+        "with the silo of each row by --by COLUMN"
     )
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "truth.csv").write_text("source,target\n")

@@ -57,7 +57,7 @@ WRONG = {
     "no such folder": (["learn", "nowhere"], "nowhere: no such folder"),
     "no folder": (["learn"], "no data:"),
     "unknown algorithm": (["learn", "data", "-a", "magic"], "unknown algorithm 'magic'"),
-    "a step of other runs": (["learn", "data", "-a", "family-tables"], "family-tables' is a step of other runs"),
+    "a step of other runs": (["learn", "data", "-a", "family-tables"], "family-tables' is an internal step of runs"),
     "unknown parameter": (
         ["learn", "data", "-a", "fed-sparse", "-p", "rho9=1"],
         "unknown parameter 'rho9' of fed-sparse",
