@@ -44,7 +44,7 @@ def _collect(table: str) -> dict[str, Any]:
 ALGORITHMS: dict[str, Entry] = _collect("ALGORITHMS")
 """the learners"""
 STEPS: dict[str, Entry] = _collect("STEPS")
-"""exchanges of a run besides those of its algorithm"""
+"""additional exchanges of a run, before or after those of its algorithm"""
 WRAPPERS: dict[str, Wrapper] = _collect("WRAPPERS")
 """algorithms that wrap another one (see `core/spec.py`)"""
 

@@ -53,10 +53,10 @@ class Comparison:
 
     def __str__(self) -> str:
         """The comparison in one sentence."""
-        return self.said
+        return self.summary
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """The comparison in one sentence."""
         counts = ", ".join(
             f"{self.structure.count(fate)} {fate}" for fate in COUNTED.values() if self.structure.count(fate)

@@ -38,7 +38,7 @@ class Experiments:
 
     @property
     def n_sums(self) -> int:
-        """The number of sums: of all rows, and for distinct sets of conditions left out."""
+        """The number of sums: one over all rows, and one for each distinct set of excluded conditions."""
         return len(next(iter(self.used.values())))
 
     @property

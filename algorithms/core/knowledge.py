@@ -57,7 +57,7 @@ class Prior:
 
     @property
     def ordered(self) -> int:
-        """The number of leading variables of which the last may have parents; those after it precede all others."""
+        """The number of ordered variables: the position of the last one that may have parents, plus 1."""
         return int(np.flatnonzero(~self.parentless).max(initial=-1)) + 1
 
     @property

@@ -54,4 +54,4 @@ STEPS: dict[str, Entry] = {
         kinds=SERIES,
     ),
 }
-"""exchanges of a run besides those of its algorithm"""
+"""additional exchanges of a run, before or after those of its algorithm"""

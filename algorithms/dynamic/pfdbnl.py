@@ -177,9 +177,9 @@ class Pfdbnl:
     rounds: int = 40
     """maximum number of rounds before the silos' own structures are requested"""
     tolerance: float = 5e-3
-    """change of B in a round, relative to its norm, below which it has converged"""
+    """the run has converged if B changes by less than this in a round, relative to its norm"""
     h_tolerance: float = 1e-4
-    """mean of h(W_k) below which it has converged: a cycle of two edges above τ = 0.1 has at least τ⁴"""
+    """mean of h(W_k) below which the run has converged: a cycle of two edges above τ = 0.1 has h of at least τ⁴"""
     threshold: float = 0.1
     """τ: edges of at most this absolute weight are dropped"""
     center: bool = True

@@ -73,7 +73,7 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
 
 @njit(cache=True)
 def _descendants(dag, i, without):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The variables that paths from i reach, the edge from i to `without` left out."""
+    """The variables that paths from i reach without the edge from i to `without`."""
     d = len(dag)
     found, stack, height = np.zeros(d, np.bool_), np.empty(d, np.int64), 1
     stack[0] = i

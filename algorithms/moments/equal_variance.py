@@ -190,7 +190,7 @@ MIN_CANDIDATE_T = 1.75
 MAX_UNSCREENED = 100
 """number of variables above which elimination is screened, so that it is not O(d⁴)"""
 MIN_ROWS_OF_SCREEN = 10
-"""rows per variable above which it is: with fewer, parents that explain only together have small t-values"""
+"""minimum number of rows per variable for screening: with fewer, parents with a joint effect have small t-values"""
 
 
 def backward_elimination(
@@ -474,7 +474,7 @@ CLEAR_LOSS, CLEAR_LOSS_OF_FEW_ROWS = 0.02, 0.1
 
 
 def clearly_unequal(S: FloatArray, first: LinearFit, free: Callable[[], BestOrder], rows: int) -> bool:
-    """Whether no fit with equal variances can be chosen, as the `first` one, given all earlier variables, is far off.
+    """Whether the `first` fit with equal variances, given all earlier variables, is too bad for any other to be chosen.
 
     Its spread must exceed twice the largest that counts as near equal, and its score must be so much worse than that of
     the fit with a variance for each variable, `free`, that a better order cannot make up for it.

@@ -210,7 +210,7 @@ def choose(server: Server, S: FloatArray, rows: int, settings: SecureAdditive) -
 def orthogonal_blocks(S: FloatArray, rows: int) -> Blocks:
     """The correlations of the coded columns, each without the part that earlier columns of its variable determine.
 
-    Columns of which only rounding is left are omitted.
+    Columns that equal zero up to rounding errors are omitted.
     """
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     R, d = S / np.outer(scale, scale), len(S) // WIDTH

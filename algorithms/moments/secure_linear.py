@@ -69,7 +69,7 @@ from .tiers import (
 
 ONE = np.ones(1)
 MAX_LOST_WINDOWS = 0.05
-"""share of the windows of one lag that those of the largest number of lags may lack"""
+"""maximum share of the windows of one lag that may be lost with the largest number of lags"""
 APPROXIMATE_THRESHOLD = 0.3
 """τ of the papers, for models that hold only approximately"""
 APPROXIMATE_SERIES_THRESHOLD = 0.1

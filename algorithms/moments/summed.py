@@ -110,7 +110,7 @@ PROTECTED_UNITS: dict[Unit, str] = {
     "row": "one record is one row of a series, with all windows it is in; a series of many rows is protected less",
     "stretch": "one record is one whole unbroken stretch of a series",
 }
-"""the unit that ε protects, as a run reports it"""
+"""the unit of protection of ε, for the report of a run"""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ STEPS: dict[str, Entry] = {
         streams=True,
     ),
 }
-"""exchanges of a run besides those of its algorithm"""
+"""additional exchanges of a run, before or after those of its algorithm"""
 
 WRAPPERS: dict[str, Wrapper] = {
     "bootstrap": Wrapper(

@@ -46,7 +46,7 @@ def subtract_levels(rows: FloatArray, d: int) -> FloatArray:
 
 
 MIN_CENTRED_WINDOWS = 20
-"""windows from which on a stretch is about its own means; shorter ones of a silo have common means"""
+"""minimum number of windows of a stretch that is centred on its own means; shorter ones share their silo's means"""
 
 
 def centred_windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:

@@ -100,7 +100,7 @@ def require_row_wise(schema: Schema) -> None:
     for name, one in schema.transforms.items():
         if one == NORMAL_SCORES:
             raise BadInput(
-                f"--transform: normal scores of {quoted(name)} cannot be used with an ε, as a rank depends on all "
+                f"--transform: normal scores of {quoted(name)} cannot be used with an ε, because a rank depends on all "
                 "rows: use log or sqrt"
             )
 

@@ -287,7 +287,7 @@ class Declared:
     columns: Mapping[str, ColumnKind] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """by column, additional cells that mark a missing value; none at all: only cells without content do"""
+    """by column, additional markers of missing values; empty: only cells without content are missing"""
     form: Form = NO_FORM
     step: float | None = None
     """the time between two rows of a time series"""
@@ -297,7 +297,7 @@ class Declared:
     """by silo, the lengths of its unbroken time series, in the order of its rows; used in runs with an ε"""
     reading: Reading = Reading()
     complete: tuple[str, ...] = ()
-    """the variables that must not be empty in a row, if rows with an empty cell are left out or refused"""
+    """the variables whose empty cells exclude a row or refuse the data, under `--missing complete-rows` or `refuse`"""
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """by column, labels that mark a missing value in other columns, as inferred from all silos"""
     transforms: Mapping[str, RequestedTransform] = field(default_factory=dict)

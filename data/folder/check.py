@@ -96,8 +96,8 @@ def check_silo_name(place: str | Path, name: str) -> None:
     wrong = any(letter in "/\\:" or unicodedata.category(letter) in ("Cc", "Cs") for letter in name)
     if not name or name.startswith(".") or name != name.strip() or wrong:
         raise BadInput(
-            f"{place}: {quoted(name)} cannot name a silo, as its file has that name: it must be UTF-8 text without "
-            "/ \\ : or line breaks, must not start or end with a space, and must not start with a dot"
+            f"{place}: {quoted(name)} cannot name a silo, because its file has that name: it must be UTF-8 text "
+            "without / \\ : or line breaks, must not start or end with a space, and must not start with a dot"
         )
     if name.lower() == "truth":
         raise BadInput(f"{place}: {quoted(name)} cannot name a silo: truth.csv is the file of the true graph")

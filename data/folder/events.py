@@ -57,7 +57,7 @@ def refuse_undeclared(path: Path, declared: Declared) -> None:
         return  # the reader of the rows reports it
     if found in (sorted((TIME, EVENT)), sorted((TIME, EVENT, DEVICE))):
         advice = 'declare {"kind": "events"} in about.json, or {"kind": "time-series"}'
-        raise BadInput(f"{path}: its columns {', '.join(found)} are those of event sequences: {advice}")
+        raise BadInput(f"{path}: its columns {', '.join(found)} suggest event sequences: {advice}")
 
 
 def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:

@@ -246,9 +246,7 @@ def _labelled(path: Path) -> Sheet:
         labels = about.variable_value_labels.get(name, {})
         fitting = labels_of_values(cells, labels)
         if labels and fitting is None:
-            notes.append(
-                f"{name}: not all of its values have a label of their own in the file: it is read without labels"
-            )
+            notes.append(f"{name}: not every value has a distinct label in the file: the column is read without labels")
         columns.append(cells if fitting is None else fitting)
     return Sheet(tuple(str(name).strip() for name in frame.columns), tuple(columns), tuple(notes))
 

@@ -1,4 +1,4 @@
-"""What `about.json` declares about the rows of a single silo: labels that stand for others, and other units.
+"""Declarations of `about.json` about the rows of a single silo: replaced labels, and other units.
 
 `{"recode": {"clinic": {"smokes": {"Ja": "yes"}}}}` replaces cells of a column at one silo, with null by an empty one;
 `{"scale": {"clinic": {"weight": 0.4536}}}` multiplies the numbers of a column. Both are applied where the silo's rows
@@ -21,7 +21,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from .scan import Form, label_of, number_of
 
 Recode = Mapping[str, Mapping[str, Mapping[str, str]]]
-"""silo -> column -> cell -> the cell that it stands for"""
+"""silo -> column -> cell -> its replacement"""
 Scale = Mapping[str, Mapping[str, float]]
 """silo -> column -> factor"""
 

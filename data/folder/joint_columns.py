@@ -329,7 +329,7 @@ def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
 
 
 MIN_COUNT_VALUES, MIN_MORE_COUNT_VALUES = 7, 4
-"""distinct values from which on whole numbers may be counts: in any table, and in one that has other counts"""
+"""minimum number of distinct values of counts: in any table, and in a table that has other counts"""
 
 
 def count_codings(columns: Mapping[str, JointColumn]) -> dict[str, str]:

@@ -164,7 +164,7 @@ class PrivateTable:
             return QuerySource(self.path)
         if not is_text(self.path):
             raise BadInput(
-                f"{self.path}: a run with an ε reads CSV and Parquet files, as no cell makes reading them fail: "
+                f"{self.path}: a run with an ε reads only CSV and Parquet files, because no cell makes these fail: "
                 "convert it"
             )
         return _Text(self.path, self.declared.form)
@@ -178,7 +178,7 @@ class PrivateTable:
 
     @property
     def _variables(self) -> list[str]:
-        """The columns but those of times and of series, if the data are declared to be time series."""
+        """The columns, without those of times and series identifiers if the data are declared as time series."""
         series = self.declared.kind == "time-series"
         return [name for name in self._names if not (series and name.lower() in SERIES_KEYS)]
 

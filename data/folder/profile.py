@@ -127,7 +127,7 @@ class ColumnProfile:
 
 
 UNDISCLOSED = ColumnProfile(0, 0, 0, whole=False)
-"""the description of a column of which nothing is disclosed"""
+"""the description of a column that discloses nothing about its cells"""
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,9 @@ from .scan import (
 )
 
 UNIT_DECADES = 0.9
-"""difference of silos' medians, in powers of ten, from which on a note suggests different units"""
+"""minimum difference of silos' medians, in powers of ten, for a note that suggests different units"""
 POWER_NOTATION_DECADES = 6
-"""powers of ten from which on a factor is written as 10^k"""
+"""minimum power of ten k of a factor that is written as 10^k"""
 
 
 def table_notes(
@@ -172,7 +172,7 @@ def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
 MAX_EMPTY_SHARE = 0.9
 """share of empty cells above which a column is excluded"""
 MIN_ID_ROWS = 20
-"""rows from which on distinct values indicate an identifier"""
+"""minimum number of rows of which distinct values indicate an identifier"""
 ID = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|index|idx|key|nr|no|number|rownames?|row)|unnamed: ?\d+", re.IGNORECASE)
 TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period)", re.IGNORECASE)
 DECLARE = "declare its levels in about.json if this is intended"

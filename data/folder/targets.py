@@ -32,7 +32,7 @@ def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
 
 
 def read_targets(given: str) -> Named:
-    """The targets in the file `given`, none at all for the word none.
+    """The targets in the file `given`; no targets for the word none.
 
     Raises `BadInput` naming file, line and column for a file that does not exist, another header and an empty cell.
     """

@@ -35,7 +35,7 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
         print(json.dumps({**found.metrics, **changes_by_fate(found), **drift}, indent=1, ensure_ascii=False))
         return
     out = console()
-    out.print(found.said, soft_wrap=True)
+    out.print(found.summary, soft_wrap=True)
     out.print(_edges(found))
     if found.drift is None:
         out.print(f"parameter drift is unknown: {found.no_drift}", soft_wrap=True)

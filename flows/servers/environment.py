@@ -53,8 +53,7 @@ def prestart(engine: str, *, quiet: bool) -> Iterator[Callable[[], str] | None]:
     """Start a Prefect server unless the user has one, and the process that workers are forked from.
 
     Yield a function that waits for the server and returns the URL of its API; None for an engine other than Prefect,
-    which needs
-    neither. `quiet` silences Prefect's own messages.
+    which needs neither. `quiet` silences Prefect's own messages.
     """
     prepare_environment(quiet=quiet)
     if engine != "prefect":

@@ -29,7 +29,7 @@ def test_figures_and_words(repeated):
     counts = [figures[f"edges_{fate}"] for fate in ("gained", "lost", "turned", "kept", "changed")]
     assert counts == [0, 1, 1, 1, 2]
     assert figures["parameter_drift"] == pytest.approx(repeated.changes.drift.total)
-    assert repeated.changes.said.startswith("edges since yesterday: 1 lost, 1 turned, 1 kept; parameter drift ")
+    assert repeated.changes.summary.startswith("edges since yesterday: 1 lost, 1 turned, 1 kept; parameter drift ")
     assert changes_by_fate(repeated.changes)["turned"] == ["b → c"]
 
 
@@ -38,7 +38,7 @@ def test_figures_and_words(repeated):
 )
 def test_a_drift_that_rounding_makes_negative_is_none(repeated, total, shown):
     changes = replace(repeated.changes, drift=Drift({"a": total}))
-    assert changes.said.endswith(f"; {shown}")
+    assert changes.summary.endswith(f"; {shown}")
 
 
 def test_the_file_of_changes_has_a_line_for_each_edge_and_variable(repeated):

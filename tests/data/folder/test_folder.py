@@ -212,7 +212,12 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         ("a", ("x", "y"), [[1, 2]], "set/a.csv: only one row; at least two are needed"),
         ("a", ("x", " y"), [[1, 2], [3, 4]], "set: column 2 has a name with spaces around it, ' y'"),
         ("a", ("x", "y\nz"), [[1, 2], [3, 4]], "set: column 2 has a name with a control character, 'y\\nz'"),
-        ("../a", ("x", "y"), [[1, 2], [3, 4]], "set: '../a' cannot name a silo, as its file has that name: " + NAME_IT),
+        (
+            "../a",
+            ("x", "y"),
+            [[1, 2], [3, 4]],
+            "set: '../a' cannot name a silo, because its file has that name: " + NAME_IT,
+        ),
         (
             "truth",
             ("x", "y"),

@@ -194,7 +194,7 @@ def test_labels_that_do_not_cover_a_column_are_not_used(tmp_path):
     data = read_folder(tmp_path)
     assert data.schema.levels == {"sex": ("female", "male")}
     assert data.tables["ulm"][3, 0] == -9.0
-    assert any("age: not all of its values have a label of their own in the file" in one for one in data.notes)
+    assert any("age: not every value has a distinct label in the file" in one for one in data.notes)
     pyreadstat.write_sav(frame, str(tmp_path / "ulm.sav"), missing_ranges={"age": [{"lo": -9.0, "hi": -9.0}]})
     assert np.isnan(read_folder(tmp_path).tables["ulm"][3, 0]), "what the file declares as missing is empty"
 

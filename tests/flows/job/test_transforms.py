@@ -86,7 +86,9 @@ def test_a_file_in_the_folder_and_a_table_in_memory_are_learned_alike(tmp_path):
 
 def test_ranks_are_refused_with_an_epsilon_and_logarithms_are_not():
     data = {silo: pd.DataFrame(np.exp(table), columns=list("abcdef")) for silo, table in distorted().tables.items()}
-    with pytest.raises(BadInput, match="normal scores of 'a' cannot be used with an ε, as a rank depends on all rows"):
+    with pytest.raises(
+        BadInput, match="normal scores of 'a' cannot be used with an ε, because a rank depends on all rows"
+    ):
         learn(data, "secure-sum", epsilon=5.0, transform="normal-scores")
     private = learn(data, "secure-sum", epsilon=5.0, transform="log")
     assert set(private.result.schema.transforms.values()) == {"log1p"}
