@@ -14,6 +14,7 @@ from typing import Any
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
 from fedbnsl.algorithms.core.schema import escape_formula
 from fedbnsl.algorithms.events.hawkes import Intensities
+from fedbnsl.algorithms.graphs.edge_figures import NO_FIGURES, EdgeFigures, EdgeKey, key_of, known_figures
 from fedbnsl.algorithms.graphs.edges import PAG_TYPES, classify, classify_lagged, edge_count, typed_edges
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -63,9 +64,7 @@ def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
 def _contents(result: RunResult) -> dict[str, str | bytes]:
     title = f"{result.algorithm} on {result.dataset}, seed {result.seed}"
     contents = (
-        structure_csv(
-            result.structure, strengths_in(result), result.knowledge, result.experimental if result.targets else None
-        ),
+        _csv(*edge_table_of(result)),
         json_text(flat_metrics(result)),
         rounds_csv(result.rounds),
         json_text(config(result)),
@@ -109,6 +108,17 @@ def structure_csv(
     `imposed`: 1 for a required edge, else 0. With `experimental` arcs, `experiment` is "target" for a direction that
     rests on experiments, "follows" for one that follows from these, else empty.
     """
+    return _csv(*edge_table(structure, strengths, knowledge, experimental))
+
+
+def edge_table(
+    structure: Structure,
+    strengths: Strengths | None = None,
+    knowledge: Knowledge = NO_KNOWLEDGE,
+    experimental: Mapping[tuple[str, str], str] | None = None,
+    figures: Mapping[EdgeKey, EdgeFigures] = NO_FIGURES,
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """The header and the rows of `structure_csv`, with a column for each of the `figures` that is known."""
     header, rows = _structure_rows(structure)
     if experimental is not None:
         header, rows = (*header, "experiment"), [(*row, experimental.get((row[0], row[1]), "")) for row in rows]
@@ -116,11 +126,22 @@ def structure_csv(
         lag = header.index("lag") if "lag" in header else None
         imposed = (int(row[:2] in knowledge.required and not (lag and row[lag])) for row in rows)
         header, rows = (*header, "imposed"), [(*row, mark) for row, mark in zip(rows, imposed, strict=True)]
-    if strengths is None:
-        return _csv(header, rows)
     edges = (*classify(structure, None), *classify_lagged(structure, None))
-    with_strengths = ([*row, *strengths.strength_and_direction(edge)] for row, edge in zip(rows, edges, strict=True))
-    return _csv((*header, "strength", "direction"), with_strengths)
+    if figures:
+        names, none = known_figures(figures), EdgeFigures()
+        found = [figures.get(key_of(edge), none) for edge in edges]
+        more = ([getattr(one, name) for name in names] for one in found)
+        header, rows = (*header, *names), [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
+    if strengths is None:
+        return header, rows
+    with_strengths = [(*row, *strengths.strength_and_direction(edge)) for row, edge in zip(rows, edges, strict=True)]
+    return (*header, "strength", "direction"), with_strengths
+
+
+def edge_table_of(result: RunResult) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """The header and the rows of the edges of a run: graph, figures of the fit, resamples, knowledge, experiments."""
+    experimental = result.experimental if result.targets else None
+    return edge_table(result.structure, strengths_in(result), result.knowledge, experimental, result.edge_figures)
 
 
 def silo_structures_csv(structures: Mapping[str, Structure]) -> str:

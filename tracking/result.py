@@ -20,6 +20,7 @@ from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
 from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.cpdag import experimental_arcs
+from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -258,6 +259,8 @@ class RunResult(RunDescription):
     diagnosed: Diagnosed = Diagnosed()
     fit: Fit = NO_FIT
     """the fit of the graph without a truth"""
+    edge_figures: Mapping[EdgeKey, EdgeFigures] = field(default_factory=dict)
+    """what each edge contributes to the fit, and its p-values, where they are known"""
     tuning: Tuning | None = None
     """the comparison of candidate settings, if requested"""
     held_out: HeldOutScores = HeldOutScores()

@@ -19,7 +19,7 @@ share (`ConstraintSettings`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -129,6 +129,8 @@ class SeparatorSearch:
     """number of tests made"""
     left_out: int = 0
     """number of tests omitted because there are too few rows"""
+    largest_p: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    """the largest p-value of the tests of each pair before the stage "colliders", `[d, d]`, symmetric"""
 
     @property
     def done(self) -> bool:
@@ -200,7 +202,17 @@ def start(plan: SearchPlan) -> SeparatorSearch:
     no_tests = np.empty((0, 2), np.int16)
     zeros = np.zeros((d, d))
     search = SeparatorSearch(
-        "skeleton", 0, all_pairs, all_pairs, none, zeros.astype(np.int64), zeros, no_tests, np.empty(0), no_tests
+        "skeleton",
+        0,
+        all_pairs,
+        all_pairs,
+        none,
+        zeros.astype(np.int64),
+        zeros,
+        no_tests,
+        np.empty(0),
+        no_tests,
+        largest_p=zeros,
     )
     return request_tests(plan, search)
 
@@ -221,8 +233,9 @@ def run(plan: SearchPlan, answer: IndependenceTests) -> SeparatorSearch:
 def apply_results(plan: SearchPlan, search: SeparatorSearch, results: Results) -> SeparatorSearch:
     """The search updated with `results`, without new tests."""
     independent = np.flatnonzero(results.p > plan.alpha)
-    joined, strength = search.joined, search.strength
+    joined, strength, largest = search.joined, search.strength, search.largest_p
     if search.stage != "colliders":
+        largest = with_maxima(largest, search.tests, results.p)
         pairs = search.tests[independent, :2] @ np.array([len(joined), 1])
         independent = independent[np.unique(pairs, return_index=True)[1]]
         joined = joined.copy()
@@ -237,11 +250,21 @@ def apply_results(plan: SearchPlan, search: SeparatorSearch, results: Results) -
         search,
         joined=joined,
         strength=strength,
+        largest_p=largest,
         separators=stack(search.separators, search.tests[independent]),
         p=np.concatenate([search.p, results.p[independent]]),
         tests=search.tests[:0],
         made=search.made + len(search.tests),
     )
+
+
+def with_maxima(largest: FloatArray, tests: Tests, p: FloatArray) -> FloatArray:
+    """`largest` `[d, d]` with the p-values `p` of `tests` where these are greater."""
+    updated = largest.copy()
+    x, y = tests[:, :2].T
+    np.maximum.at(updated, (x, y), p)
+    np.maximum.at(updated, (y, x), p)
+    return updated
 
 
 def request_tests(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:

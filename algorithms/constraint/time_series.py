@@ -206,7 +206,7 @@ def mci_search(
     joined[:d, :d] = prior.possible_pairs | required
     for y, own in enumerate(parents):
         joined[own, y] = joined[y, own] = True
-    weakest = np.zeros((m, d))
+    weakest, largest = np.zeros((m, d)), np.zeros((m, m))
 
     def neighbours(y: int) -> list[int]:
         near = np.flatnonzero(joined[:d, y] & (prior.possible | prior.required)[:, y])
@@ -233,6 +233,7 @@ def mci_search(
             if not joined[x, y]:
                 continue
             weakest[x, y] = min(weakest[x, y], strength)
+            largest[x, y] = largest[y, x] = max(largest[x, y], p)
             if p > settings.alpha:
                 joined[x, y] = joined[y, x] = False
                 separators.append((min(x, y), max(x, y), *given))
@@ -242,7 +243,8 @@ def mci_search(
     listed = NO_TESTS
     for width in sorted({len(one) for one in separators}):
         listed = stack(listed, np.array([one for one in separators if len(one) == width], np.int16))
-    return _search_state(joined, level=size, deepest=max(size - 1, 0), separators=listed, made=test.made)
+    deepest = max(size - 1, 0)
+    return _search_state(joined, level=size, deepest=deepest, separators=listed, made=test.made, largest_p=largest)
 
 
 def _conditions(parents: list[list[int]], x: int, y: int) -> list[int]:

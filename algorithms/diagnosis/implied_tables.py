@@ -136,7 +136,7 @@ def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Re
 def fit_of_tables(server: Server, *, blank: bool) -> Fit:
     """The fit of the server's DAG to the counts of its final state, publishable ones if small cells are `blank`."""
     tables, d, variance = CountsBySet(server, blank=blank), len(server.dag), GRID_VARIANCE * blank
-    found = [_tested(tables.strata(test), variance) for test in server.tests.tolist()]
+    found = [stratified_test(tables.strata(test), variance) for test in server.tests.tolist()]
     usable = [t for t, one in enumerate(found) if one.degrees]
     i, j = (server.tests[usable, end].astype(np.int64) for end in (0, 1))
     strength, p = (np.array([getattr(found[t], name) for t in usable]) for name in ("tschuprow", "p"))
@@ -144,7 +144,7 @@ def fit_of_tables(server: Server, *, blank: bool) -> Fit:
     if server.has_pairs:
         alike = np.zeros((d, d))
         for a, b in _pairs(d).tolist():
-            alike[a, b] = alike[b, a] = _tested(tables.strata((a, b)), variance).tschuprow ** 2
+            alike[a, b] = alike[b, a] = stratified_test(tables.strata((a, b)), variance).tschuprow ** 2
         for later in np.unique(j):
             same = i[j == later]
             shared += float(np.triu(alike[np.ix_(same, same)], 1).sum())
@@ -200,7 +200,7 @@ class StratifiedTest:
     tschuprow: float
 
 
-def _tested(strata: FloatArray, variance: float) -> StratifiedTest:
+def stratified_test(strata: FloatArray, variance: float) -> StratifiedTest:
     """χ² of independence within `strata` `[s, x, y]` of counts that were rounded with this `variance`.
 
     A rare level makes χ² exceed its distribution: one row in a cell of .01 expected ones adds 100. So each stratum is

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, tier_arcs
 from fedbnsl.algorithms.core.schema import check_names, escape_formula, unescape_formula
 from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.graphs.edge_figures import FIGURES
 from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, PAG_TYPES, typed_edges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
@@ -53,8 +54,8 @@ def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
 
 
 COLUMNS = ("source", "target", "weight", "type", "lag")
-IGNORED_COLUMNS = ("strength", "direction", "imposed", "experiment")
-"""columns of a run with resamples, background knowledge or experiments, which are not part of the graph"""
+IGNORED_COLUMNS = ("strength", "direction", "imposed", "experiment", *FIGURES)
+"""columns of a run with resamples, background knowledge, experiments or a fit, which are not part of the graph"""
 SILO_WEIGHT = "weight:"
 MAX_LAG = 1000
 """maximum lag of an edge, in steps"""

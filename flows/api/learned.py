@@ -20,7 +20,7 @@ from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure
-from fedbnsl.tracking.outputs import AVERAGED, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, write_outputs
+from fedbnsl.tracking.outputs import AVERAGED, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, edge_table_of, write_outputs
 from fedbnsl.tracking.pictures.picture import as_svg
 from fedbnsl.tracking.report.drawings import draw_result
 from fedbnsl.tracking.result import Confidence, Metric, RunResult
@@ -136,6 +136,12 @@ class Learned:
         names = list(self.result.structure.variables)
         lagged = self.result.structure.lagged
         return () if lagged is None else tuple(pd.DataFrame(one, index=names, columns=names) for one in lagged)
+
+    @cached_property
+    def edges(self) -> pd.DataFrame:
+        """A row per edge, as in `structure.csv`: weight, figures of the fit, p-values, strength, where known."""
+        header, rows = edge_table_of(self.result)
+        return pd.DataFrame(rows, columns=list(header))
 
     @property
     def metrics(self) -> dict[str, Metric]:

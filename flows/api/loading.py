@@ -17,6 +17,8 @@ from fedbnsl.algorithms.core.schema import Schema, unescape_formula
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit, Independence
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.edge_figures import FIGURES, EdgeFigures, EdgeKey, key_of, known_figures
+from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
 from fedbnsl.tracking.result import (
@@ -71,6 +73,7 @@ def _result(folder: Path) -> RunResult:
         parameters=Parameters(network_in(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
         diagnosed=_diagnosed(config, metrics),
         fit=_fit(config["fit"]),
+        edge_figures=_edge_figures(folder, structure),
         tuning=_tuning(config["tuning"]),
         held_out=HeldOutScores(**config["held_out"]),
         basis=tuple(config["basis"]),
@@ -127,6 +130,14 @@ def _fit(config: dict[str, Any]) -> Fit:
     worst = tuple(Independence(**{**one, "given": tuple(one["given"])}) for one in config["worst"])
     parts = {"fisher": fisher and FisherC(**fisher), "bic": bic and BicGains(**bic), "notes": tuple(config["notes"])}
     return Fit(**{**config, **parts, "worst": worst})
+
+
+def _edge_figures(folder: Path, structure: Structure) -> dict[EdgeKey, EdgeFigures]:
+    """The figures of the edges in `structure.csv`, whose lines are in the order of the edges."""
+    edges = (*classify(structure, None), *classify_lagged(structure, None))
+    rows = zip(edges, _table(folder / "structure.csv"), strict=True)
+    found = {key_of(edge): EdgeFigures(**{name: row.get(name) for name in FIGURES}) for edge, row in rows}
+    return found if known_figures(found) else {}
 
 
 def _tuning(config: dict[str, Any] | None) -> Tuning | None:

@@ -18,6 +18,7 @@ from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT
 from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.graphs.edge_figures import NO_FIGURES
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
@@ -123,7 +124,7 @@ def _checked(job: Job, session: Session, result: RunResult, structure: Structure
     after = (job, session, algorithm, last, ordered)
     diagnosed: Diagnosed = unless_refused(lambda: diagnose(*after), not_diagnosed)
     model = unless_refused(lambda: parameters(*after), lambda refusal: Parameters(None, refusal))
-    checked = fit(*after, diagnosed.sums) if job.settings.diagnose else NO_FIT
+    checked, figures = fit(*after, diagnosed.sums) if job.settings.diagnose else (NO_FIT, NO_FIGURES)
     scores = structure_scores(ordered, job.truth)
     return replace(
         result,
@@ -134,6 +135,7 @@ def _checked(job: Job, session: Session, result: RunResult, structure: Structure
         parameters=model,
         diagnosed=replace(diagnosed, sums=None),
         fit=checked,
+        edge_figures=figures,
         held_out=HeldOutScores(),
         tuning=None,
         confidence=None,

@@ -1,4 +1,6 @@
-"""The fit of the learned graph without a truth, and the likelihood of each silo's rows under the model of the others.
+"""The fit of the learned graph and of its edges without a truth, and the likelihood of silos' rows.
+
+The likelihood of each silo's rows is under the model of the other silos.
 
 The fit of numbers and mixed data needs no further exchange: the diagnosis sums second moments about the silos' own
 means. Labels take one sum of count tables, under the run id `<run id>-fit`, masked if the run was. A run with an ε has
@@ -6,6 +8,7 @@ no fit: its released moments contain noise, whose effect on the tests is not kno
 that ε does not cover.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,17 +19,24 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import exchange, implied, implied_tables
+from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
+from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of, with_largest_p_values
+from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo
+from fedbnsl.algorithms.score.families import ScoreSettings
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.result import HeldOutScores
 
 from .follow_up import has_own_weights, is_nonlinear
 from .job import Job, Session, extra_exchange, unless_refused
+
+Figures = Mapping[EdgeKey, EdgeFigures]
+VOTES_ON_TESTS = ("pc-cit-voting", "fci-cit-voting")
+"""learners whose tests have no p-value over all rows, but a vote of the silos"""
 
 
 def fit(
@@ -36,24 +46,53 @@ def fit(
     last: Round[Any],
     structure: Structure,
     sums: exchange.Server | None,
-) -> Fit:
-    """The fit of `structure`, which a run of `job` learned that ended with `last`, or the reason for having none.
+) -> tuple[Fit, Figures]:
+    """The fit of `structure`, which a run of `job` learned that ended with `last`, and the figures of its edges.
 
-    `sums` are those of the diagnosis of numbers, None for labels and without a diagnosis.
+    `sums` are those of the diagnosis of numbers, None for labels and without a diagnosis. Without a fit, which has the
+    reason, edges have only the p-values of a search by tests: they follow from what the search received.
     """
+    found, figures = _of_graph(job, session, algorithm, last, structure, sums)
+    largest = _largest_p_values(last.server, structure, job.spec.name)
+    magnitude = bool(session.schema.levels) and algorithm.private is None and job.settings.small_cells != "keep"
+    return found, with_largest_p_values(figures, largest, magnitude=magnitude)
+
+
+def _of_graph(
+    job: Job,
+    session: Session,
+    algorithm: Algorithm,
+    last: Round[Any],
+    structure: Structure,
+    sums: exchange.Server | None,
+) -> tuple[Fit, Figures]:
+    """The fit and the figures of edges without those of the search."""
     schema = session.schema
     reason = _reason(job, schema, algorithm, last)
     if reason:
-        return Fit(reason)
+        return Fit(reason), {}
     chosen = dag_extension(structure)
     if chosen.dag is None:
-        return Fit(f"not tested: {chosen.how}")
+        return Fit(f"not tested: {chosen.how}"), {}
     if schema.kind == "discrete":
         dag = chosen.dag
-        return unless_refused(lambda: implied.rounded(_of_labels(job, session, algorithm, dag)), Fit)
+        return unless_refused(lambda: _of_labels(job, session, algorithm, dag), lambda refusal: (Fit(refusal), {}))
     if sums is None:
-        return Fit("not tested: the diagnosis, whose sums it takes, did not end")
-    return implied.rounded(fit_of_sums(schema, structure, chosen.dag, sums))
+        return Fit("not tested: the diagnosis, whose sums it takes, did not end"), {}
+    return fit_of_sums(schema, structure, chosen.dag, sums)
+
+
+def _largest_p_values(server: Any, structure: Structure, algorithm: str) -> dict[EdgeKey, float]:
+    """The largest p-value of the tests of each joined pair; empty unless `server` searched by tests."""
+    largest = getattr(getattr(server, "search", None), "largest_p", np.empty((0, 0)))
+    if not largest.size or algorithm in VOTES_ON_TESTS:
+        return {}
+    place, d = {name: v for v, name in enumerate(server.variables)}, len(server.variables)
+    found = {}
+    for edge in (*classify(structure, None), *classify_lagged(structure, None)):
+        key = key_of(edge)
+        found[key] = float(largest[key[2] * d + place[key[0]], place[key[1]]])
+    return found
 
 
 def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) -> str:
@@ -73,32 +112,48 @@ def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) ->
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def fit_of_sums(schema: Schema, structure: Structure, dag: NDArray[np.bool_], sums: exchange.Server) -> Fit:
-    """The fit of `dag`, a DAG of `structure`, to the second moments `sums`; in time series with the lagged edges."""
-    d, silos = len(dag), int(sums.counted.sum())
-    if not structure.lags:
+def fit_of_sums(
+    schema: Schema, structure: Structure, dag: NDArray[np.bool_], sums: exchange.Server
+) -> tuple[Fit, Figures]:
+    """The published fit of `dag`, a DAG of `structure`, to the second moments `sums`, and the figures of its edges."""
+    d, silos, first = len(dag), int(sums.counted.sum()), range(0)
+    if structure.lags:
+        m = d * (structure.lags + 1)
+        whole = np.zeros((m, m), np.bool_)
+        whole[:d, :d] = dag
+        if structure.lagged is not None:
+            whole[d:, :d] = (structure.lagged != 0).reshape(-1, d)
+        names, owners, numeric = unrolled_names(structure.variables, structure.lags), np.arange(m), np.ones(m, np.bool_)
+        dag, first = whole, range(d, m)
+    else:
         coding = coding_of(schema)
-        tested = ~np.array(coding.discrete, np.bool_)
-        return implied.fit_of_moments(sums.within, sums.rows, silos, dag, schema.variables, coding.owners, tested)
-    m = d * (structure.lags + 1)
-    whole = np.zeros((m, m), np.bool_)
-    whole[:d, :d] = dag
-    if structure.lagged is not None:
-        whole[d:, :d] = (structure.lagged != 0).reshape(-1, d)
-    names = unrolled_names(structure.variables, structure.lags)
-    lagged = range(d, m)
-    return implied.fit_of_moments(
-        sums.within, sums.rows, silos, whole, names, np.arange(m), np.ones(m, np.bool_), lagged
-    )
+        names, owners, numeric = schema.variables, coding.owners, ~np.array(coding.discrete, np.bool_)
+    found = implied.fit_of_moments(sums.within, sums.rows, silos, dag, names, owners, numeric, first)
+    figures = edge_figures.figures_of_moments(sums.within, sums.rows, silos, dag, owners, numeric)
+    keys = edge_figures.keys_of(dag, structure.variables, structure.lags)
+    return implied.rounded(found), edge_figures.rounded_figures(figures, keys)
 
 
-def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_]) -> Fit:
+def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_]) -> tuple[Fit, Figures]:
     spec = AlgorithmSpec("fit-tables", implied_tables.FitTables(masked=algorithm.needs_secure_sum))
     found = extra_exchange(job, session, spec, "fit", implied_tables.start(session.schema, dag))
     if found.lost:
-        return Fit("not tested: too few silos responded")
-    fit = implied_tables.fit_of_tables(found.last.server, blank=job.settings.small_cells == "blank")
-    return replace(fit, bytes_sent=found.bytes_sent)
+        return Fit("not tested: too few silos responded"), {}
+    blank, server = job.settings.small_cells == "blank", found.last.server
+    figures = edge_figures.figures_of_tables(server, blank=blank, bdeu=_bdeu(job.spec.settings, len(dag)))
+    names = server.schema.variables
+    fit = replace(implied_tables.fit_of_tables(server, blank=blank), bytes_sent=found.bytes_sent)
+    return implied.rounded(fit), edge_figures.rounded_figures(figures, edge_figures.keys_of(dag, names, 0))
+
+
+def _bdeu(settings: Any, d: int) -> edge_figures.Bdeu | None:
+    """BDeu with the `settings` of a learner of `d` variables; None if it does not score by BDeu."""
+    if not isinstance(settings, ScoreSettings) or settings.score != "bdeu":
+        return None
+    from fedbnsl.algorithms.score.discrete import create_criterion  # compiled code, which few runs need
+
+    price = np.diff(create_criterion(settings, d, 1).prior[:2])
+    return edge_figures.Bdeu(settings.ess, -float(price[0]))
 
 
 def check_held_out(job: Job, schema: Schema) -> None:

@@ -91,7 +91,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     model = unless_refused(lambda: parameters(*after, best.fitted), lambda refusal: Parameters(None, refusal))
-    checked, scores = fit(*after, sums), held_out(job, session, last)
+    (checked, figures), scores = fit(*after, sums), held_out(job, session, last)
     job, edge_confidence = _resampled(job, session, algorithm, last, scored.structure, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
@@ -115,6 +115,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         parameters=model,
         diagnosed=replace(diagnosed, sums=None),
         fit=checked,
+        edge_figures=figures,
         held_out=scores,
         tuning=tuned,
         basis=_basis(job, session.schema, algorithm, last.server, scored.structure),

@@ -13,6 +13,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit, Independence
 from fedbnsl.algorithms.graphs.changes import structure_changes
+from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
@@ -195,6 +196,14 @@ def undirected(names, lines):
     return {edge: 1.0 for one in lines for edge in (one, one[::-1])}
 
 
+def edge_figures(gains):
+    """Figures of edges by what they add to the log-likelihood; each is another number."""
+    return {
+        key: EdgeFigures(gain, gain - 3.25, float(f"{gain / 997:.3g}"), gain - 1.75, float(f"{gain / 887:.3g}"))
+        for key, gain in gains.items()
+    }
+
+
 def cpdag_run():
     """A run that learned a CPDAG of labels, with tables, resamples, and masks."""
     structure = Structure(
@@ -231,6 +240,7 @@ def cpdag_run():
         params={"alpha": 0.0173, "max_conditioning": 4},
         schema=Schema(NAMES, {"south": 1409, "north": 311}, "discrete", levels=dict(tables().levels)),
         structure=structure,
+        edge_figures=edge_figures({("dose", "pain", 0): 31.9, ("pain", "sleep", 0): 12.7, ("age", "fever", 0): 4.31}),
         truth=truth,
         metrics=figures()
         | MEASURED
@@ -290,6 +300,7 @@ def pag_run():
         cpdag_run(),
         name="golden-pag",
         algorithm="fed-fci",
+        edge_figures={("age", "dose", 0): EdgeFigures(largest_p_value=0.0123)},
         structure=Structure(NAMES, matrix(NAMES, entries), "pag"),
         truth=None,
         outcome="out of rounds",

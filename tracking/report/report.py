@@ -42,6 +42,7 @@ from .tables import (
     drift_table,
     edge_sections,
     excluded_by_reason,
+    figure_table,
     forecast_table,
     has_findings,
     rows_line,
@@ -264,6 +265,7 @@ def _fit(result: RunResult) -> dict[str, Any]:
         "figures": ReportTable(("fit", "value"), figures) if figures else None,
         "held_out": result.held_out.lines(result.schema.rows),
         "silos": ReportTable(("silo", "log-likelihood of a row by the others' model"), list(own)) if own else None,
+        "edges": figure_table(result),
         "worst": ReportTable(("independence that fails", "strength", "p", "p, adjusted"), worst) if worst else None,
     }
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.graphs.compare import summary_graph
+from fedbnsl.algorithms.graphs.edge_figures import key_of, known_figures
 from fedbnsl.algorithms.graphs.edges import (
     Category,
     Edge,
@@ -217,6 +218,27 @@ def _edge_table(edges: Sequence[Edge], structure: Structure, truth: Structure | 
         cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight, "": mark}
         rows.append([cells[name] for name in names])
     return ReportTable(names, rows, scrolling=True)
+
+
+FIGURE_LABELS = {
+    "log_likelihood": "log-likelihood gained",
+    "bic": "BIC gained",
+    "p_value": "p",
+    "score": "BDeu gained",
+    "largest_p_value": "largest p of the search",
+}
+"""the labels of the figures of edges"""
+
+
+def figure_table(result: RunResult) -> ReportTable | None:
+    """What each edge adds to the fit, and its p-values, the greatest gain first; None where nothing is known."""
+    found, names = result.edge_figures, known_figures(result.edge_figures)
+    edges = [edge for edge in _all_edges(result.structure) if key_of(edge) in found]
+    if not edges:
+        return None
+    by_gain = sorted(edges, key=lambda edge: -(found[key_of(edge)].log_likelihood or 0.0))
+    rows = [(edge.text, *(getattr(found[key_of(edge)], name) for name in names)) for edge in by_gain]
+    return _long(("edge", *(FIGURE_LABELS[name] for name in names)), rows)
 
 
 def _own_past(structure: Structure, truth: Structure | None) -> ReportTable:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl import learn, load, prepare
+from fedbnsl.algorithms.constraint import search
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis import implied_tables
 from fedbnsl.algorithms.diagnosis.implied import fit_of_moments, rounded
@@ -106,3 +107,61 @@ def test_an_owner_may_refuse_the_count_tables(studies, monkeypatch):
     found = learn(tables, "fed-pc", secure=True).result
     assert found.parameters.network is not None
     assert "step fit-tables is not allowed" in found.fit.why
+
+
+def largest_of_pairs(variables, results):
+    """The largest p-value of the tests of each pair in `results`, each the tests and their p-values."""
+    largest = {}
+    for tests, p in results:
+        for (i, j, *_), one in zip(tests.tolist(), p.tolist(), strict=True):
+            pair = (*sorted((variables[i], variables[j])), 0)
+            largest[pair] = max(largest.get(pair, 0.0), one)
+    return largest
+
+
+def test_edges_of_a_search_by_tests_have_the_largest_p_value_of_their_pair(studies, monkeypatch, tmp_path):
+    made, apply = [], search.apply_results
+
+    def record(plan, state, results):
+        if state.stage != "colliders":
+            made.append((state.tests, results.p))
+        return apply(plan, state, results)
+
+    monkeypatch.setattr(search, "apply_results", record)
+    found = learn(studies / "numbers", "fed-pc", bootstrap=0, out=tmp_path / "out")
+    figures, pairs = found.result.edge_figures, largest_of_pairs(found.result.structure.variables, made)
+    assert len(figures) == len(found.edges) > 3
+    for key, one in figures.items():
+        assert one.largest_p_value == float(f"{pairs[key]:.3g}") <= 0.05
+    assert load(tmp_path / "out").result.edge_figures == figures
+    assert list(found.edges.columns) == [
+        *("source", "target", "weight", "type"),
+        *("log_likelihood", "bic", "p_value", "largest_p_value"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("study", "algorithm", "settings", "columns"),
+    [
+        ("numbers", "secure-linear", {}, {"log_likelihood", "bic", "p_value"}),
+        ("labels", "secure-ges", {}, {"log_likelihood", "bic", "p_value", "score"}),
+        ("labels", "secure-ges", {"score": "bic"}, {"log_likelihood", "bic", "p_value"}),
+        ("labels", "fed-fci", {}, {"largest_p_value"}),
+        ("labels", "pc-cit-voting", {}, {"log_likelihood", "bic", "p_value"}),
+        ("labels", "fed-pc", {"epsilon": 50.0, "delta": 1e-5, "insecure_seed": 1}, {"largest_p_value"}),
+        ("numbers", "secure-sum", {"epsilon": 50.0, "delta": 1e-5, "insecure_seed": 1}, set()),
+    ],
+)
+def test_each_learner_reports_the_figures_that_its_sums_determine(study, algorithm, settings, columns, studies):
+    found = learn(studies / study, algorithm, bootstrap=0, **settings)
+    assert len(found.edges)
+    assert set(found.edges.columns) - {"source", "target", "weight", "type"} == columns
+
+
+@pytest.mark.parametrize(("kept", "digits"), [("blank", False), ("keep", True)])
+def test_labels_have_the_magnitude_of_the_p_values_of_exact_counts_alone(kept, digits, studies):
+    found = learn(studies / "labels", "fed-pc", bootstrap=0, small_cells=kept)
+    p = found.edges["largest_p_value"]
+    powers = np.log10(p[p > 0])
+    assert len(powers)
+    assert np.allclose(powers, powers.round()) == (not digits)

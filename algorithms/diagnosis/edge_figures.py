@@ -1,0 +1,145 @@
+"""What each edge of a graph contributes to its fit, from sums that the run has made: no exchange is made for it.
+
+An edge x → y is compared with the same graph without it, so given the other parents of y:
+
+- `log_likelihood`: what the edge adds to the greatest log-likelihood, in nats. Of numbers n/2 · ln(v′/v), with v and v′
+  the residual variances of y with and without x; of labels the difference of Σ n ln(n / Σ n) over its table.
+- `bic`: the same minus ½ ln n for each parameter of the edge, the gain in BIC (Schwarz 1978).
+- `p_value`: F test of the regression coefficients of numbers, χ² test within the states of the other parents of labels.
+- `score`: the gain in BDeu (Heckerman, Geiger, Chickering 1995), of labels, for learners that score by it.
+- `largest_p_value`: the largest p-value of all tests that a constraint-based search made of the pair (Spirtes, Glymour,
+  Scheines 2000): the edge is there because it is at most α.
+
+The search chose the edges by such figures on the same rows: p-values are smaller than those of an edge that was
+named in advance. An undirected edge has the figures of its direction in one DAG of the class.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from ..graphs.edge_figures import EdgeFigures, EdgeKey, short
+from ..statistics.moments import unit_diagonal
+from .implied import MIN_DEGREES, MIN_SHARE
+from .implied_tables import GRID_VARIANCE, CountsBySet, Server, conditional_log_likelihood, stratified_test
+
+
+def figures_of_moments(
+    S: FloatArray,
+    rows: int,
+    silos: int,
+    dag: NDArray[np.bool_],
+    owners: NDArray[np.int64],
+    numeric: NDArray[np.bool_],
+) -> dict[tuple[int, int], EdgeFigures]:
+    """The figures of the edges of `dag` into numbers, by source and target.
+
+    Parameters
+    ----------
+    S
+        Covariance `[m, m]` of the columns about the silos' own means, divided by `rows`.
+    rows, silos
+        Numbers of all rows and of silos: the residual degrees of freedom are rows − silos − coefficients.
+    dag
+        The graph `[d, d]`.
+    owners
+        The variable of each column, `[m]`: numbers have one, labels one indicator for each level but the first.
+    numeric
+        Whether each variable is a number, `[d]`: a straight line is no model of labels, whose edges have no figures.
+    """
+    flat = np.diag(S) <= 0
+    R = unit_diagonal(np.where(np.eye(len(S), dtype=bool) & flat, 1.0, S))
+    found = {}
+    for j in np.flatnonzero(numeric & dag.any(axis=0)).tolist():
+        sources = np.flatnonzero(dag[:, j])
+        columns = np.flatnonzero(np.isin(owners, sources))
+        child = int(np.flatnonzero(owners == j)[0])
+        inverse = np.linalg.pinv(R[np.ix_(columns, columns)], rcond=1e-12, hermitian=True)
+        slopes = inverse @ R[columns, child]
+        left = 1.0 - float(R[columns, child] @ slopes)
+        free = rows - silos - len(columns)
+        if left <= MIN_SHARE or free < MIN_DEGREES:
+            continue
+        for i in sources.tolist():
+            own = owners[columns] == i
+            within = np.linalg.pinv(inverse[np.ix_(own, own)], rcond=1e-12, hermitian=True)
+            explained = max(float(slopes[own] @ within @ slopes[own]), 0.0)
+            found[i, j] = _of_regression(explained / left, int(own.sum()), rows, free)
+    return found
+
+
+def _of_regression(ratio: float, width: int, rows: int, free: int) -> EdgeFigures:
+    """The figures of a block of `width` coefficients that explains `ratio` times the residual variance."""
+    from scipy.special import fdtrc  # results have figures, and listing the commands must not import SciPy
+
+    gain = 0.5 * rows * math.log1p(ratio)
+    p = float(fdtrc(width, free, ratio / width * free))
+    return EdgeFigures(gain, gain - 0.5 * math.log(rows) * width, p)
+
+
+@dataclass(frozen=True)
+class Bdeu:
+    """The score BDeu with this equivalent sample size; its structure prior takes `parent_price` for each parent."""
+
+    ess: float
+    parent_price: float
+
+    def of(self, counts: FloatArray) -> float:
+        """The score of a child without the prior, from its counts `[states of the parents, levels]`."""
+        from scipy.special import gammaln  # as above
+
+        each, total = self.ess / counts.size, self.ess / len(counts)
+        cells = gammaln(each + counts) - gammaln(each)
+        return float(cells.sum() - (gammaln(total + counts.sum(axis=1)) - gammaln(total)).sum())
+
+
+def figures_of_tables(server: Server, *, blank: bool, bdeu: Bdeu | None) -> dict[tuple[int, int], EdgeFigures]:
+    """The figures of the edges of the server's DAG, from publishable counts if small cells are `blank`.
+
+    Both graphs are scored on one table, that of the child with all its parents, as each table is rounded on its own.
+    `bdeu` is the score of a learner that has it.
+    Without the tables of the families, which may be too large to count, there are no figures.
+    """
+    if not server.has_families:
+        return {}
+    tables, found = CountsBySet(server, blank=blank), {}
+    for i, j in np.argwhere(server.dag).tolist():
+        others = [v for v in np.flatnonzero(server.dag[:, j]).tolist() if v != i]
+        strata = tables.strata((i, j, *others))
+        without, joint = strata.sum(axis=1), strata.reshape(-1, strata.shape[-1])
+        gain = max(conditional_log_likelihood(joint) - conditional_log_likelihood(without), 0.0)
+        parameters = len(strata) * (strata.shape[1] - 1) * (strata.shape[2] - 1)
+        test = stratified_test(strata, GRID_VARIANCE * blank)
+        found[i, j] = EdgeFigures(
+            gain,
+            gain - 0.5 * math.log(max(strata.sum(), 2)) * parameters,
+            test.p if test.degrees else None,
+            bdeu.of(joint) - bdeu.of(without) - bdeu.parent_price if bdeu else None,
+        )
+    return found
+
+
+def rounded_figures(
+    found: Mapping[tuple[int, int], EdgeFigures], keys: Mapping[tuple[int, int], EdgeKey]
+) -> dict[EdgeKey, EdgeFigures]:
+    """The figures `found` by `keys`, to three significant digits, as they are published."""
+    return {
+        keys[arc]: EdgeFigures(*(None if value is None else short(value) for value in vars(one).values()))
+        for arc, one in found.items()
+        if arc in keys
+    }
+
+
+def keys_of(dag: NDArray[np.bool_], names: Sequence[str], lags: int) -> dict[tuple[int, int], EdgeKey]:
+    """The keys of the arcs of `dag`, over the variables and, with `lags`, over those of earlier steps below them."""
+    d = len(names)
+    found: dict[tuple[int, int], EdgeKey] = {}
+    for i, j in np.argwhere(dag).tolist():
+        lag, source = divmod(i, d) if lags else (0, i)
+        first, second = (names[source], names[j]) if lag else sorted((names[source], names[j]))
+        found[i, j] = (first, second, lag)
+    return found
