@@ -106,7 +106,7 @@ def pool(data: FederatedData) -> FederatedData:
     tables = [data.tables[silo] for silo in data.schema.silos]
     table = np.concatenate(renumbered_devices(tables) if data.schema.kind == "events" else tables)
     stretches = tuple(length for silo in data.schema.silos for length in data.schema.stretches.get(silo, ()))
-    if data.schema.kind in ("continuous", "mixed"):
+    if data.schema.kind in ("continuous", "mixed") and not data.schema.condition_names:
         stretches = tuple(len(data.tables[silo]) for silo in data.schema.silos)
     counts = tuple(map(sum, zip(*data.schema.empty.values(), strict=True)))
     schema = replace(
@@ -114,6 +114,8 @@ def pool(data: FederatedData) -> FederatedData:
         rows={POOLED: len(table)},
         stretches={POOLED: stretches} if stretches else {},
         empty={POOLED: counts} if counts else {},
+        targets={},
+        condition_names={},
     )
     about = {key: value for key, value in data.about.items() if key != "checksums"}
     about |= {"pooled_from": list(data.schema.silos)}
@@ -223,7 +225,12 @@ def silo_names(count: int) -> tuple[str, ...]:
 
 
 def deal_rows(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
-    """`whole` with its rows, silo after silo in sorted order, redistributed; `parts` has the row numbers by silo."""
+    """`whole` with its rows, silo after silo in sorted order, redistributed; `parts` has the row numbers by silo.
+
+    Raises `BadInput` for rows that are ordered by their conditions.
+    """
+    if whole.schema.condition_names:
+        raise BadInput("rows with a column of conditions cannot be divided: declare the conditions after the division")
     all_rows = np.concatenate([whole.tables[silo] for silo in whole.schema.silos])
     tables = {silo: all_rows[rows] for silo, rows in parts.items()}
     schema = replace(whole.schema, rows={silo: len(table) for silo, table in tables.items()}, empty={})

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
-from fedbnsl.algorithms.core.schema import escape_formula
+from fedbnsl.algorithms.core.schema import Schema, escape_formula
 from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.edge_figures import NO_FIGURES, EdgeFigures, EdgeKey, key_of, known_figures
 from fedbnsl.algorithms.graphs.edges import PAG_TYPES, classify, classify_lagged, edge_count, typed_edges
@@ -263,12 +263,20 @@ def config(result: RunResult) -> dict[str, Any]:
         "secure": result.secure,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
         **({"targets": result.schema.targets} if result.targets else {}),
+        **({"conditions": _conditions(result.schema)} if result.schema.condition_names else {}),
         "bootstrap": result.bootstrap,
         "register": result.register,
         "small_cells": result.small_cells,
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},
+    }
+
+
+def _conditions(schema: Schema) -> dict[str, dict[str, int]]:
+    """By silo, the numbers of rows of its conditions."""
+    return {
+        silo: dict(zip(names, schema.stretches[silo], strict=True)) for silo, names in schema.condition_names.items()
     }
 
 

@@ -148,6 +148,8 @@ class Schema:
     """the components that silos subtract from time series; `rows` and `stretches` describe the adjusted series"""
     targets: dict[str, Targets] = field(default_factory=dict)
     """by silo, the variables that were set from outside, for each of its conditions; empty without experiments"""
+    condition_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """by silo, the names of its conditions, which are its `stretches`; empty if a silo is one condition"""
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -221,6 +223,7 @@ class Schema:
             stretches={silo: lengths for silo, lengths in self.stretches.items() if silo in silos},
             empty={silo: counts for silo, counts in self.empty.items() if silo in silos},
             targets={silo: targets for silo, targets in self.targets.items() if silo in silos},
+            condition_names={silo: names for silo, names in self.condition_names.items() if silo in silos},
         )
 
     def in_order(self) -> "Schema":
@@ -231,6 +234,7 @@ class Schema:
             stretches=dict(sorted(self.stretches.items())),
             empty=dict(sorted(self.empty.items())),
             targets=dict(sorted(self.targets.items())),
+            condition_names=dict(sorted(self.condition_names.items())),
         )
 
     def adjusted(self, adjustment: Adjustment) -> "Schema":

@@ -66,14 +66,15 @@ def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
     Raises `BadInput` for a silo whose stretches of time series are too short for a block.
     """
     if schema.kind != "time-series":
-        rows = {silo: sampling.count(n) for silo, n in schema.rows.items()}
+        parts = {silo: tuple(map(sampling.count, _conditions(schema, silo))) for silo in schema.rows}
+        rows = {silo: sum(own) for silo, own in parts.items()}
         share = {silo: rows[silo] / n for silo, n in schema.rows.items()}
         empty = {silo: tuple(round(share[silo] * one) for one in counts) for silo, counts in schema.empty.items()}
         effective_rows = round(schema.imputation_model.rows * sum(rows.values()) / sum(schema.rows.values()))
         return replace(
             schema,
             rows=rows,
-            stretches={},
+            stretches={silo: parts[silo] for silo in schema.condition_names},
             empty=empty,
             imputation_model=replace(schema.imputation_model, rows=effective_rows),
         )
@@ -89,11 +90,21 @@ def resample(
 ) -> NDArray[Any]:
     """Rows drawn from `table` `[n_rows, n_variables]`, as `resampled_schema` describes them."""
     if schema.kind != "time-series":
-        return np.asarray(table[sampling.positions(len(table), generator)])
+        sizes = _conditions(schema, silo)
+        begins = np.cumsum([0, *sizes[:-1]])
+        drawn = [
+            begin + sampling.positions(size, generator) for begin, size in zip(begins.tolist(), sizes, strict=True)
+        ]
+        return np.asarray(table[np.concatenate(drawn)])
     size = block_size(schema, silo, sampling)
     starts = _starts(schema, silo, sampling, size, generator)
     begins = starts[sampling.positions(len(starts), generator)]
     return np.asarray(table[(begins[:, None] + np.arange(sampling.lags + size)).ravel()])
+
+
+def _conditions(schema: Schema, silo: str) -> tuple[int, ...]:
+    """The numbers of rows from which rows are drawn apart: those of the named conditions of `silo`, or of all rows."""
+    return schema.conditions(silo) if silo in schema.condition_names else (schema.rows[silo],)
 
 
 def block_size(schema: Schema, silo: str, sampling: SamplingScheme) -> int:

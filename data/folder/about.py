@@ -71,6 +71,8 @@ def read_about(folder: Path) -> dict[str, Any]:
     _check_stretches(path, about)
     _check_form(path, about)
     declared_targets(path, about)
+    if not isinstance(about.get("condition", ""), str):
+        raise BadInput(f"{path}: condition: {quoted(str(about['condition']))} is not the name of a column")
     declared_recode(str(path), about)
     declared_scale(str(path), about)
     declared_sheets(str(path), about)
@@ -203,6 +205,7 @@ Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
 RequestedTransform = Literal["normal-scores", "log", "sqrt", "none"]
 IGNORED, NOT_SELECTED, OWNER = "left out by --ignore", "not among --only", "names the silo of each row (--by)"
+CONDITION = "names the condition of each row (--condition)"
 
 
 @dataclass(frozen=True)
@@ -233,11 +236,14 @@ class Reading:
     """whether the run has a privacy budget: silos then disclose nothing about their rows but the number"""
 
     targets: tuple[tuple[str, tuple[str, ...]], ...] | None = None
-    """the targets of experiments by silo, which replace those of `about.json`; None: keep these"""
+    """the targets of experiments by silo or, with a column of conditions, by condition, which replace those of
+    `about.json`; None: keep these"""
     learned_from: bool = False
     """whether a learner computes with the numbers: values whose powers overflow or underflow are then refused"""
     by: str | None = None
     """the column that names the silo of each row, if one file has the rows of all silos"""
+    condition: str | None = None
+    """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a column that is in both lists."""
@@ -258,6 +264,7 @@ class Reading:
                 "--by cannot be used with an ε, as the silo of a row would come from a cell: write a file for each "
                 "silo once with `fedbnsl prepare split OUT --table FILE --by COLUMN`"
             )
+        self._check_condition()
         if self.dates == "days" and self.private:
             raise BadInput("--dates days cannot be used with an ε: the first date is that of a row")
         if self.columns == "union" and self.missing == "refuse":
@@ -265,13 +272,36 @@ class Reading:
         if self.outliers == "set-aside" and self.missing == "refuse":
             raise BadInput("--outliers set-aside empties cells, and --missing refuse allows no empty cell")
 
+    def _check_condition(self) -> None:
+        """Raise `BadInput` for a column of conditions that another option names, or in a run with an ε."""
+        for option, named in (("--by", (self.by,)), ("--ignore", self.ignore), ("--time", self.time)):
+            if self.condition is not None and self.condition in named:
+                raise BadInput(f"--condition and {option} both name the column '{self.condition}'")
+        if self.conditions_column is not None and self.private:
+            raise BadInput(
+                "--condition cannot be used with an ε, as the condition of a row would come from a cell: use "
+                "--targets none to learn as if there had been no experiment"
+            )
+
+    @property
+    def conditions_column(self) -> str | None:
+        """The column whose levels are conditions; None without one, and if targets are not used."""
+        return None if self.targets == () else self.condition
+
     def leaves_out(self, name: str) -> str | None:
         """The reason for leaving a column out, None if it is read."""
         if name == self.by:
             return OWNER
+        if name == self.condition:
+            return CONDITION
         if name in self.ignore:
             return IGNORED
         return NOT_SELECTED if self.only and name not in self.only else None
+
+
+def condition_column(aside: Mapping[str, str]) -> str | None:
+    """The column that names the condition of each row, among excluded columns with their reasons; None without one."""
+    return next((name for name, reason in aside.items() if reason == CONDITION), None)
 
 
 def owner_column(aside: Mapping[str, str]) -> str | None:
@@ -307,7 +337,7 @@ class Declared:
     fixed_dates: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """the columns of dates among them, with the origin of their days"""
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """the targets of experiments that `about.json` declares, by silo"""
+    """the targets of experiments that `about.json` declares, by silo or, with a column of conditions, by condition"""
     recode: Recode = field(default_factory=dict)
     """by silo and column, the cells that stand for others"""
     scale: Scale = field(default_factory=dict)
@@ -385,6 +415,8 @@ READ_ALL = Reading()
 def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Declared:
     """The declarations in `about`, as `read_about` returns it, together with the options of reading."""
     form = Form(about.get("separator"), about.get("encoding"), about.get("decimal"))
+    if reading.condition is None and about.get("condition") is not None:
+        reading = replace(reading, condition=about["condition"])
     marks = {name: tuple(map(str, cells)) for name, cells in (about.get("missing") or {}).items()}
     levels = declared_levels(about)
     stretches = {silo: tuple(lengths) for silo, lengths in (about.get("stretches") or {}).items()}

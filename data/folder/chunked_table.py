@@ -147,6 +147,8 @@ def open_table(path: Path, declared: Declared) -> "AnyTable":
     if declared.reading.private:
         return PrivateTable(path, declared)
     source = source_of(path, declared)
+    if source is not None and declared.reading.conditions_column is not None:
+        raise BadInput(f"{path}: its rows exceed the memory limit, and --condition needs them in memory")
     return read_table(path, declared) if source is None else LargeTable(source, declared)
 
 

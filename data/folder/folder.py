@@ -28,6 +28,7 @@ from .about import (
     Declared,
     Reading,
     check_checksums,
+    condition_column,
     declarations,
     read_about,
     write_about,
@@ -67,7 +68,7 @@ from .series import (
 )
 from .suggestions import is_site, site_notes
 from .table import read_table
-from .targets import with_targets
+from .targets import named_targets, with_targets
 from .truth import read_structure, read_structures, read_truth, write_structure
 
 
@@ -76,7 +77,7 @@ def write_table(
     variables: Sequence[str],
     values: NDArray[Any],
     levels: Mapping[str, Sequence[str]] | None = None,
-    keys: Mapping[str, NDArray[np.int64]] | None = None,
+    keys: Mapping[str, NDArray[Any]] | None = None,
 ) -> None:
     """Write `values` [n_rows, n_variables] to `path` (.csv or .parquet); codes of `levels` as labels.
 
@@ -139,6 +140,7 @@ SOURCE_FORMAT_KEYS = (
     "transform",
     "stretches",
     "targets",
+    "condition",
     "sheet",
     "recode",
     "scale",
@@ -289,7 +291,8 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
 def _with_targets(schema: Schema, declared: Declared) -> Schema:
     """`schema` with the targets of experiments; if only some silos are read, others may be named."""
     others = None if declared.reading.silos else ()
-    return with_targets(schema, declared.all_targets, declared.targets_place, others)
+    condition = declared.reading.conditions_column
+    return with_targets(schema, declared.all_targets, declared.targets_place, others, condition)
 
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:
@@ -407,8 +410,10 @@ def declarations_of(schema: Schema) -> dict[str, Any]:
         about["transform"] = {name: names.get(one, one) for name, one in schema.transforms.items()}
         for name in schema.counts:
             about["transform"].pop(name, None)
+    if schema.condition_names:
+        about["condition"] = condition_column(schema.aside)
     if schema.has_targets:
-        about["targets"] = {silo: list(own) for silo, (own, *_) in schema.targets.items() if own}
+        about["targets"] = {name: list(own) for name, own in named_targets(schema).items()}
     if schema.kind == "time-series":
         about["stretches"] = {silo: list(lengths) for silo, lengths in schema.stretches.items()}
     return about
@@ -465,7 +470,12 @@ def _write_files(folder: Path, data: FederatedData, form: FileFormat) -> None:
         if data.schema.kind == "events":
             write_events(path, data.schema, data.tables[silo])
             continue
-        keys = series_and_time(data.schema.stretches[silo]) if data.schema.kind == "time-series" else {}
+        keys: dict[str, Any] = {}
+        if data.schema.kind == "time-series":
+            keys = series_and_time(data.schema.stretches[silo])
+        elif silo in data.schema.condition_names:
+            names = np.array(data.schema.condition_names[silo], object)
+            keys = {str(condition_column(data.schema.aside)): np.repeat(names, data.schema.stretches[silo])}
         write_table(path, data.schema.variables, data.tables[silo], data.schema.levels, keys)
     if data.truth is not None:
         write_structure(folder / TRUTH, data.truth, data.silo_weights)

@@ -142,6 +142,8 @@ class Profile:
     """the columns that the reader excluded"""
     derived: tuple[tuple[str, ...], ...] = ()
     """columns of numbers that others determine: each with the formula, and the columns in it"""
+    conditions: tuple[tuple[str, int], ...] = ()
+    """the conditions of the rows, each with its number of rows; empty without a column of conditions"""
 
     @classmethod
     def of_names(cls, names: Sequence[str], rows: int, left_out: tuple[str, ...] = ()) -> "Profile":

@@ -284,8 +284,17 @@ def infer_schema(
         counts=tuple(name for name in numbers if name in counts),
         skewed={} if declared.complete else skewed_columns(numbers, transforms, declared),
     )
+    schema = _with_conditions(schema, profiles)
     notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
     return InferredSchema(schema, (*notes, *table_notes(schema, columns, declared, joined)))
+
+
+def _with_conditions(schema: Schema, profiles: Mapping[str, Profile]) -> Schema:
+    """`schema` with the names and the numbers of rows of the conditions of each silo, if a column names them."""
+    parts = {silo: one.conditions for silo, one in profiles.items() if one.conditions}
+    sizes = {silo: tuple(rows for _, rows in own) for silo, own in parts.items()}
+    names = {silo: tuple(name for name, _ in own) for silo, own in parts.items()}
+    return replace(schema, stretches=sizes, condition_names=names)
 
 
 def _dates(place: str, numbers: Mapping[str, JointColumn]) -> dict[str, tuple[str, str]]:

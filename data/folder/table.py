@@ -1,5 +1,6 @@
 """A silo's table in memory: its profile before a run, and its rows once the kinds of the columns are fixed."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema, Transform
+from fedbnsl.algorithms.core.schema import Schema, Transform, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.outliers import without_far_cells
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
@@ -30,6 +31,7 @@ from .scan import (
     NUMBER_LIKE,
     Cells,
     are_few_labels,
+    canonical_order,
     cell_fault,
     codes_of,
     empty_cells,
@@ -41,6 +43,9 @@ from .scan import (
     place_of_row,
 )
 
+MIN_CONDITION_ROWS = 10
+"""minimum number of rows of a condition within a silo: sums without it disclose those of its rows"""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -51,6 +56,8 @@ class Table:
     declared: Declared
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    condition: Column | None = None
+    """the condition of each row, if the declaration names its column"""
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -78,7 +85,23 @@ class Table:
         columns = {name: table._profile(name, whole=len(table) == len(self)) for name in table.columns}
         columns |= {name: replace(columns[name], outliers=count) for name, count in outliers.items()}
         derived = () if complete else self._derived([name for name in columns if columns[name].numbers])
-        return Profile(len(table), columns, self.notes, self.left_out, derived)
+        return Profile(len(table), columns, self.notes, self.left_out, derived, table.conditions())
+
+    def conditions(self) -> tuple[tuple[str, int], ...]:
+        """The conditions of the rows in canonical order, each with its number of rows; empty without their column.
+
+        Raises `BadInput` for an empty cell, and for a condition of fewer rows than `MIN_CONDITION_ROWS`.
+        """
+        if self.condition is None:
+            return ()
+        counts = Counter(self._labels(self.condition))
+        for name, rows in counts.items():
+            if rows < MIN_CONDITION_ROWS:
+                raise BadInput(
+                    f"{self.path}: column {quoted(self.condition.name)}: condition {quoted(name)} has "
+                    f"{pluralize(rows, 'row')}; the minimum is {MIN_CONDITION_ROWS}, as its sums may be published"
+                )
+        return tuple((name, counts[name]) for name in canonical_order(counts))
 
     def _derived(self, names: list[str]) -> tuple[tuple[str, ...], ...]:
         """The columns of numbers among `names` that others determine in some of the rows, evenly spaced."""
@@ -90,7 +113,7 @@ class Table:
         return tuple(derived_columns(names, numbers, MAX_PROFILED_COLUMNS))
 
     def rows(self, schema: Schema) -> NDArray[Any]:
-        """The rows as numbers and codes [n_rows, n_variables], in the form of `schema`.
+        """The rows as numbers and codes [n_rows, n_variables], in the form of `schema`; ordered by their conditions.
 
         Raises `BadInput` naming file, line, column and value for a cell that does not fit the schema.
         """
@@ -103,9 +126,12 @@ class Table:
         numbers = [name for name in schema.variables if name not in schema.levels]
         declared = replace(self.declared, words=self.declared.words_in(schema.levels))
         table, _ = replace(self, declared=declared)._without_outliers(numbers, schema.transforms)
-        if schema.complete_rows:
-            table = table._complete(schema.variables)
-        return table._as_numbers(schema)
+        table = table.complete(schema)
+        rows = table._as_numbers(schema)
+        if table.condition is None:
+            return rows
+        order = {name: number for number, (name, _) in enumerate(table.conditions())}
+        return rows[np.argsort([order[name] for name in table._labels(table.condition)], kind="stable")]
 
     def _as_numbers(self, schema: Schema) -> NDArray[Any]:
         texts = {name: self._text(name) for name in schema.variables if self._is_text(name, schema)}
@@ -141,12 +167,17 @@ class Table:
 
     def part(self, rows: NDArray[np.intp]) -> "Table":
         """The table of the rows with the numbers `rows`."""
-        return replace(self, columns={name: part_of(column, rows) for name, column in self.columns.items()})
+        condition = None if self.condition is None else part_of(self.condition, rows)
+        assert not isinstance(condition, NumberColumn)
+        columns = {name: part_of(column, rows) for name, column in self.columns.items()}
+        return replace(self, columns=columns, condition=condition)
 
     def labels(self, name: str) -> list[str]:
         """The label in each row of a column. Raises `BadInput` naming the line of an empty cell."""
-        column = self._text(name)
-        self._check({name: empty_cells(column.cells)})
+        return self._labels(self._text(name))
+
+    def _labels(self, column: Column) -> list[str]:
+        check_cells(self.path, [column], {column.name: empty_cells(column.cells)}, self.declared.form)
         labels = labels_of(column.cells, None)
         return [labels[code] for code in column.codes]
 
@@ -167,6 +198,10 @@ class Table:
                 columns[name] = NumberColumn(name, kept)
                 counts[name] = int(np.isnan(kept).sum() - np.isnan(values).sum())
         return replace(self, columns=columns), counts
+
+    def complete(self, schema: Schema) -> "Table":
+        """The table of the rows that `schema` counts: all, or those without an empty cell in its variables."""
+        return self._complete(schema.variables) if schema.complete_rows else self
 
     def _complete(self, names: Sequence[str]) -> "Table":
         """The table of the rows in which none of these columns is empty."""
@@ -307,21 +342,40 @@ def read_table(path: Path, declared: Declared = NO_DECLARATION) -> Table:
 
     Raises `BadInput` naming file and line for a file that is not a table.
     """
+    by = declared.reading.conditions_column
 
     def as_numbers(name: str) -> bool | None:
         kind = declared.kind_of(name)
-        return False if kind == "discrete" or name in declared.marks else True if kind == "continuous" else None
+        text = kind == "discrete" or name in declared.marks or name == by
+        return False if text else True if kind == "continuous" else None
 
-    read = read_typed(path, declared.form, as_numbers, declared.keeps)
-    return Table(path, {column.name: column for column in read.columns}, declared, read.notes, read.left_out)
+    read = read_typed(path, declared.form, as_numbers, lambda name: declared.keeps(name) or name == by)
+    columns: dict[str, Column | NumberColumn] = {column.name: column for column in read.columns}
+    condition = _condition(path, columns, by)
+    left_out = read.left_out if by is None else (*read.left_out, by)
+    return Table(path, columns, declared, read.notes, left_out, condition)
+
+
+def _condition(path: Path, columns: dict[str, Column | NumberColumn], by: str | None) -> Column | None:
+    """Remove the column `by`, which names the conditions, from `columns`; raises `BadInput` if there is none."""
+    if by is None:
+        return None
+    if by not in columns:
+        raise BadInput(f"{path}: --condition: there is no column {quoted(by)}")
+    condition = columns.pop(by)
+    assert isinstance(condition, Column)
+    return condition
 
 
 def read_variables(path: Path, schema: Schema, declared: Declared = NO_DECLARATION) -> Table:
     """Read the columns of `path` that are variables of `schema`. Raises `BadInput` as `read_table` does."""
+    by = declared.reading.conditions_column
     read = read_typed(
         path,
         declared.form,
-        lambda name: not any(name in text for text in (schema.levels, schema.dates, declared.marks)),
-        lambda name: name in schema.variables,
+        lambda name: name != by and not any(name in text for text in (schema.levels, schema.dates, declared.marks)),
+        lambda name: name in schema.variables or name == by,
     )
-    return Table(path, {column.name: column for column in read.columns}, declared)
+    columns: dict[str, Column | NumberColumn] = {column.name: column for column in read.columns}
+    condition = _condition(path, columns, by)
+    return Table(path, columns, declared, condition=condition)

@@ -2,6 +2,10 @@
 
 `about.json` has them by silo, `{"targets": {"pma": ["PKC"]}}`. A file of `--targets` has the columns silo and variable,
 and a line for each target; it replaces those of `about.json`. A silo on its owner's machine describes its own targets.
+
+If a column names the condition of each row (`--condition`, or `condition` in `about.json`), the targets are by
+condition in both places, and the file has the columns condition and variable. The rows of a silo are then ordered by
+condition.
 """
 
 import csv
@@ -15,8 +19,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 Named = dict[str, tuple[str, ...]]
-"""targets by silo"""
-HEADER = ["silo", "variable"]
+"""targets by silo, or by condition"""
+HEADERS = (["silo", "variable"], ["condition", "variable"])
 NONE = "none"
 
 
@@ -40,20 +44,21 @@ def read_targets(given: str) -> Named:
         return {}
     path, found = Path(given), dict[str, list[str]]()
     if not path.is_file():
-        raise BadInput(f"--targets {given}: no such file; it is a CSV file with columns {','.join(HEADER)}, or none")
+        raise BadInput(f"--targets {given}: no such file; it is a CSV file with columns silo,variable, or none")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
-            if [cell.strip() for cell in next(lines, [])] != HEADER:
-                raise BadInput(f"{path}: line 1: the header must be {','.join(HEADER)}")
+            header = [cell.strip() for cell in next(lines, [])]
+            if header not in HEADERS:
+                raise BadInput(f"{path}: line 1: the header must be {' or '.join(map(','.join, HEADERS))}")
             for row in lines:
                 cells = [cell.strip() for cell in row]
                 if not any(cells):
                     continue
                 place = f"{path}: line {lines.line_num}"
-                if len(cells) != len(HEADER):
-                    raise BadInput(f"{place}: {len(cells)} cells, but the header names {len(HEADER)} columns")
-                for column, cell in zip(HEADER, cells, strict=True):
+                if len(cells) != len(header):
+                    raise BadInput(f"{place}: {len(cells)} cells, but the header names {len(header)} columns")
+                for column, cell in zip(header, cells, strict=True):
                     if not cell:
                         raise BadInput(f"{place}, column '{column}': the cell is empty")
                 found.setdefault(cells[0], []).append(cells[1])
@@ -63,13 +68,20 @@ def read_targets(given: str) -> Named:
 
 
 def with_targets(
-    schema: Schema, named: Mapping[str, tuple[str, ...]], place: str, silos: tuple[str, ...] | None = ()
+    schema: Schema,
+    named: Mapping[str, tuple[str, ...]],
+    place: str,
+    silos: tuple[str, ...] | None = (),
+    condition: str | None = None,
 ) -> Schema:
     """`schema` with the targets `named` for its silos, as far as their columns are learned from.
 
-    `silos` may be named, too: silos that take no part; None: any. Raises `BadInput`, from `place`, for the name of a
-    silo or of a variable that does not exist.
+    `silos` may be named, too: silos that take no part; None: any. With a column `condition`, targets are named for its
+    levels. Raises `BadInput`, from `place`, for the name of a silo, a level or a variable that does not exist, and
+    for a column of conditions without targets.
     """
+    if condition is not None:
+        return _with_targets_by_condition(schema, named, place, condition, some=silos is None)
     known = (*schema.rows, *(silos or ()))
     for silo in named:
         if silo not in known and silos is not None:
@@ -77,6 +89,43 @@ def with_targets(
     targets: dict[str, Targets] = {silo: (own,) for silo, own in named.items() if silo in schema.rows}
     check_targets(place, targets, (*schema.variables, *schema.aside))
     return replace(schema, targets={silo: (_learned(own, schema),) for silo, (own,) in targets.items()})
+
+
+def named_targets(schema: Schema) -> Named:
+    """The targets in `schema` as they are declared: by condition if it has conditions, else by silo."""
+    found: dict[str, dict[str, None]] = {}
+    for silo, each in schema.targets.items():
+        for name, own in zip(schema.condition_names.get(silo, (silo,)), each, strict=True):
+            found.setdefault(name, {}).update(dict.fromkeys(own))
+    return {name: tuple(own) for name, own in found.items() if own}
+
+
+def _with_targets_by_condition(
+    schema: Schema, named: Mapping[str, tuple[str, ...]], place: str, condition: str, *, some: bool
+) -> Schema:
+    """`schema` with the targets `named` by condition; if only `some` silos are read, others may have conditions."""
+    if not schema.condition_names:
+        raise BadInput(f"--condition {quoted(condition)} is for tables, and the data are {schema.kind}")
+    known = sorted({name for names in schema.condition_names.values() for name in names})
+    if not named:
+        example = f'{{"targets": {{"{known[-1]}": ["{schema.variables[0]}"]}}}}'
+        raise BadInput(
+            f"--condition {quoted(condition)} needs the variables that were set in each condition: declare them in "
+            f"about.json, such as {example}, or in a file with the columns condition,variable (--targets FILE)"
+        )
+    for name, targets in named.items():
+        if name not in known and not some:
+            raise BadInput(f"{place}: there is no condition {quoted(name)}; available: {', '.join(known)}")
+        for target in targets:
+            if target not in (*schema.variables, *schema.aside):
+                raise BadInput(
+                    f"{place}: condition {quoted(name)} targets {quoted(target)}, which is not a column of the data"
+                )
+    own = {
+        silo: tuple(_learned(named.get(name, ()), schema) for name in names)
+        for silo, names in schema.condition_names.items()
+    }
+    return replace(schema, targets={silo: each for silo, each in own.items() if any(each)})
 
 
 def _learned(targets: tuple[str, ...], schema: Schema) -> tuple[str, ...]:

@@ -143,6 +143,7 @@ class LearnKeywords(TypedDict, total=False):
     difference: bool
     transform: str
     targets: str | None
+    condition: str | None
     knowledge: str | None
     required_arcs: str | None
     forbidden_arcs: str | None

@@ -98,6 +98,8 @@ def _schema(config: dict[str, Any]) -> Schema:
         counts=tuple(config["counts"]),
         knowledge=Knowledge(**{name: tuple(tuple(arc) for arc in arcs) for name, arcs in known.items()}),
         targets={silo: tuple(map(tuple, own)) for silo, own in config.get("targets", {}).items()},
+        stretches={silo: tuple(own.values()) for silo, own in config.get("conditions", {}).items()},
+        condition_names={silo: tuple(own) for silo, own in config.get("conditions", {}).items()},
     )
 
 

@@ -11,7 +11,7 @@ import typer
 
 from fedbnsl.algorithms.errors import BadInput
 
-from ..options.learn import FeaturesOptions, LearnOptions, LearnSettings
+from ..options.learn import Algorithm, LearnOptions, LearnSettings
 from ..servers.processes import Ready
 from .learn import Engine, Verbose, learn_and_show
 from .options_from_model import options_from_model
@@ -106,6 +106,14 @@ def show(variables: tuple[str, ...], target: str, blanket: MarkovBlanket) -> Non
 
 
 app = typer.Typer(add_completion=False)
+
+
+class FeaturesOptions(LearnOptions):
+    """The options of learning the Markov blanket of one variable."""
+
+    algorithm: Algorithm = "fed-pc"
+    parameters: bool = False
+    diagnose: bool = False
 
 
 @app.command()

@@ -22,8 +22,9 @@ from fedbnsl.algorithms.graphs.edge_figures import NO_FIGURES
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.about import declarations, owner_column
+from fedbnsl.data.folder.about import condition_column, declarations, owner_column
 from fedbnsl.data.folder.folder import read_folder, read_structure, silo_files
+from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Metric, Parameters, RunResult
 
 from ..engines.inline import inline_session
@@ -78,13 +79,16 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
         small_cells="keep" if result.small_cells == "keep" else "blank",
         seed=result.seed,
         by=owner_column(result.schema.aside),
+        condition=condition_column(result.schema.aside),
     )
-    rows = read_folder(data, replace(reading_of(options), silos=result.schema.silos))
+    targets = tuple(named_targets(result.schema).items())
+    reading = replace(reading_of(options), silos=result.schema.silos, targets=targets)
+    rows = read_folder(data, reading)
     _check_rows(result, rows, data)
     spec = AlgorithmSpec(result.algorithm, settings)
     job = Job(options.with_data(data), str(uuid4()), "inline", spec, rows.about, rows.truth)
     files = silo_files(data, rows.schema.silos, options.by)
-    declared = declarations(rows.about, reading_of(options))
+    declared = declarations(rows.about, replace(reading, silos=()))
     with inline_session(job, rows, files, declared) as session:
         job = with_imputation_model(with_units(job, session), session)
         both = [

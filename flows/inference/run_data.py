@@ -24,8 +24,9 @@ from fedbnsl.algorithms.parameters.regressions import (
     start,
 )
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.data.folder.about import Reading, RequestedTransform, declarations, owner_column
+from fedbnsl.data.folder.about import Reading, RequestedTransform, condition_column, declarations, owner_column
 from fedbnsl.data.folder.folder import read_folder, silo_files
+from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.result import RunResult
 
 from ..engines.inline import inline_session
@@ -94,11 +95,13 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
         dates="days" if schema.dates else "set-aside",
         seed=result.seed,
         by=owner_column(schema.aside),
+        condition=condition_column(schema.aside),
     )
     own: dict[str, RequestedTransform] = {name: REQUESTED.get(one, "none") for name, one in schema.transforms.items()}
     numbers = [name for name in schema.variables if name not in schema.levels]
     requested = {name: own.get(name, "none") for name in numbers if schema.transforms.get(name) != "anscombe"}
-    reading = replace(reading_of(options), silos=schema.silos, transforms=tuple(requested.items()))
+    targets = tuple(named_targets(schema).items())
+    reading = replace(reading_of(options), silos=schema.silos, transforms=tuple(requested.items()), targets=targets)
     data = read_folder(folder, reading)
     if (data.schema.kind, data.schema.levels) != (schema.kind, schema.levels):
         raise BadInput(f"{folder}: not the data of the run, which were {schema.kind}, with other labels")

@@ -228,6 +228,7 @@ def reading_of(options: LearnOptions) -> Reading:
         private=is_private(options),
         learned_from=True,
         by=options.by,
+        condition=options.condition,
     )
 
 

@@ -208,6 +208,15 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="FILE|none"),
     ] = None
+    condition: Annotated[
+        str | None,
+        Field(
+            title="Condition",
+            description="Column that names the condition of each row, for experiments within silos: targets are then "
+            "by condition.",
+        ),
+        OnCommandLine(value="COLUMN"),
+    ] = None
     knowledge: Annotated[
         str | None,
         Field(
@@ -483,14 +492,6 @@ class LearnSettings(LearnOptions, DataSet):
             numbered = (f"{name}-{number}" for number in count(2))
             name = next(one for one in chain((name,), numbered) if not (Path("runs") / one).exists())
         return self.model_copy(update={"name": name, "out": self.out or str(Path("runs") / name)})
-
-
-class FeaturesOptions(LearnOptions):
-    """The options of learning the Markov blanket of one variable."""
-
-    algorithm: Algorithm = "fed-pc"
-    parameters: bool = False
-    diagnose: bool = False
 
 
 def run_name(algorithm: str, data: str, seed: int, when: datetime) -> str:

@@ -75,6 +75,7 @@ class Guard:
         if self.policy.demands_epsilon:
             declared = replace(declared, reading=replace(declared.reading, private=True))
         own = self.declared or NO_DECLARATION
+        self._check_condition(silo, declared, own)
         if not self.restricted:
             changes: dict[str, Any] = {}
             for key in BY_SILO:
@@ -100,6 +101,17 @@ class Guard:
         )
         return agreed.at_silo(silo)
 
+    def _check_condition(self, silo: str, declared: Declared, own: Declared) -> None:
+        """Raise `NotAllowed` for a column of conditions that the owner has not declared, or the lack of one."""
+        theirs, ours = declared.reading.conditions_column, own.reading.condition
+        if theirs == ours or (theirs is None and (ours is None or declared.reading.targets == ())) or not self.remote:
+            return
+        has = "no column of conditions" if ours is None else f"the column of conditions '{ours}'"
+        raise NotAllowed(
+            f"silo {silo}: its owner's about.json declares {has}, and the coordinator "
+            f"{'none' if theirs is None else repr(theirs)} (--condition): agree on one about.json"
+        )
+
     @staticmethod
     def _not_agreed(silo: str, key: str) -> NotAllowed:
         return NotAllowed(
@@ -114,12 +126,28 @@ class Guard:
             raise NotAllowed(f"silo {silo}: its owner's policy refuses to describe fewer than {least} rows")
         if isinstance(described, Described):
             pins_members, suppresses = not self.remote or self.members is not None, self.policy.cells > 1
-            targets = tuple(self.declared.targets.get(silo, ())) if self.declared else ()
-            described = replace(described, pins_members=pins_members, suppresses_cells=suppresses, targets=targets)
+            described = replace(described, pins_members=pins_members, suppresses_cells=suppresses)
+            for _, rows in described.profile.conditions:
+                if self.restricted and rows < least:
+                    raise NotAllowed(
+                        f"silo {silo}: its owner's policy refuses to describe fewer than {least} rows, and a condition "
+                        "has fewer"
+                    )
+            described = self._with_targets(silo, described)
             if self.remote:
                 columns = {name: replace(column, odd="") for name, column in described.profile.columns.items()}
                 described = replace(described, profile=replace(described.profile, columns=columns))
         return described
+
+    def _with_targets(self, silo: str, described: Described) -> Described:
+        """The description with the targets that the owner declares for the rows, or for each of their conditions."""
+        if self.declared is None:
+            return described
+        if self.declared.reading.condition is None:
+            return replace(described, targets=tuple(self.declared.targets.get(silo, ())))
+        names = (name for name, _ in described.profile.conditions)
+        own = {name: tuple(self.declared.targets[name]) for name in names if name in self.declared.targets}
+        return replace(described, targets_by_condition=tuple(own.items()))
 
     def terms(self, silo: str, terms: RunTerms) -> RunTerms:
         """The terms under which this silo answers; raises `NotAllowed` for silos that are not members."""
@@ -135,15 +163,21 @@ class Guard:
                 terms = replace(terms, spec=registry.pack(full))
         declared = self.declaration(silo, terms.declared)
         if self.restricted:
-            targets = {name for own in terms.schema.targets.get(silo, ()) for name in own}
-            if not targets <= set(declared.targets.get(silo, ())):
-                raise NotAllowed(
-                    f"silo {silo}: its owner's policy refuses the targets {', '.join(sorted(targets))}: they are not "
-                    "those of the owner's about.json; agree on one about.json"
-                )
+            self._check_targets(silo, terms.schema, declared)
         if terms.algorithm().private is not None:
             declared = replace(declared, reading=replace(declared.reading, private=True))
         return terms if declared == terms.declared else replace(terms, declared=declared)
+
+    @staticmethod
+    def _check_targets(silo: str, schema: Schema, declared: Declared) -> None:
+        """Raise `NotAllowed` for targets that the owner has not declared for the silo, or for a condition of it."""
+        named = zip(schema.condition_names.get(silo, (silo,)), schema.targets.get(silo, ()), strict=False)
+        odd = sorted({name for place, own in named for name in own if name not in declared.targets.get(place, ())})
+        if odd:
+            raise NotAllowed(
+                f"silo {silo}: its owner's policy refuses the targets {', '.join(odd)}: they are not those of the "
+                "owner's about.json; agree on one about.json"
+            )
 
     @contextmanager
     def reading(self, silo: str) -> Iterator[None]:

@@ -153,8 +153,8 @@ class Policy:
         """The reason to refuse the sums for the targets of experiments, of which each pair has a difference."""
         sums, least = schema.experiments.units(schema.rows), max(self.silos, MIN_DIFFERENCE)
         for one in sums[1:]:
-            left_out = {unit[0] for unit in sums[0]} - {unit[0] for unit in one}
-            if 0 < len(left_out) < least or len(schema.rows) - len(left_out) < least:
+            left_out, summed = {unit[0] for unit in set(sums[0]) - set(one)}, {unit[0] for unit in one}
+            if 0 < len(left_out) < least or len(summed) < least:
                 return (
                     f"the targets of experiments leave {', '.join(sorted(left_out))} out of a sum over "
                     f"{len(schema.rows)} silos, so differences of sums would be of fewer than {least}"

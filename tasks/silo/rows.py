@@ -33,6 +33,8 @@ class Described:
     """whether its owner's policy sets small counts to 0; not whether there are any"""
     targets: tuple[str, ...] = ()
     """the variables that an experiment has set in its rows, as its owner declares them"""
+    targets_by_condition: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """the same by condition, if its owner declares a column of conditions"""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -134,6 +136,8 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
         if data.schema.variables != schema.variables or data.schema.levels != schema.levels:
             raise BadInput(f"{source}: its columns or levels have changed since the run began")
         return next(iter(data.tables.values()))
+    if schema.kind != "time-series" and declared.reading.conditions_column is None and silo in schema.stretches:
+        raise BadInput(f"{source}: it has no column of conditions, but the run has conditions of its rows")
     if schema.kind == "events":
         found = read_events(source, declared).rows(schema, source)
         if len(found) != schema.rows[silo]:
@@ -148,10 +152,20 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
     rows = source_of(source, declared) if silo in schema.streamed else None
     if rows is not None:
         return LargeTable(rows, declared).passes(schema, silo)
-    table = read_variables(source, schema, declared).rows(schema)
-    if len(table) != schema.rows[silo]:
-        raise BadInput(f"{source}: it has {len(table)} rows, but had {schema.rows[silo]} when the run began")
-    return table
+    table = read_variables(source, schema, declared)
+    numbers = table.rows(schema)
+    if len(numbers) != schema.rows[silo]:
+        raise BadInput(f"{source}: it has {len(numbers)} rows, but had {schema.rows[silo]} when the run began")
+    if table.condition is not None:
+        _check_conditions(source, silo, schema, table.complete(schema).conditions())
+    return numbers
+
+
+def _check_conditions(source: Path, silo: str, schema: Schema, found: tuple[tuple[str, int], ...]) -> None:
+    """Raise `BadInput` unless `schema` has the conditions `found` in the rows, with their numbers of rows."""
+    expected = tuple(zip(schema.condition_names.get(silo, ()), schema.conditions(silo), strict=False))
+    if found != expected:
+        raise BadInput(f"{source}: its conditions or their numbers of rows have changed since the run began")
 
 
 def _is_pooled(silo: str, source: Path, declared: Declared) -> bool:

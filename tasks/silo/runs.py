@@ -10,13 +10,14 @@ same replies.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.experiments import Unit
 from fedbnsl.algorithms.core.protocol import Sparse, silo_generator, unpack_state
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
@@ -73,7 +74,8 @@ class RunTerms:
         if not self.schema.has_targets:
             return (silos,)
         sums = self.schema.experiments.units(silos)
-        return tuple(dict.fromkeys(tuple(sorted({silo for silo, _ in units})) for units in sums))
+        every = {silo: len(self.schema.conditions(silo)) for silo in silos}
+        return tuple(dict.fromkeys(tuple(_summed_parts(units, every)) for units in sums))
 
     def algorithm(self) -> Algorithm:
         """The algorithm; raises `BadInput` for a name that is not in the registry."""
@@ -87,6 +89,14 @@ class RunTerms:
         """
         parts = (self.spec, self.schema.in_order(), self.seed, self.declared, broadcast, sparse)
         return bytes.fromhex(binding_digest(*parts))
+
+
+def _summed_parts(units: Sequence[Unit], every: Mapping[str, int]) -> list[str]:
+    """The silos in a sum over `units`, with the numbers of the conditions of a silo of which not all are in it."""
+    parts: dict[str, list[int]] = {}
+    for silo, condition in units:
+        parts.setdefault(silo, []).append(condition)
+    return sorted(silo if len(own) == every[silo] else f"{silo}: conditions {own}" for silo, own in parts.items())
 
 
 @lru_cache(maxsize=32)

@@ -31,20 +31,34 @@ def schema_from_descriptions(
     """
     first = _described(transport, silos, declared)
     inferred = _inferred(transport, silos, declared, first)
-    own = {part.silo: part.targets for part in first if isinstance(part, Described) and part.targets}
+    own = [
+        (part.silo, name, targets)
+        for part in first
+        if isinstance(part, Described)
+        for name, targets in (*part.targets_by_condition, *(((part.silo, part.targets),) if part.targets else ()))
+    ]
     named, others = _joined_targets(declared, own), None if declared.reading.silos else expected
-    return replace(inferred, schema=with_targets(inferred.schema, named.all_targets, named.targets_place, others))
+    condition = None if any(isinstance(part, DescribedPooled) for part in first) else declared.reading.conditions_column
+    schema = with_targets(inferred.schema, named.all_targets, named.targets_place, others, condition)
+    return replace(inferred, schema=schema)
 
 
-def _joined_targets(declared: Declared, own: dict[str, tuple[str, ...]]) -> Declared:
-    """The declaration with the targets that silos have described; raises `BadInput` if one was declared others."""
-    given = declared.all_targets
-    for silo, targets in own.items():
-        if silo in given and set(given[silo]) != set(targets):
+def _joined_targets(declared: Declared, described: list[tuple[str, str, tuple[str, ...]]]) -> Declared:
+    """The declaration with the targets that silos have `described`, each with the silo, and the silo or condition.
+
+    Raises `BadInput` if the coordinator, or another silo, declares others.
+    """
+    given, own, owners = declared.all_targets, dict[str, tuple[str, ...]](), dict[str, str]()
+    for silo, name, targets in described:
+        theirs = own.get(name, given.get(name))
+        if theirs is not None and set(theirs) != set(targets):
+            of_condition = "" if name == silo else f" of condition {name}"
+            other = f"that of {owners[name]}" if name in owners else "the coordinator"
             raise BadInput(
-                f"silo {silo}: its owner declares the targets {', '.join(targets)}, and the coordinator "
-                f"{', '.join(given[silo])}: agree on one about.json"
+                f"silo {silo}: its owner declares the targets {', '.join(targets)}{of_condition}, and {other} "
+                f"{', '.join(theirs)}: agree on one about.json"
             )
+        own[name], owners[name] = targets, silo
     ignored = declared.reading.targets == ()  # --targets none
     return (
         declared

@@ -5,10 +5,13 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedbnsl
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.resampling.bootstrap import SamplingScheme, resample, resampled_schema
+from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.interventions import interventions
 from fedbnsl.flows.api.loading import load
@@ -128,3 +131,72 @@ def test_tables_of_labels_come_from_the_rows_in_which_a_variable_was_not_set(tmp
     result = learn_inline(options, precheck(options)).result
     assert result.experimental == {("a", "b"): "target"}
     np.testing.assert_allclose(result.parameters.network.tables["b"], [[0.9, 0.1], [0.1, 0.9]], atol=0.02)
+
+
+@pytest.fixture(scope="module")
+def laboratories(study, tmp_path_factory):
+    """The rows of the study in two files, each with a part of every condition, and in one file for each part."""
+    data = read_folder(study)
+    apart, together = tmp_path_factory.mktemp("apart"), tmp_path_factory.mktemp("together")
+    parts, targets = {"north": [], "south": []}, {}
+    for silo, table in data.tables.items():
+        frame = pd.DataFrame(table, columns=data.schema.variables)
+        for laboratory, rows in (("north", frame[::3]), ("south", frame.drop(index=frame.index[::3]))):
+            rows.to_csv(apart / f"{laboratory}_{silo}.csv", index=False)
+            parts[laboratory].append(rows.assign(drug=silo))
+            targets[f"{laboratory}_{silo}"] = list(data.schema.targets.get(silo, ((),))[0])
+    for laboratory, each in parts.items():
+        pd.concat(each).sample(frac=1, random_state=1).to_csv(together / f"{laboratory}.csv", index=False)
+    by_drug = {silo: list(own) for silo, (own,) in data.schema.targets.items()}
+    (apart / "about.json").write_text(json.dumps({"targets": targets}))
+    (together / "about.json").write_text(json.dumps({"targets": by_drug}))
+    return apart, together
+
+
+@pytest.mark.parametrize("algorithm", ["secure-linear", "secure-boss", "secure-ges"])
+def test_conditions_within_silos_are_as_good_as_a_silo_for_each(laboratories, tmp_path, algorithm):
+    apart, together = laboratories
+    each = settings(apart, tmp_path / "apart", algorithm=algorithm)
+    one = settings(together, tmp_path / "one", algorithm=algorithm, condition="drug")
+    expected, found = (learn_inline(options, precheck(options)).result for options in (each, one))
+    np.testing.assert_array_equal(found.structure.adjacency, expected.structure.adjacency)
+    np.testing.assert_allclose(found.structure.weights, expected.structure.weights, atol=1e-6)
+    learned = [one.parameters.network.structure.weights for one in (found, expected)]
+    np.testing.assert_allclose(*learned, atol=1e-6)
+    assert found.experimental == expected.experimental
+
+
+def test_conditions_are_masked_and_the_same_on_both_engines_and_after_a_restart(laboratories, tmp_path, server):
+    options = {"secure": True, "condition": "drug", "algorithm": "secure-boss"}
+    one = learn_inline(*(lambda s: (s, precheck(s)))(settings(laboratories[1], tmp_path / "one", **options)))
+    other = learn(settings(laboratories[1], tmp_path / "other", **options))
+    np.testing.assert_array_equal(one.result.structure.weights, other.result.structure.weights)
+    again = load(tmp_path / "one").result
+    assert (again.targets, again.experimental) == (one.result.targets, one.result.experimental)
+    config = json.loads((tmp_path / "one" / "config.json").read_text())
+    assert list(config["conditions"]["north"]) == list(one.result.schema.condition_names["north"])
+    assert sum(config["conditions"]["north"].values()) == config["rows"]["north"]
+    page = (tmp_path / "one" / "report.html").read_text()
+    assert "<th>condition" in page.replace(' scope="col"', "")
+
+
+def test_resamples_draw_from_each_condition(laboratories, tmp_path):
+    schema = read_folder(laboratories[1], Reading(condition="drug")).schema
+    half = resampled_schema(schema, SamplingScheme())
+    assert half.stretches["north"] == tuple(n - n // 2 for n in schema.stretches["north"])
+    table = np.repeat(np.arange(len(schema.stretches["north"])), schema.stretches["north"])[:, None]
+    drawn = resample(table, schema, "north", SamplingScheme(), np.random.default_rng(1))
+    np.testing.assert_array_equal(
+        drawn[:, 0], np.repeat(np.arange(len(half.stretches["north"])), half.stretches["north"])
+    )
+    options = settings(laboratories[1], tmp_path / "run", condition="drug", bootstrap=5)
+    assert learn_inline(options, precheck(options)).result.bootstrap
+
+
+def test_one_file_with_columns_of_silos_and_of_conditions(laboratories, tmp_path):
+    frames = [pd.read_csv(path).assign(lab=path.stem) for path in sorted(laboratories[1].glob("*.csv"))]
+    about = json.loads((laboratories[1] / "about.json").read_text())
+    found = fedbnsl.learn(pd.concat(frames), by="lab", condition="drug", about=about, seed=0).result
+    expected = fedbnsl.learn(laboratories[1], condition="drug", seed=0).result
+    assert found.schema.targets == expected.schema.targets
+    np.testing.assert_array_equal(found.structure.weights, expected.structure.weights)

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.core.knowledge import Arc, arc_text
-from fedbnsl.algorithms.core.schema import pluralize
+from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
@@ -318,14 +318,23 @@ def _listed_arcs(arcs: Sequence[Arc]) -> str:
     return ", ".join(arc_text(arc) for arc in arcs[:MAX_LISTED_ARCS]) + more
 
 
+def _set_variables(schema: Schema) -> list[tuple[str, str]]:
+    """The variables that were set in each silo or, with conditions, in each condition of any silo."""
+    named: dict[str, dict[str, None]] = {}
+    for silo, each in sorted(schema.targets.items()):
+        for name, own in zip(schema.condition_names.get(silo, (silo,)), each, strict=True):
+            named.setdefault(name, {}).update(dict.fromkeys(own))
+    return [(name, ", ".join(own)) for name, own in sorted(named.items()) if own]
+
+
 def _experiments(result: RunResult) -> dict[str, Any] | None:
     """The variables that were set in each silo, and the arcs whose direction rests on that."""
     if not result.targets:
         return None
     arcs = result.experimental
-    rows = [(silo, "; ".join(map(", ".join, own))) for silo, own in sorted(result.schema.targets.items()) if any(own)]
+    rows, by = _set_variables(result.schema), "condition" if result.schema.condition_names else "silo"
     return {
-        "targets": ReportTable(("silo", "variables set by an experiment"), rows, scrolling=len(rows) > SCROLLING_ROWS),
+        "targets": ReportTable((by, "variables set by an experiment"), rows, scrolling=len(rows) > SCROLLING_ROWS),
         "target": _counted_arcs([arc for arc, mark in arcs.items() if mark == "target"]),
         "follows": _counted_arcs([arc for arc, mark in arcs.items() if mark == "follows"]),
     }

@@ -25,6 +25,7 @@ OTHER = {
     "difference": True,
     "transform": "log",
     "targets": "none",
+    "condition": "drug",
     "knowledge": "k.csv",
     "required_arcs": "b->c",
     "forbidden_arcs": "c->b",

@@ -170,6 +170,14 @@ def test_masked_sums_for_targets_do_not_disclose_one_silo(targets, reason):
             Policy(masked=True).check("a", spec("secure-linear"), schema, behind_masks=True)
 
 
+def test_a_condition_of_too_few_silos_is_as_much_as_these_silos():
+    targets, stretches = dict.fromkeys("ab", (("x",), ())), dict.fromkeys("ab", (60, 40))
+    schema = Schema(tuple("xyzw"), dict.fromkeys("abcde", 100), targets=targets, stretches=stretches)
+    Policy(masked=True, silos=2).check("c", spec("secure-linear"), schema, behind_masks=True)
+    with pytest.raises(NotAllowed, match=r"leave a, b out of a sum over 5 silos, so .* of fewer than 3"):
+        Policy(masked=True, silos=3).check("c", spec("secure-linear"), schema, behind_masks=True)
+
+
 def test_the_silo_holds_every_request_to_it_and_nothing_is_kept_of_one_that_is_refused(hosted):
     owners = hosted()
     owners.restart(policy=Policy(masked=True, algorithms=("secure-sum",)))

@@ -1,11 +1,16 @@
 """What a worker reads of its own file: the columns of the schema in its order, whatever the file and its form."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedbnsl import learn
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder import chunked_table
+from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
 
@@ -67,3 +72,19 @@ def test_the_form_of_the_files_changes_nothing_that_is_learned(tmp_path):
         assert one.weights.equals(frame.weights)
         assert one.result.schema.rows == {"a": 60, "b": 50, "c": 40}
         assert one.model == frame.model
+
+
+def test_conditions_that_a_coordinator_invents_or_that_changed_are_refused(tmp_path):
+    frame = frames()["a"].assign(drug=["ly", "pma", "pma"] * 20)
+    (tmp_path / "folder").mkdir()
+    frame.to_csv(tmp_path / "folder" / "a.csv", index=False)
+    declared = declarations({"condition": "drug", "targets": {"ly": ["x"]}})
+    described = describe_rows("a", tmp_path / "folder" / "a.csv", declared)
+    assert described.profile.conditions == (("ly", 20), ("pma", 40))
+    schema = Schema(NAMES, {"a": 60}, stretches={"a": (20, 40)}, condition_names={"a": ("ly", "pma")})
+    assert len(read_rows("a", tmp_path / "folder" / "a.csv", schema, declared)) == 60
+    for lie in ({"stretches": {"a": (1, 59)}}, {"condition_names": {"a": ("pma", "ly")}}, {"stretches": {}}):
+        with pytest.raises(BadInput, match="its conditions or their numbers of rows have changed"):
+            read_rows("a", tmp_path / "folder" / "a.csv", replace(schema, **lie), declared)
+    with pytest.raises(BadInput, match="has no column of conditions, but the run has conditions of its rows"):
+        read_rows("a", tmp_path / "folder" / "a.csv", replace(schema, stretches={"a": (1, 59)}))

@@ -1,10 +1,12 @@
 """The schema that silos describe: what must agree between them, and which silo and column the refusal names."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.about import Declared, Reading
+from fedbnsl.data.folder.about import Declared, Reading, declarations
 from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
@@ -81,3 +83,37 @@ def test_owners_declare_the_targets_of_their_silos(tmp_path):
         schema_from_descriptions(transport, tuple("abc"), Declared(targets={"d": ("y",)}))
     absent = schema_from_descriptions(transport, tuple("abc"), Declared(targets={"d": ("y",)}), tuple("abcd"))
     assert absent.schema.targets == {"a": (("x",),)}
+
+
+def drugs(folder, requested, **abouts):
+    """What silos on their owners' machines describe, each with rows of two drugs and an `about.json` of its own."""
+    services = {}
+    for silo, about in abouts.items():
+        rows = [f"{k * 7 % 13}.25,{k * k % 7}.5,{'ly' if k % 3 else 'pma'}" for k in range(60)]
+        (folder / f"{silo}.csv").write_text("\n".join(["x,y,drug", *rows]))
+        guard = Guard(declared=declarations(about), remote=True)
+        services[silo] = SiloService(silo, folder / f"{silo}.csv", guard=guard)
+    return schema_from_descriptions(InProcessTransport(services), tuple(services), requested).schema
+
+
+def test_owners_declare_the_targets_of_their_conditions(tmp_path):
+    own = {"condition": "drug", "targets": {"ly": ["x"]}}
+    request = Declared(reading=Reading(condition="drug"))
+    found = drugs(tmp_path, request, a=own, b=own)
+    assert found.targets == dict.fromkeys("ab", (("x",), ()))
+    assert found.stretches == dict.fromkeys("ab", (40, 20))
+    assert not drugs(tmp_path, Declared(reading=Reading(targets=())), a={"condition": "drug"}, b=own).has_targets
+    other = own | {"targets": {"ly": ["y"]}}
+    with pytest.raises(BadInput, match="silo b: its owner declares the targets y of condition ly, and that of a x"):
+        drugs(tmp_path, request, a=own, b=other)
+    coordinator = replace(request, targets={"ly": ("y",)})
+    with pytest.raises(BadInput, match="declares the targets x of condition ly, and the coordinator y"):
+        drugs(tmp_path, coordinator, a=own)
+
+
+def test_a_coordinator_cannot_choose_the_column_of_conditions(tmp_path):
+    own = {"condition": "drug", "targets": {"ly": ["x"]}}
+    with pytest.raises(BadInput, match=r"declares no column of conditions, and the coordinator 'drug' \(--condition\)"):
+        drugs(tmp_path, Declared(reading=Reading(condition="drug")), a={})
+    with pytest.raises(BadInput, match="declares the column of conditions 'drug', and the coordinator none"):
+        drugs(tmp_path, Declared(), a=own)
