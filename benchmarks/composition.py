@@ -206,13 +206,21 @@ UNCHARGED = (
     Uncharged("describe", "the names of the columns, and the number of rows", "both are public by the adjacency"),
     Uncharged("admit", "nothing, or a refusal", "the policy reads settings and public numbers only"),
     Uncharged("seal", "64 hexadecimal digits", "an HMAC of the rows under a secret of the silo"),
-    Uncharged("advertise", "a public key and two commitments, 96 bytes, and a signature", "drawn from fresh entropy"),
+    Uncharged(
+        "advertise",
+        "a public key and two commitments, 96 bytes (above 32 silos one, 64 bytes), and a signature",
+        "drawn from fresh entropy",
+    ),
     Uncharged(
         "share",
-        "a sealed pair of shares for every other silo, and an escrow: its mask keys with them, encrypted",
+        "up to 32 silos: a sealed pair of shares for every other silo, and an escrow of mask keys, encrypted",
         "keys, and shares of keys, drawn from fresh entropy",
     ),
-    Uncharged("unmask", "for each silo of phase 2 one share, of its seed or of its escrow's key", "the same"),
+    Uncharged(
+        "unmask",
+        "for each silo of phase 2 one share, of its seed or of its escrow's key; above 32 silos its own seed",
+        "the same",
+    ),
     Uncharged(
         "charges", "run, round, name and ρ of every charge; no key and no binding", "from settings and broadcasts"
     ),

@@ -33,7 +33,7 @@ from typing import Literal
 from ..core.promise import ULP, A, Cost, Promise, ReplaceOne, round_up
 from ..core.schema import Schema
 from ..errors import BadInput, require_number
-from ..secure.masks import default_threshold
+from ..secure.masks import default_threshold, mask_threshold
 from . import gram
 
 Accounting = Literal["zcdp", "papers"]
@@ -206,6 +206,7 @@ def delta_for(delta: float, schema: Schema) -> float:
 def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
     """The number of guaranteed and unknown shares in a secure sum, and the parties against whom they protect.
 
+    Colluders who can see single vectors find one share of the noise on each, its silo's own.
     Raises `BadInput` if no share remains beside those of the `colluders`.
     """
     threshold = default_threshold(silos)
@@ -217,7 +218,8 @@ def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
         parties = f"from everyone, {_colluders_text(colluders)}"
     else:
         parties = "from the coordinator and readers of the result, but not from another silo, which knows its own noise"
-    return threshold - colluders, f"{parties}, while {threshold} of {silos} silos follow the protocol"
+    shares = threshold - colluders if colluders < mask_threshold(silos) else 1
+    return shares, f"{parties}, while {threshold} of {silos} silos follow the protocol"
 
 
 def largest_coalition(silos: int) -> int:

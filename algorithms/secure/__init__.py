@@ -1,7 +1,7 @@
 """Secure aggregation: the coordinator learns the sum of the silos' vectors and nothing else about them.
 
 The protocol is Bonawitz et al. 2017, "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS), in
-the version for an honest-but-curious coordinator, for up to 256 silos in a full mesh. In each of its four phases the
+the version for an honest-but-curious coordinator, up to 32 silos in a full mesh. In each of its four phases the
 coordinator sends every silo one message and receives one answer:
 
 1. `advertise`: every silo sends its public X25519 key of the run, and hashes of two fresh secrets (`participant`).
@@ -19,6 +19,9 @@ silos that answered phase 3; otherwise the protocol aborts. `exchange.secure_sum
 expose wrong shares; the session to which all keys and messages are bound; and the escrow. In the paper, the coordinator
 recovers the private key of a silo that drops out. Here two silos agree on a secret once in a run, which saves three of
 four public-key operations, and a private key would open the silo's masks in all sessions (`masks`).
+
+Runs of 33 to 256 silos use the masks of a sparse graph instead, in three phases, and all silos of a session must answer
+(`sparse`, after Bell et al. 2020): a silo exchanges keys with at most a third of the others, and shares nothing.
 
 Guarantees: the coordinator, alone or colluding with fewer than `threshold` silos, learns only the sum of the other
 silos' vectors, even if a masked vector arrives after its silo was declared lost. Every message from silo to silo is

@@ -1,4 +1,4 @@
-"""The four phases of a secure sum over a transport, and a silo's answer to the request of each phase, as bytes.
+"""The phases of a secure sum over a transport, and a silo's answer to the request of each phase, as bytes.
 
 The coordinator calls `secure_sum`; a silo passes every request to `answer` and stores the returned state.
 """
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..core import wire
-from . import participant
+from . import participant, sparse
 from .masks import Aborted, Phase, Refused, Ring, RunKey, SecureSession
-from .messages import KEYS_BYTES, read, read_by_silo, read_names
+from .messages import KEYS_BYTES, read_by_silo, read_names, read_session
 from .participant import Participant, recover, route
 
 COORDINATOR = "the coordinator"
@@ -35,13 +35,15 @@ class UnmaskedSum:
 
 
 def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
-    """The exact sum of the vectors of the silos that answered phase 3.
+    """The exact sum of the vectors of the silos that answered phase 3; in a sparse session, of all its silos.
 
-    Raises `Aborted`, with the reason in one line, if fewer silos than the threshold answer in a phase, and for an
-    invalid answer; the coordinator then learns nothing about the vectors. Silos that refuse may raise `Refused` through
-    the transport.
+    Raises `Aborted`, with the reason in one line, if fewer silos than required answer in a phase, and for an invalid
+    answer; the coordinator then learns nothing about the vectors. Silos that refuse may raise `Refused` through the
+    transport. A sparse session raises `SumLost` if a silo falls silent after others may have removed their masks.
     """
     counting = _CountingTransport(session, transport)
+    if session.sparse:
+        return _sparse_sum(session, counting)
     keys = counting.ask("advertise", dict.fromkeys(session.silos, wire.encode(session)))
     shared = counting.ask("share", dict.fromkeys(keys, wire.encode(keys)))
     masked = counting.ask("mask", route(shared))
@@ -50,6 +52,22 @@ def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
     unsigned = {silo: packed[:KEYS_BYTES] for silo, packed in keys.items()}
     total = recover(session, unsigned, shared, masked, revealed)
     return UnmaskedSum(total, survivors, counting.up, counting.down)
+
+
+def _sparse_sum(session: SecureSession, counting: "_CountingTransport") -> UnmaskedSum:
+    """The sum in the three phases of `sparse`."""
+    keys = counting.ask("advertise", dict.fromkeys(session.silos, wire.encode(session)))
+    masked = counting.ask(
+        "mask",
+        {silo: wire.encode({peer: keys[peer] for peer in sparse.neighbours(session, silo)}) for silo in session.silos},
+    )
+    try:
+        revealed = counting.ask("unmask", dict.fromkeys(session.silos, wire.encode(session.silos)))
+    except Refused:
+        raise
+    except Aborted as reason:
+        raise sparse.SumLost(str(reason)) from None
+    return UnmaskedSum(sparse.recover(session, keys, masked, revealed), session.silos, counting.up, counting.down)
 
 
 def answer(
@@ -71,12 +89,16 @@ def answer(
     phase `unmask`: a caller that must repeat an answer has to store it, so that `vector` is not called twice.
     """
     if phase == "advertise":
-        session = read(SecureSession, message, COORDINATOR)
+        session = read_session(message, COORDINATOR)
         if state is not None and state.session == session:
             raise Refused(f"{silo} refuses to advertise: it has keys for this session")
+        if session.sparse:
+            return sparse.advertise(session, silo, entropy, key)
         return participant.advertise(session, silo, entropy, key)
     if state is None:
         raise Refused(f"{silo} refuses to {phase}: it has advertised no keys")
+    if state.session.sparse:
+        return _sparse_answer(state, phase, message, key, vector)
     if phase == "share":
         state, shares = participant.share(state, read_by_silo(message, COORDINATOR), key)
         return state, wire.encode(shares)
@@ -88,6 +110,21 @@ def answer(
         state, masked = participant.mask(state, sealed, vector())
         return state, wire.encode(masked)
     return participant.unmask(state, read_names(message, COORDINATOR))
+
+
+def _sparse_answer(
+    state: Participant, phase: Phase, message: bytes, key: RunKey, vector: Callable[[], Ring] | None
+) -> tuple[Participant, bytes]:
+    if phase == "share":
+        raise Refused(f"{state.silo} refuses to share: a sum over so many silos has no shares")
+    if phase == "mask":
+        if vector is None:
+            raise ValueError("phase mask needs the vector to sum")
+        keys = read_by_silo(message, COORDINATOR)
+        sparse.require_phase(state, "mask", "advertise")
+        state, masked = sparse.mask(state, keys, vector(), key)
+        return state, wire.encode(masked)
+    return sparse.unmask(state, read_names(message, COORDINATOR))
 
 
 class _CountingTransport:
@@ -102,10 +139,13 @@ class _CountingTransport:
         answers = {silo: received[silo] for silo in sorted(messages) if silo in received}
         self.down += sum(map(len, messages.values()))
         self.up += sum(map(len, answers.values()))
-        if len(answers) < self._session.threshold:
+        if len(answers) < self._session.required:
             silent = ", ".join(silo for silo in self._session.silos if silo not in answers)
             raise Aborted(
                 f"secure sum aborted in phase {phase}: {len(answers)} of {len(self._session.silos)} silos answered, "
-                f"the threshold is {self._session.threshold} (silent: {silent})"
+                f"{self._needed()} (silent: {silent})"
             )
         return answers
+
+    def _needed(self) -> str:
+        return "all have to" if self._session.sparse else f"the threshold is {self._session.threshold}"

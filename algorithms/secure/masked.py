@@ -12,7 +12,7 @@ from ..errors import BadInput
 from ..statistics.moments import Table, column_summaries
 from . import masks
 from .exchange import Transport, secure_sum
-from .masks import Ring, SecureSession, default_threshold
+from .masks import MESH_SILOS, Aborted, Ring, SecureSession, default_threshold, mask_threshold
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
@@ -71,12 +71,26 @@ def new_attempt() -> int:
     return secrets.randbits(61) | 1 << 61
 
 
-def session_of(run: str, number: int, attempt: int, schema: Schema, exchange: bytes) -> SecureSession:
+def session_of(
+    run: str, number: int, attempt: int, schema: Schema, exchange: bytes, present: tuple[str, ...] | None = None
+) -> SecureSession:
     """The terms of the secure sum of round `number`; each attempt has its own keys.
 
-    `exchange` is a digest of what is summed: all silos of a session were sent the same settings and broadcast.
+    `exchange` is a digest of what is summed: all silos of a session were sent the same settings and broadcast. Above
+    32 silos the session is one of those that are `present`, by default all; raises `Aborted` if these are fewer than
+    the default threshold, or not silos of `schema`.
     """
-    return SecureSession(run, number, attempt, schema.silos, default_threshold(len(schema.rows)), exchange)
+    silos = schema.silos
+    if len(silos) > MESH_SILOS and present is not None:
+        least, unknown = default_threshold(len(silos)), sorted(set(present) - set(silos))
+        if unknown or len(set(present)) < least:
+            raise Aborted(
+                f"secure sum aborted: {', '.join(unknown)} is not in this run"
+                if unknown
+                else f"secure sum aborted: {len(present)} of {len(silos)} silos are left, the threshold is {least}"
+            )
+        silos = tuple(sorted(set(present)))
+    return SecureSession(run, number, attempt, silos, mask_threshold(len(schema.rows)), exchange)
 
 
 def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:

@@ -59,7 +59,8 @@ class SecureSession:
 
     Raises `BadInput` for fewer than 2 or more than 256 silos, for names that are not sorted and distinct, and for a
     threshold that is not above half of the silos: otherwise two disjoint groups could reveal the two secrets of one
-    silo, and both secrets together remove its masks.
+    silo, and both secrets together remove its masks. In a `sparse` session, which has no such secrets, it is the even
+    number of neighbours, from a quarter to half of the silos.
     """
 
     run: str
@@ -77,10 +78,21 @@ class SecureSession:
             raise BadInput(f"a secure sum needs 2 to {MAX_SILOS} silos, not {n}")
         if self.silos != tuple(sorted(set(self.silos))):
             raise BadInput(f"the silos of a secure sum must be distinct and sorted: they are {', '.join(self.silos)}")
-        if not n // 2 + 1 <= self.threshold <= n:
+        in_graph = n >= MIN_SPARSE and n < 4 * self.threshold and self.threshold % 2 == 0
+        if not (n // 2 + 1 if not in_graph else 2) <= self.threshold <= n:
             raise BadInput(
                 f"the threshold of a secure sum of {n} silos is {self.threshold}: it must be {n // 2 + 1} to {n}"
             )
+
+    @property
+    def sparse(self) -> bool:
+        """Whether each silo shares masks with `threshold` others only, and all have to answer (`sparse`)."""
+        return 2 * self.threshold <= len(self.silos)
+
+    @property
+    def required(self) -> int:
+        """The number of silos that must answer each phase."""
+        return len(self.silos) if self.sparse else self.threshold
 
     @cached_property
     def digest(self) -> bytes:
@@ -95,6 +107,21 @@ class SecureSession:
 def default_threshold(silos: int) -> int:
     """The threshold for a number of silos: more than two thirds of them, and at least 2."""
     return min(silos, max(2, 2 * silos // 3 + 1))
+
+
+MESH_SILOS = 32
+"""greatest number of silos that all share masks with each other"""
+MIN_SPARSE = 12
+"""least number of silos of a session in which they do not"""
+
+
+def mask_threshold(silos: int) -> int:
+    """The threshold of sessions of a run of so many silos: fewer colluding silos learn nothing but sums.
+
+    Above 32 silos it is the number of neighbours in the mask graph: the greatest even number up to half of the default
+    threshold, so that it is at most half of the silos as long as those of the default threshold remain.
+    """
+    return default_threshold(silos) if silos <= MESH_SILOS else default_threshold(silos) // 4 * 2
 
 
 PROTOCOL = "fedbnsl secure sum 2"
@@ -153,12 +180,24 @@ def pair_keys(key: RunKey, session: SecureSession, silo: str, own: bytes, peer: 
     `own` and `theirs` are the advertisements of the two in this session, which begin with their public keys. Raises
     `ValueError` if that of `peer` is not a usable key.
     """
-    low, high = sorted(((silo, own), (peer, theirs)))
-    names = (len(low[0].encode()).to_bytes(4), low[0].encode(), high[0].encode())
-    info = b"".join((PROTOCOL.encode(), session.digest, low[1], high[1], *names))
-    derived = HKDF(SHA256(), 96, salt=None, info=info).derive(key.agree(theirs[:32]))
+    derived = _derive_pair(key, session, (silo, own), (peer, theirs), 96)
     upward, downward, mask = derived[:32], derived[32:64], derived[64:]
     return PairKeys(upward, downward, mask) if silo < peer else PairKeys(downward, upward, mask)
+
+
+def mask_key(key: RunKey, session: SecureSession, silo: str, own: bytes, peer: str, theirs: bytes) -> bytes:
+    """The key of the mask of two silos in a session without seals; arguments and errors as for `pair_keys`."""
+    return _derive_pair(key, session, (silo, own), (peer, theirs), 32)
+
+
+def _derive_pair(
+    key: RunKey, session: SecureSession, own: tuple[str, bytes], peer: tuple[str, bytes], length: int
+) -> bytes:
+    """`length` secret bytes, the same for both silos; each is given by its name and its advertisement."""
+    low, high = sorted((own, peer))
+    names = (len(low[0].encode()).to_bytes(4), low[0].encode(), high[0].encode())
+    info = b"".join((PROTOCOL.encode(), session.digest, low[1], high[1], *names))
+    return HKDF(SHA256(), length, salt=None, info=info).derive(key.agree(peer[1][:32]))
 
 
 def seal(key: bytes, session: SecureSession, sender: str, receiver: str, content: bytes) -> bytes:

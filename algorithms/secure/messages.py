@@ -1,12 +1,13 @@
 """The messages of the four phases, and their parsers, whose errors name the sender."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeGuard, TypeVar
 
 import numpy as np
 
 from ..core import wire
-from .masks import Aborted, Ring
+from .masks import Aborted, Ring, SecureSession
 
 T = TypeVar("T")
 KEYS_BYTES = 96
@@ -55,6 +56,12 @@ def read(kind: type[T], packed: bytes, sender: str) -> T:
     if not isinstance(value, kind):
         raise Aborted(f"{sender} sent a message that is not a {kind.__name__}")
     return value
+
+
+@lru_cache(maxsize=4)
+def read_session(packed: bytes, sender: str) -> SecureSession:
+    """The terms in `packed`, read once for all silos of this process; raises `Aborted`, naming `sender`, for others."""
+    return read(SecureSession, packed, sender)
 
 
 def read_by_silo(packed: bytes, sender: str) -> dict[str, bytes]:

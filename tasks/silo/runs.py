@@ -25,8 +25,9 @@ from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer
 from fedbnsl.algorithms.secure.masked import session_of
 from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, RunKey, SecureSession
-from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read, read_by_silo, read_names
+from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read_by_silo, read_names, read_session
 from fedbnsl.algorithms.secure.participant import Participant
+from fedbnsl.algorithms.secure.sparse import ADVERTISED_BYTES
 from fedbnsl.algorithms.statistics.outliers import screened
 from fedbnsl.algorithms.statistics.transforms import require_row_wise, transformed
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
@@ -186,7 +187,7 @@ class SecureSums:
             self._check_only_sum(run, number, request.message)
         before = self._participants.get((run, number))
         message = request.message
-        if request.phase == "share" and before is not None:
+        if before is not None and request.phase == ("mask" if before.session.sparse else "share"):
             message = self._checked_keys(before.session, message)
         if request.phase == "mask" and before is not None:
             self._check_exchange(before.session, terms, request)
@@ -208,11 +209,11 @@ class SecureSums:
 
     def _checked_keys(self, session: SecureSession, message: bytes) -> bytes:
         """The advertised keys without their signatures; raises `Refused` for keys that no member signed."""
-        keys = read_by_silo(message, COORDINATOR)
+        keys, size = read_by_silo(message, COORDINATOR), ADVERTISED_BYTES if session.sparse else KEYS_BYTES
         if self._members is None:
-            return wire.encode({peer: packed[:KEYS_BYTES] for peer, packed in keys.items()})
+            return wire.encode({peer: packed[:size] for peer, packed in keys.items()})
         return wire.encode(
-            {peer: self._members.check(session, self._silo, peer, packed, KEYS_BYTES) for peer, packed in keys.items()}
+            {peer: self._members.check(session, self._silo, peer, packed, size) for peer, packed in keys.items()}
         )
 
     def _key(self, run: str) -> RunKey:
@@ -227,8 +228,9 @@ class SecureSums:
 
     def _check_terms(self, terms: RunTerms, number: int, message: bytes) -> None:
         """Refuse a session whose round, silos or threshold differ from the public terms."""
-        session, run = read(SecureSession, message, COORDINATOR), terms.run_id
-        if session != session_of(run, number, session.attempt, terms.schema, session.exchange):
+        session, run = read_session(message, COORDINATOR), terms.run_id
+        expected = session_of(run, number, session.attempt, terms.schema, session.exchange, session.silos)
+        if session != expected:
             raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")
 
     def _check_exchange(self, session: SecureSession, terms: RunTerms, request: SecureSumRequest) -> None:

@@ -19,7 +19,8 @@ from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic,
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.algorithms.secure.masks import Aborted, Phase
+from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
+from fedbnsl.algorithms.secure.sparse import SumLost
 
 from ..rounds import Start, Wait, in_threads
 from ..silo.runs import RunTerms, SecureSumRequest
@@ -183,16 +184,21 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
     """The sum of the silos' replies to `broadcast`; raises `SiloLost` if too few silos respond."""
     roster, terms = transport.roster, transport.terms
     digest = terms.exchange_digest(transport.broadcast, transport.sparse)
-    for attempt in range(1, ATTEMPTS + 1):
-        session = masked.session_of(terms.run_id, transport.number, masked.new_attempt(), terms.schema, digest)
+    silos, failures = len(terms.schema.silos), 0
+    while True:
+        present, number = roster.present, masked.new_attempt()
         try:
+            session = masked.session_of(terms.run_id, transport.number, number, terms.schema, digest, present)
             units = masked.units_of(algorithm, terms.schema, broadcast)
             size = len(transport.broadcast)
             return masked.masked_round(algorithm, session, transport, broadcast, size, transport.sparse, units)
         except Aborted as reason:
-            if attempt == ATTEMPTS or len(roster.present) < session.threshold:
+            fewer = roster.present != present
+            if silos <= MESH_SILOS or not fewer:  # otherwise the next session is one of fewer silos
+                failures += 1
+            left = len(roster.present) >= default_threshold(silos)
+            if failures == ATTEMPTS or not left or (fewer and isinstance(reason, SumLost)):
                 raise SiloLost(tuple(roster.lost) or terms.schema.silos, str(reason)) from None
-    raise AssertionError("the loop returns or raises")
 
 
 @dataclass

@@ -76,6 +76,13 @@ class TestWhatIsSaid:
 
     def test_of_more(self):
         assert guaranteed_shares(9, 3)[0] == 4
+
+    def test_colluders_who_see_single_vectors(self):
+        assert guaranteed_shares(64, 19)[0] == default_threshold(64) - 19 == 24
+        assert [guaranteed_shares(64, colluders)[0] for colluders in (20, 30, 42)] == [1, 1, 1]
+        assert guaranteed_shares(32, 20)[0] == default_threshold(32) - 20 == 2
+
+    def test_including_others(self):
         assert "including any 3 other silos together" in guaranteed_shares(9, 3)[1]
 
     def test_too_many(self):

@@ -1,0 +1,133 @@
+"""Secure sums of many silos: each silo shares masks with some of the others only, and all silos of a session answer.
+
+**Graph** (Bell et al. 2020, CCS: pairwise masks along the edges of a Harary graph, not of a complete one). The silos of
+a session stand on a circle in the order of their names; each shares masks with the k nearest, k/2 on either side. k is
+the session's threshold. The graph is k-connected (Harary 1962): it does not fall apart without any k − 1 silos. So
+whichever silos collude, if they are fewer than k, the masks of the others cancel in the sum over all of them and in no
+other combination. As this holds for every coalition, the order need not be random: no coordinator can choose a worse
+one.
+
+**No dropouts within a session**: a silo masks with all its k neighbours or not at all. It removes its self-mask itself,
+for the sum over the silos of the session and no other. Nothing is shared or escrowed. If a silo falls silent, the
+coordinator starts again, with a session of the others and fresh keys. The phases are `advertise`, `mask`, `unmask`.
+
+The state of a silo is that of `participant`; its `shares` have the seed of its own self-mask.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ..core import wire
+from ..errors import BadInput
+from . import masks
+from .masks import Aborted, Refused, Ring, RunKey, SecureSession
+from .messages import read_by_silo, read_vector
+from .participant import Participant
+
+ADVERTISED_BYTES = 64
+"""the length of an advertisement without a signature: the public key of the run, and a commitment to the self-mask"""
+
+
+class SumLost(Aborted):
+    """A silo fell silent while the others removed their masks: they remove them for no other sum of this round."""
+
+
+def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
+    """The silos with which `silo` shares masks, sorted."""
+    n, place = len(session.silos), session.silos.index(silo)
+    near = range(1, session.threshold // 2 + 1)
+    return tuple(sorted({session.silos[(place + sign * step) % n] for step in near for sign in (1, -1)}))
+
+
+def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) -> tuple[Participant, bytes]:
+    """Phase 1: the state of `silo`, and its public key with a commitment. `entropy` must be 32 fresh, secret bytes.
+
+    Raises `BadInput` if the silo is not in the session, `ValueError` for another number of bytes.
+    """
+    if silo not in session.silos:
+        raise BadInput(f"silo {silo} is not in this secure sum; its silos: {', '.join(session.silos)}")
+    if len(entropy) != 32:
+        raise ValueError(f"a secure sum needs 32 bytes of entropy, not {len(entropy)}")
+    state = Participant(session, silo, "advertise", entropy)
+    return state, _advertised(state, key)
+
+
+def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKey) -> tuple[Participant, Ring]:
+    """Phase 2: the masked `vector`, given the advertisements of all neighbours.
+
+    Raises `Refused` for other silos than the neighbours, for advertisements of another length or that occur twice, and
+    for keys that are not usable; `ValueError` if `vector` is not a vector of uint64.
+    """
+    session, silo = state.session, state.silo
+    require_phase(state, "mask", "advertise")
+    if tuple(sorted(keys)) != neighbours(session, silo):
+        raise Refused(f"{silo} refuses to mask: it needs the keys of its {session.threshold} neighbours and no others")
+    own = _advertised(state, key)
+    packed = {own, *keys.values()}
+    if len(packed) <= len(keys) or any(len(one) != ADVERTISED_BYTES for one in packed):
+        raise Refused(f"{silo} refuses to mask: two silos have the same keys, or keys of another length")
+    if vector.dtype != np.uint64 or vector.ndim != 1:
+        raise ValueError(f"a secure sum needs a vector of uint64, not {vector.dtype} {vector.shape}")
+    masked, seed = vector.copy(), _seed(state)
+    masks.add(masked, masks.self_key(seed, session, silo))
+    for peer, theirs in keys.items():
+        try:
+            shared = masks.mask_key(key, session, silo, own, peer, theirs)
+        except ValueError:
+            raise Refused(f"{silo} refuses to mask: {peer} advertised no usable key") from None
+        (masks.add if masks.adds_mask(silo, peer) else masks.subtract)(masked, shared)
+    return replace(state, done="mask", entropy=b"", shares={silo: seed}), masked
+
+
+def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant, bytes]:
+    """Phase 3: the seed of this silo's self-mask, for the sum over all silos of the session.
+
+    A repeated request gets the same answer. Raises `Refused` for the sum over any other silos.
+    """
+    if survivors != state.session.silos:
+        raise Refused(f"{state.silo} refuses to unmask: it has masked for the sum over all silos of this session")
+    if state.done == "unmask":
+        return state, state.revealed
+    require_phase(state, "unmask", "mask")
+    revealed = wire.encode({state.silo: state.shares[state.silo]})
+    return replace(state, done="unmask", shares={}, survivors=survivors, revealed=revealed), revealed
+
+
+def require_phase(state: Participant, phase: str, before: str) -> None:
+    """Raise `Refused` unless `before` is the last phase that was answered: each is answered once, in order."""
+    if state.done != before:
+        raise Refused(f"{state.silo} refuses to {phase}: it has answered {state.done}")
+
+
+def recover(
+    session: SecureSession, keys: Mapping[str, bytes], masked: Mapping[str, bytes], revealed: Mapping[str, bytes]
+) -> Ring:
+    """The exact sum, modulo 2⁶⁴, of the vectors of all silos, from their answers of the three phases.
+
+    Raises `Aborted`, naming the silo, if its vector has another length or its seed is not the one it advertised.
+    """
+    total: Ring | None = None
+    for silo in session.silos:
+        vector = read_vector(masked[silo], silo)
+        if total is None:
+            total = vector.copy()
+        elif len(vector) != len(total):
+            raise Aborted(f"{silo} sent {len(vector)} entries, but {session.silos[0]} sent {len(total)}")
+        else:
+            np.add(total, vector, out=total)
+        seed = read_by_silo(revealed[silo], silo).get(silo, b"")
+        if len(seed) != 32 or masks.commitment(seed, session, silo) != keys[silo][32:ADVERTISED_BYTES]:
+            raise Aborted(f"the seed of {silo} does not match its advertised self-mask")
+        masks.subtract(total, masks.self_key(seed, session, silo))
+    assert total is not None
+    return total
+
+
+def _seed(state: Participant) -> bytes:
+    return masks.derive(state.entropy, state.session, "self mask seed", state.silo)
+
+
+def _advertised(state: Participant, key: RunKey) -> bytes:
+    return key.public + masks.commitment(_seed(state), state.session, state.silo)
