@@ -20,6 +20,7 @@ from fedbnsl import learn
 from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.diagnosis.findings import WEIGHTS_DIFFER
+from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -96,6 +97,23 @@ def alarms() -> None:
     show("dynamic-alarms", lines, {})
 
 
+def change() -> None:
+    """How often weights are said to change over time: 200 clean data sets a kind, and 200 in which some do half way."""
+    lines = []
+    changing = {f"{count} of 29 weights changes by .3": Case(changing=count) for count in (1, 3, 9)}
+    for said, drawn_as in {**{said: CASES[said][0] for said in CLEAN}, **changing}.items():
+        found, scores = 0, list[tuple[float, float]]()
+        for seed in range(1000, 1200):
+            result = learn(drawn_as.data(seed), "secure-linear", parameters=False, bootstrap=0, seed=seed).result
+            found += any(one.name == CHANGE for one in result.diagnosed.findings)
+            scores.append((float(result.metrics["shd"] or 0), float(result.metrics["lagged_shd"] or 0)))
+        w, a = np.mean(scores, axis=0)
+        means = {"W SHD": f"{w:.2f}", "A SHD": f"{a:.2f}"}
+        asked = "" if drawn_as.changing else "≤ 2 %"
+        lines.append({"data": said, "data sets": 200, "weights change": f"{found / 2:.1f} %", **means, "asked": asked})
+    show("dynamic-change", lines, {})
+
+
 def short() -> None:
     """150 rows over 3 silos, 100 seeds: what `auto` runs, and a search that is given the true order and lag order."""
     scores: dict[str, list[tuple[float, float]]] = {"auto (secure-linear)": [], "BIC, given the true order": []}
@@ -137,7 +155,8 @@ def given_order(data: FederatedData) -> Structure:
     return Structure(names, edges[:d], lagged=edges[None, d:])
 
 
-KINDS = {said: CASES[said][0] for said in ("equal variances", "unequal variances", "AR .93", "n = 50 x 3")} | {
+CLEAN = ("equal variances", "unequal variances", "AR .93", "n = 50 x 3")
+KINDS = {said: CASES[said][0] for said in CLEAN} | {
     f"slopes sd {sd:.2g} between silos": Case(slopes=sd) for sd in (0.05, 0.1, 0.15, 0.25)
 }
 """kinds of series of which findings are counted: clean ones, and silos whose weights differ"""
@@ -206,6 +225,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "default-lags": default_lags,
     "short": short,
     "alarms": alarms,
+    "change": change,
     "labelled": labelled,
     "labelled-alarms": labelled_alarms,
 }

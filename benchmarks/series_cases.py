@@ -15,9 +15,11 @@ from fedbnsl.data.defaults import Noise
 from fedbnsl.data.federated import FederatedData, silo_names, time_series
 from fedbnsl.data.generators.dynamic import svar
 from fedbnsl.data.generators.linear import variable_names
+from fedbnsl.data.generators.sampling import draw_noise
 
 MAX_RADIUS = 0.98
 PERIOD = 24
+CHANGE = 0.3
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Case:
     """as drawn, standardised, or in units from 1 to 1000"""
     slopes: float = 0.0
     """standard deviation of the silos' weights around the common ones"""
+    changing: int = 0
+    """number of weights that become larger or smaller by `CHANGE` half way through every series"""
     trend: float = 0.0
     """standard deviations that a series rises or falls, normally distributed"""
     season: float = 0.0
@@ -53,12 +57,17 @@ class Case:
         deviations = np.sqrt(rng.uniform(0.3, 3.0, d)) if self.unequal else np.ones(d)
         shares = 1 + rng.permutation(self.silos)
         lengths = np.maximum(self.rows * (2 + shares) // (2 * self.silos + shares.sum()), 10)
+        later = self._later(model, rng) if self.changing else model
         own: dict[str, FloatArray] = {}
         tables: dict[str, FloatArray] = {}
         for silo, length in zip(silo_names(self.silos), lengths, strict=True):
             weights = self._around(model, rng) if self.slopes else model
             in_errors = weights * deviations[:, None] / deviations
-            series = svar(in_errors, int(length) + 1, rng, self.noise) * deviations
+            series = svar(in_errors, int(length) + 1, rng, self.noise)
+            if self.changing:
+                half = len(series) // 2
+                series = np.vstack([series[:half], self._continued(series[:half], later, len(series) - half, rng)])
+            series = series * deviations
             tables[silo] = series + self._levels(series, rng)
             if self.slopes:
                 own[silo] = weights
@@ -91,6 +100,24 @@ class Case:
             found = np.where(model != 0, model + rng.normal(0, self.slopes, model.shape), 0.0)
             if spectral_radius(found[0], found[1:]) < MAX_RADIUS:
                 return np.asarray(found)
+
+    def _later(self, model: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """The model of the second half, `[2, d, d]`, in which `changing` weights have become larger or smaller."""
+        cells = np.argwhere(model)
+        while True:
+            changed = model.copy()
+            at = tuple(cells[rng.choice(len(cells), self.changing, replace=False)].T)
+            changed[at] += CHANGE * rng.choice([-1.0, 1.0], self.changing)
+            if spectral_radius(changed[0], changed[1:]) < MAX_RADIUS:
+                return changed
+
+    def _continued(self, past: FloatArray, model: FloatArray, rows: int, rng: np.random.Generator) -> FloatArray:
+        """`rows` further rows of `model` after the `past`, `[rows, d]`; error variances are equal."""
+        total = np.linalg.inv(np.eye(self.variables) - model[0])
+        found = [past[-1]]
+        for shock in draw_noise(self.noise, (rows, self.variables), rng):
+            found.append((found[-1] @ model[1] + shock) @ total)
+        return np.array(found[1:])
 
     def _levels(self, series: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Its level, trend and season, `[n_rows, d]`."""

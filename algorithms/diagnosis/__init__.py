@@ -16,8 +16,8 @@ STEPS: dict[str, Entry] = {
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
         source="ours",
         disclosure="its part of means and second moments, once; masked with --secure; then its distance from the "
-        "others: four figures, each with the column of its maximum, for time series also its trend and its season; "
-        "and its part of the gain of transforms",
+        "others: four figures, each with the column of its maximum, for time series also its trend, its season and a "
+        "change of its weights; and its part of the gain of transforms, and of sums over parts of its series",
         maker=lazy_factory("diagnosis.exchange:Diagnosis"),
         kinds=("continuous", "mixed", *SERIES),
         gaps=True,

@@ -7,6 +7,8 @@ share of outliers among its cells, and the curvature of effects (`curvature.py`)
 each with the column of its maximum. They are sent in the sum, each silo's in its own slot (`silo_slots`), with zeros in
 the slots of the others: the coordinator must see them to name the silo that disagrees. Only the mean over all rows
 matters of a fifth figure, the gain of suggested transforms (`statistics/transforms.py`), which is added to the others'.
+Time series have three more figures, on trend, season (`over_time.py`) and weights that change (`change.py`), and sums
+from which the coordinator tests for weights that change everywhere alike.
 """
 
 from collections.abc import Mapping
@@ -34,6 +36,8 @@ from ..statistics.moments import (
 )
 from ..statistics.packing import Block, Packing, packing
 from ..statistics.transforms import NORMAL_SCORES, transform_gain
+from .change import FALSE_ALARMS as CHANGE_FALSE_ALARMS
+from .change import NO_CHANGES, Excess, children_of, excess, fluctuations, long_run_ratio, relative_times
 from .curvature import chi_square_bound, curvature, score_statistic
 from .over_time import longest_stretch, seasons, trend_t_values
 
@@ -65,7 +69,7 @@ MIN_CHANCE_RATIO = 5.0
 """minimum ratio of a reported figure to its size by chance"""
 FIGURES = ("shift", "weights", "outliers", "bend")
 """the figures of a silo, each sent with the index of its column"""
-SERIES_FIGURES = (*FIGURES, "trend", "season")
+SERIES_FIGURES = (*FIGURES, "trend", "season", "change")
 """those of a silo with time series"""
 
 
@@ -103,6 +107,8 @@ class Silo:
     """whether each column has normal scores"""
     over_time: FloatArray
     """the figures on trend and season, `[n_figures, 2]`; empty for independent rows"""
+    times: FloatArray
+    """series: the relative time of each window, `[n_rows]`; empty for independent rows"""
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,8 @@ class Server:
     """by silo, in sorted order, and by figure: its value and its column; NaN for a lost silo"""
     owners: NDArray[np.int64]
     """the variable of each column of coded tables, or of the present in windows of series, `[d]`"""
+    changes: Excess = NO_CHANGES
+    """series: by how much the statistics of weights that change in all silos are above their bounds"""
     transform_gain: float = 0.0
     """by which the suggested transforms strengthen the linear relations, in nats a row"""
 
@@ -225,6 +233,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
         skewed={int(first[name]): one for name, one in schema.skewed.items()},
         ranked=np.array([schema.transforms.get(schema.variables[v]) == NORMAL_SCORES for v in coding.owners]),
         over_time=np.empty((0, 2)),
+        times=np.empty(0),
     )
 
 
@@ -258,6 +267,7 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
         skewed={},
         ranked=np.tile([schema.transforms.get(name) == NORMAL_SCORES for name in names], lags + 1),
         over_time=np.array([(trend, numbers[int(trending)]), (float(periods[strongest]), numbers[strongest])]),
+        times=relative_times([max(length - lags, 0) for length in stretches]),
     )
 
 
@@ -267,7 +277,8 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
     means, part = silo.means, rows / n
     if not request.rows:
         return Reply(moments_packing(d).pack(part=part, means=part * means, products=silo.products / n))
-    figures, present = silo_slots(silo.silos, len(FIGURES) + len(silo.over_time)), silo.variables
+    in_series = len(silo.over_time) > 0
+    figures, present = silo_slots(silo.silos, len(SERIES_FIGURES if in_series else FIGURES)), silo.variables
     inside = part if request.counted[silo.place] else 0.0
     inflation = rank_inflation(request.within, request.parents & silo.numbers, silo.ranked)
     if silo.silos > 1 and inside < 1:
@@ -276,17 +287,33 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         rest = (request.within - inside * own) / (1 - inside)
         apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
         figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0)[:present])
-        in_order = silo.table - means if isinstance(silo.table, np.ndarray) and len(silo.over_time) else None
+        in_order = silo.table - means if isinstance(silo.table, np.ndarray) and in_series else None
         parents, compared = request.parents & silo.numbers, (rows, n - inside * n)
         gains = _better_by_own(own, rest, parents, compared, silo.silos, inflation, in_order)
         figures[silo.place, 1] = _greatest(_not_of_few_rows(gains, silo, rest, request.parents, compared, inflation))
     figures[silo.place, 2] = _outlying(silo.table[:, :present] if isinstance(silo.table, np.ndarray) else silo.table)
-    figures[silo.place, len(FIGURES) :] = silo.over_time
+    changes = np.empty(0)
+    if in_series:
+        changes, figures[silo.place, len(FIGURES) :] = _over_time(silo, request)
     level = CURVATURE_FALSE_ALARMS / silo.silos
     figures[silo.place, 3] = _greatest(
         curvature(silo.table, means, request.within, request.parents & silo.numbers, silo.numbers, level, inflation)
     )
-    return Reply(np.append(figures, part * transform_gain(silo.table, silo.skewed)))
+    gain = part * transform_gain(silo.table, silo.skewed)
+    return Reply(np.concatenate([figures.ravel(), changes, [gain]]))
+
+
+def _over_time(silo: Silo, request: Broadcast) -> tuple[FloatArray, FloatArray]:
+    """The silo's sums of `change.py`, and its figures on trend, season and change, `[3, 2]`."""
+    assert isinstance(silo.table, np.ndarray)
+    parents, scales = request.parents, np.sqrt(_positive(request.within))
+    sums = fluctuations(silo.table, silo.times, parents, silo.variables, scales, request.rows)
+    own = excess(sums, len(silo.table), parents, silo.variables, CHANGE_FALSE_ALARMS / silo.silos)
+    change = (0.0, 0.0)
+    if len(own.ratios):
+        greatest, at = _greatest(own.ratios)
+        change = (greatest, float(children_of(parents, silo.variables)[int(at)]))
+    return sums, np.vstack([silo.over_time, [change]])
 
 
 def _greatest(values: FloatArray) -> tuple[float, float]:
@@ -335,24 +362,6 @@ def _better_by_own(
         by_chance = inflation * (p + 2 * np.sqrt(p * log_odds) + 2 * log_odds) / (min(rows) - p - 1)
         gains[j] = gain - p / of_silo if gain > by_chance else 0.0
     return gains
-
-
-BANDWIDTH = 10
-"""greatest lag of the autocovariances in a long-run variance"""
-
-
-def long_run_ratio(rows: FloatArray) -> float:
-    """The largest ratio of a column's long-run variance to its variance, at least 1, of `rows` `[n, k]` in time order.
-
-    The long-run variance weights the autocovariances up to `BANDWIDTH` as Newey & West 1987 do; a regression's weights
-    have it as their variance, if the columns are its residuals times its regressors.
-    """
-    n, reach = len(rows), min(BANDWIDTH, len(rows) // 10)
-    variances = np.maximum((rows**2).sum(axis=0), 1e-300)
-    ratios = np.ones(rows.shape[1])
-    for lag in range(1, reach + 1):
-        ratios += 2 * (1 - lag / (reach + 1)) * (rows[lag:] * rows[: n - lag]).sum(axis=0) / variances
-    return float(max(1.0, ratios.max()))
 
 
 def _not_of_few_rows(
@@ -458,5 +467,11 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         counted = np.array([silo in replies.silos for silo in schema.silos])
         return replace(server, rows=rows, means=means, within=sums["products"] / part, counted=counted)
     answered = sum(schema.rows[silo] for silo in replies.silos)
-    gain = float(replies.total[-1]) * server.rows / answered
-    return replace(server, figures=by_silo(replies.total[:-1], replies, schema), transform_gain=gain)
+    gain, changes = float(replies.total[-1]) * server.rows / answered, NO_CHANGES
+    slots = silo_slots(len(schema.silos), len(FIGURES)).size
+    variables = len(server.schema.variables)
+    if variables < d:
+        slots = silo_slots(len(schema.silos), len(SERIES_FIGURES)).size
+        changes = excess(replies.total[slots:-1], answered, server.parents, variables, CHANGE_FALSE_ALARMS)
+    figures = by_silo(replies.total[:slots], replies, schema)
+    return replace(server, figures=figures, changes=changes, transform_gain=gain)

@@ -37,8 +37,6 @@ MIN_CORRELATION = 1 - 1e-6
 """correlation above which two columns count as one"""
 ROWS_PER_PARAMETER = 5.0
 """rows needed for each weight or variance"""
-MIN_RETURN_ROWS, MIN_UNIT_ROOT_ROWS = 7.0, 40
-"""rows of a series times 1 − autocorrelation below which it counts as a random walk, whose mean is about 5; and rows"""
 MIN_OUTLIER_RATIO = 1.5
 """ratio of the largest figure to the second largest above which one silo alone disagrees"""
 
@@ -254,25 +252,6 @@ def autocorrelations(server: Server) -> FloatArray:
     return np.asarray(np.diag(S[:d, d : 2 * d]) / both)
 
 
-def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequence[bool] = ()) -> list[Finding]:
-    """A finding on series that return to their level too slowly to be distinguished from random walks.
-
-    A trend or season among the `others` explains it until it is removed. Variables with `labels` have states, which may
-    last long.
-    """
-    names = server.schema.variables
-    if len(server.within) == len(names) or any(one.name in ("trend", "season") for one in others):
-        return []
-    states = np.array(labels, np.bool_)[server.owners] if len(labels) else np.zeros(len(names), np.bool_)
-    mean_rows = server.rows / max(sum(map(len, server.schema.stretches.values())), 1)
-    slow = np.flatnonzero((mean_rows * (1 - autocorrelations(server)) < MIN_RETURN_ROWS) & ~states)
-    if mean_rows < MIN_UNIT_ROOT_ROWS or not len(slow):
-        return []
-    named = ", ".join(names[v] for v in slow[:5]) + (f" and {len(slow) - 5} more" if len(slow) > 5 else "")
-    sentence = f"{named}: without a level to return to in these series, like a random walk (unit root)."
-    return [Finding("unit root", sentence, "Learn again with --difference: random walks look related by chance.")]
-
-
 def _of_one_cause(found: list[Finding]) -> list[Finding]:
     """The findings without "weights differ" if the outliers of one silo explain it."""
     alone = any(one.name == "outliers" and len(one.silos) == 1 for one in found)
@@ -387,25 +366,6 @@ RULES = {
     "bend": Rule(0.1, lambda rows, d: np.zeros(len(rows)), _bend),
 }
 """the rules of the figures that silos with numbers send, in the order of `exchange.FIGURES`"""
-
-
-def _trend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
-    sentence = (
-        f"{len(who)} of {silos} silos: series have a trend, most {column}: a trend looks like effects of all lags."
-    )
-    return Finding("trend", sentence, "Learn again with --detrend.", who)
-
-
-def _season(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
-    sentence = f"{len(who)} of {silos} silos: series have a season of {value:.0f} rows, most {column}."
-    return Finding("season", sentence, f"Learn again with --deseasonalise {value:.0f}.", who)
-
-
-SERIES_RULES = RULES | {
-    "trend": Rule(6.0, lambda rows, d: np.zeros(len(rows)), _trend),
-    "season": Rule(1.5, lambda rows, d: np.zeros(len(rows)), _season),
-}
-"""the rules of the figures of time series, in the order of `exchange.SERIES_FIGURES`"""
 
 
 def table_fit_findings(server: TableServer, structure: Structure) -> list[Finding]:

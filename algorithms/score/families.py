@@ -305,6 +305,9 @@ class SecureSearch(SearchSettings):
     weights: Literal["common", "own"] = "common"
     """for numbers; own: each silo fits its own coefficients, and the silos' own scores are added up; for silos that
     share a structure and differ in the strength of effects"""
+    segments: int = 1
+    """time series with weights=own: equal parts of each series, one after the other, with weights of their own; for
+    strengths that change over time"""
     lags: Lags = AUTO
     """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
     targeted: Targeted = "own"
@@ -317,6 +320,8 @@ class SecureSearch(SearchSettings):
         require(self.ahead >= 0, "ahead", self.ahead, "0 or more")
         require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
+        parts = self.segments
+        require(parts == 1 or (parts > 1 and self.own_scores), "segments", parts, "1, or with weights=own more")
         require_lags(self.lags)
 
     @property

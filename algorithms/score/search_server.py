@@ -111,7 +111,10 @@ def basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
         return tuple(lines)
     where = " within the silos" if settings.own_scores else ""
     if settings.own_scores:
-        lines.append("Each silo fits weights of its own, and the sum of the silos' scores determines the structure.")
+        parts = f" to each of {settings.segments} parts of its series" if settings.segments > 1 else ""
+        lines.append(
+            f"Each silo fits weights of its own{parts}, and the sum of the silos' scores determines the structure."
+        )
     if len(server.variables) > server.present:
         lines.append(
             "Lagged edges point from earlier to later rows; a variable's past directs edges within a step, too."

@@ -44,6 +44,7 @@ from ..graphs.cpdag import pdag_with_knowledge
 from ..statistics.coding import blocks_of, coding_of
 from ..statistics.corner_counts import distinct_codes
 from ..statistics.count_tables import PAD
+from ..statistics.em import own_moments
 from ..statistics.lagged import window_rows, window_schema
 from ..statistics.moments import Table, covariance, undo_per_row
 from ..statistics.rows import (
@@ -53,6 +54,7 @@ from ..statistics.rows import (
     Numbers,
     Query,
     Rows,
+    SegmentRows,
     answer_by_sum,
     bytes_of,
     cardinalities_of,
@@ -151,6 +153,8 @@ def _initial_server(
     schema: Schema, settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> Server[Any]:
     """The state of a search that needs its first scores. Raises BadInput for data that cannot be scored."""
+    if settings.segments > 1 and schema.kind != "time-series":
+        raise BadInput(f"parameter segments is {settings.segments}, but only time series have segments")
     known, present, group, sum_rows = schema.prior, len(schema.variables), np.zeros(0, np.int64), np.zeros(0, np.int64)
     if schema.has_targets:
         experiments = schema.experiments
@@ -166,7 +170,7 @@ def _initial_server(
         cardinalities = configurations_of(schema)
     refuse_wide(schema, settings.most_cells)
     refuse_gaps(schema, settings)
-    d = len(schema.variables)
+    d, parts = len(schema.variables), settings.segments
     prior = known.of_windows(d) if d > present else known
     server = server_type(
         variables=schema.variables,
@@ -185,7 +189,7 @@ def _initial_server(
         exchanges=0,
         S=np.empty((0, 0)),
         freedom=0,
-        own_price=0.5 * sum(math.log(max(rows - 1, 1)) for rows in schema.rows.values()),
+        own_price=0.5 * parts * sum(math.log(max(rows / parts - 1, 1)) for rows in schema.rows.values()),
         group=group if schema.has_targets else np.zeros(d, np.int64),
         sum_rows=sum_rows,
         known=no_counts(d),
@@ -204,9 +208,28 @@ def _open_silo(table: Table, schema: Schema, silo: str, settings: SecureSearch, 
             table, schema, silo, lambda part, public: open_search_rows(part, public, silo, settings, rng)
         )
     rows = open_search_rows(table, schema, silo, settings, rng)
+    if settings.segments > 1:
+        assert isinstance(table, np.ndarray)
+        own = (rows.kind, rows.columns, rows.cardinalities, rows.moments, rows.all_rows)
+        return SegmentRows(*own, segment_moments(table, schema, silo, settings.segments))
     if rows.kind == "discrete" and isinstance(rows.columns, np.ndarray):
         return replace(rows, columns=distinct_codes(rows.columns))
     return rows
+
+
+def segment_moments(rows: FloatArray, schema: Schema, silo: str, segments: int) -> FloatArray:
+    """The centred moments of each segment of the windows `rows` `[n_windows, m]` of `silo`, `[segments, size]`.
+
+    The k-th segment has the k-th of `segments` equal parts of every series, each about its own means.
+    """
+    series = np.split(rows, np.cumsum(schema.stretches[silo])[:-1])
+    parts = [np.array_split(one, segments) for one in series]
+    moments = []
+    for k in range(segments):
+        own = [part[k] for part in parts if len(part[k])]
+        lengths = replace(schema, stretches=schema.stretches | {silo: tuple(map(len, own))})
+        moments.append(own_moments(np.concatenate(own), lengths, silo))
+    return np.stack(moments)
 
 
 def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
@@ -348,7 +371,9 @@ def answer(rows: Rows, query: Query) -> Numbers:
         return Numbers(configuration_moments(rows, query.sets))
     if query.what == "families":
         d = len(rows.cardinalities)
-        return Numbers(score_own_rows(rows.moments, d, listed_families(query.sets, d)) / rows.all_rows)
+        parts = rows.segments if isinstance(rows, SegmentRows) else rows.moments[None]
+        families = listed_families(query.sets, d)
+        return Numbers(np.sum([score_own_rows(one, d, families) for one in parts], axis=0) / rows.all_rows)
     if query.what == "corners":
         return corners_of(rows, query)
     return moments_of(rows) if query.what == "moments" else counts_of(rows, query)

@@ -153,6 +153,14 @@ def bytes_of(message: Query | Numbers) -> int:
 
 
 @dataclass(frozen=True)
+class SegmentRows(Rows):
+    """A silo's windows of series whose segments have weights of their own."""
+
+    segments: FloatArray
+    """the centred moments of each segment, `[n_segments, size]`"""
+
+
+@dataclass(frozen=True)
 class ConditionRows(Rows):
     """A silo's rows with experiments: those of each condition, and the conditions that are part of each sum."""
 

@@ -16,6 +16,7 @@ from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import findings
+from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments import label_edges, secure_additive
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
@@ -31,6 +32,8 @@ from .preparation import with_knowledge
 
 REJECTED = "One further masked sum for an additive model did not support it, so the result is linear."
 """what the finding on curved effects adds if `auto` has tried secure-additive"""
+OWN_WEIGHTS = (*findings.WEIGHTS_DIFFER, CHANGE)
+"""the names of the findings that lead to a search by own scores"""
 NOT_OWN = "A search with weights of each silo's own did not support them, so the result has common weights."
 """what the finding on weights that differ adds if `auto` has tried secure-boss with weights=own"""
 
@@ -106,23 +109,26 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
 def _with_own_weights(linear: Continued, session: Session) -> Continued:
     """The run after a search by the sum of the silos' own scores, under the run id `<run id>-own`.
 
-    Time series keep the lags of the linear run. There is none if the findings name outliers: these can look like
+    Time series keep the lags of the linear run; where weights change over time, the halves of each series have weights
+    of their own, too. There is none if the findings name outliers: these can look like
     weights that differ, and must be set aside first.
     """
     job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
-    differing = [found[name] for name in findings.WEIGHTS_DIFFER if name in found]
+    differing = [found[name] for name in OWN_WEIGHTS if name in found]
     if not differing or "outliers" in found:
         return linear
     lags = linear.algorithm.structure(linear.last.server).lags or AUTO
-    spec = AlgorithmSpec("secure-boss", SecureSearch(weights="own", lags=lags, seed=job.spec.settings.seed))
+    segments = 2 if CHANGE in found else 1
+    settings = SecureSearch(weights="own", segments=segments, lags=lags, seed=job.spec.settings.seed)
+    spec = AlgorithmSpec("secure-boss", settings)
     tried = extra_exchange(job, session, spec, "own")
     sent = linear.diagnosed.bytes_sent + tried.bytes_sent
     gain = own_weights_gain(tried.last.server) if tried.last.outcome == "converged" else -math.inf
     if gain <= 0:
-        return replace(linear, diagnosed=_annotated(linear.diagnosed, findings.WEIGHTS_DIFFER, NOT_OWN, sent))
+        return replace(linear, diagnosed=_annotated(linear.diagnosed, OWN_WEIGHTS, NOT_OWN, sent))
     # Curves were looked for in residuals of common weights, which fit no silo.
     rest = tuple(
-        replace(one, advice=ALLOWED_FOR) if one.name in findings.WEIGHTS_DIFFER else one
+        replace(one, advice=ALLOWED_FOR) if one.name in OWN_WEIGHTS else one
         for one in linear.diagnosed.findings
         if one.name not in findings.OF_LINEAR_MODELS
     )

@@ -12,7 +12,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
 from fedbnsl.algorithms.core.spec import EVENTS, SERIES, Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness
+from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness, series_findings
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
@@ -300,15 +300,18 @@ def _data_findings(
     found = [
         *findings.scale_findings(server, equal_variances=equal, centred=centred),
         *findings.fit_findings(server, structure, equal_variances=equal),
-        *findings.silo_findings(server, findings.SERIES_RULES if structure.lags else findings.RULES),
+        *findings.silo_findings(server, series_findings.SERIES_RULES if structure.lags else findings.RULES),
     ]
-    found += findings.series_findings(server, found, [name in schema.levels for name in schema.variables])
+    found += series_findings.series_findings(server, found, [name in schema.levels for name in schema.variables])
+    found = series_findings.change_findings(server, found)
     if curved:
         found = [one for one in found if one.name not in findings.OF_LINEAR_MODELS]
     own = has_own_weights(job)
     if schema.kind in ("continuous", *SERIES) and not schema.levels and not own and not curved:
         return found
     advice = dict.fromkeys(findings.WEIGHTS_DIFFER, ALLOWED_FOR if own else findings.COMPARE_SILOS)
+    if not own or settings.segments > 1:
+        advice[series_findings.CHANGE] = ALLOWED_FOR if own else series_findings.COMPARE_HALVES
     return [replace(one, advice=advice.get(one.name, one.advice)) for one in found]
 
 

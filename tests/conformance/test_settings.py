@@ -202,6 +202,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "exact_parents": Change(1, hard=True),
     "ahead": Change(0),
     "weights": Change("own", kind="continuous"),
+    "segments": Change(2, {"weights": "own", "lags": 1}, "time-series"),
     "quota": Change(0.9, {"rounds": 40}, "continuous", hard=True),
     "client": Change("fuse", {"rounds": 40}, "continuous", hard=True),
     "limit": Change(1, kind="continuous", hard=True),

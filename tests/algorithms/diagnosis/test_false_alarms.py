@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.algorithms.diagnosis.exchange import _better_by_own, _outlying, long_run_ratio
+from fedbnsl.algorithms.diagnosis.change import long_run_ratio
+from fedbnsl.algorithms.diagnosis.exchange import _better_by_own, _outlying
 
 ERRORS = {
     "normal": lambda rng, size: rng.normal(size=size),

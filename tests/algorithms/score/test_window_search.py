@@ -16,7 +16,7 @@ from fedbnsl.algorithms.score.families import Batch, SecureSearch
 from fedbnsl.algorithms.score.procedures import BOSS
 from fedbnsl.algorithms.score.secure_search import question, secure_boss
 from fedbnsl.algorithms.statistics.count_tables import PAD
-from fedbnsl.algorithms.statistics.lagged import centred_windows, window_rows, window_schema
+from fedbnsl.algorithms.statistics.lagged import centred_windows, window_rows, window_schema, windows
 from fedbnsl.data.generators.dynamic import dynamic, svar
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
@@ -75,6 +75,32 @@ def test_a_family_s_score_is_the_sum_of_the_silos_regressions_on_their_windows(r
             errors = rows[:, child] - rows[:, parents] @ np.linalg.lstsq(rows[:, parents], rows[:, child])[0]
             score -= 0.5 * n * np.log(errors @ errors / (n - len(parents))) + 0.5 * np.log(n) * (len(parents) + 1)
         assert families.score[m] == pytest.approx(score, abs=1e-4)
+
+
+def test_halves_of_each_series_have_scores_of_their_own(running):
+    tables, _ = unlike_silos(0)
+    server = running("secure-boss", federation(tables, secure=True), weights="own", segments=2, lags=1).server
+    scored = np.flatnonzero(server.families.score[: server.families.used[1]] > EXCLUDED_SCORE)
+    for m in np.random.default_rng(0).choice(scored, 20):
+        child, *parents = server_family(server, int(m))
+        score = 0.0
+        for table in tables.values():
+            series = [windows(part, (len(part),), 1) for part in np.split(table, [60])]
+            for half in range(2):
+                parts = [np.array_split(one, 2)[half] for one in series]
+                rows = np.concatenate([part - part.mean(axis=0) for part in parts])
+                n = len(rows) - 2
+                errors = rows[:, child] - rows[:, parents] @ np.linalg.lstsq(rows[:, parents], rows[:, child])[0]
+                score -= 0.5 * n * np.log(errors @ errors / (n - len(parents))) + 0.5 * np.log(n) * (len(parents) + 1)
+        assert server.families.score[m] == pytest.approx(score, abs=1e-4)
+
+
+def test_segments_are_those_of_series_with_own_weights(learning):
+    with pytest.raises(BadInput, match="segments"):
+        SecureSearch(segments=2)
+    table = InProcessFederation(Schema(NAMES, {"s": 50}), {"s": np.random.default_rng(0).normal(size=(50, D))})
+    with pytest.raises(BadInput, match="segments is 2, but only time series have segments"):
+        learning("secure-boss", table, weights="own", segments=2)
 
 
 def server_family(server, m):

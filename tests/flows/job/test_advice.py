@@ -60,6 +60,17 @@ def hidden_causes(rng, n):
     return pd.DataFrame(table, columns=[f"v{column}" for column in range(20)])
 
 
+def changing(rng, n):
+    """Series of x → y → z with lags, in which the effect of x turns round half way."""
+    x = np.zeros((n, 3))
+    for t in range(1, n):
+        e = rng.normal(size=3)
+        x[t, 0] = 0.4 * x[t - 1, 0] + e[0]
+        x[t, 1] = (0.5 if t < n / 2 else -0.3) * x[t, 0] + 0.4 * x[t - 1, 1] + e[1]
+        x[t, 2] = 0.5 * x[t, 1] + 0.4 * x[t - 1, 2] + e[2]
+    return pd.DataFrame(x, columns=["x", "y", "z"]).assign(time=np.arange(n))
+
+
 CASES = {
     "few rows": (lambda rng, n: chain(rng, 6), ()),
     "outliers": (wrong_cells, ()),
@@ -70,9 +81,10 @@ CASES = {
     "cap reached": (chain, ("-a", "secure-sum", "-p", "most_parents=1")),
     "one-to-one": (twice, ()),
     "misfit": (hidden_causes, ()),
+    "weights change": (changing, ("-a", "secure-linear")),
 }
 """of each finding: its data, and the options of the run that reports it"""
-STAYS = ("few rows",)
+STAYS = ("few rows", "weights change")
 """findings that the advised options do not end"""
 
 

@@ -1,0 +1,142 @@
+"""Weights that change over time: a fluctuation test of learned regressions of time series (ours, after Nyblom 1989).
+
+Each silo fits the regression of a variable on its parents, lagged ones included, to its own windows. If the weights are
+constant, the products of parents and residuals have mean zero at every time; if they change, the sum of these products
+up to a time is far from zero (Nyblom 1989, "Testing for the constancy of parameters over time"; Zeileis & Hornik 2007,
+"Generalized M-fluctuation tests"). The sums up to each of `TIMES` are tested, relative times in each unbroken series.
+Their variances are those of the rows' own contributions (White 1980), so errors may have any distribution, and
+variances that depend on the parents or on time; where the learned edges leave residuals autocorrelated, they are
+enlarged to the long-run variance (`long_run_ratio`).
+
+There are two tests. The silos' sums add up, masked if the run is: weights that change everywhere alike are found in
+few rows of many silos. And each silo tests its own sums, for a change of its own. A statistic of k parents in n windows
+is compared with Hotelling's T² of k and n − k degrees of freedom, as its variances are estimated, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.schema import FloatArray
+from ..statistics.packing import from_triangle, triangle
+
+TIMES = (0.25, 0.5, 0.75)
+"""the shares of a series up to which products are summed"""
+FALSE_ALARMS = 0.005
+"""probability that constant weights are said to change, for each of the two tests"""
+MIN_WINDOWS = 40
+"""windows of a silo, and for each parent a tenth of them, below which its sums are left out"""
+BANDWIDTH = 10
+"""greatest lag of the autocovariances in a long-run variance"""
+
+
+def long_run_ratio(rows: FloatArray) -> float:
+    """The largest ratio of a column's long-run variance to its variance, at least 1, of `rows` `[n, k]` in time order.
+
+    The long-run variance weights the autocovariances up to `BANDWIDTH` as Newey & West 1987 do; a regression's weights
+    have it as their variance, if the columns are its residuals times its regressors.
+    """
+    return _ratio(_long_run_sums(rows))
+
+
+def _long_run_sums(rows: FloatArray) -> FloatArray:
+    """The sums of squares of each column, and those with the weighted autocovariances, `[2, k]`."""
+    n, reach = len(rows), min(BANDWIDTH, len(rows) // 10)
+    sums = np.stack([(rows**2).sum(axis=0)] * 2)
+    for lag in range(1, reach + 1):
+        sums[1] += 2 * (1 - lag / (reach + 1)) * (rows[lag:] * rows[: n - lag]).sum(axis=0)
+    return sums
+
+
+def _ratio(sums: FloatArray) -> float:
+    return float(max(1.0, (sums[1] / np.maximum(sums[0], 1e-300)).max()))
+
+
+def relative_times(lengths: Sequence[int]) -> FloatArray:
+    """The place of each row in its series, between 0 and 1, `[n_rows]`, for series of these `lengths`."""
+    return np.concatenate([np.empty(0), *((np.arange(length) + 0.5) / length for length in lengths)])
+
+
+def children_of(parents: NDArray[np.bool_], variables: int) -> NDArray[np.intp]:
+    """The tested variables: those of the first `variables` that have `parents` `[m, m]`."""
+    return np.flatnonzero(parents[:, :variables].any(axis=0))
+
+
+def fluctuations(
+    rows: FloatArray,
+    times: FloatArray,
+    parents: NDArray[np.bool_],
+    variables: int,
+    scales: FloatArray,
+    all_windows: float,
+) -> FloatArray:
+    """A silo's sums: by tested variable the variances of all products, and by time the products and their variances.
+
+    `rows` `[n, m]` are windows, at the relative `times` `[n]`; `scales` `[m]` are the units of the columns. Variances
+    are divided by the number of windows of all silos, and products by its root. The sums of a variable with too few
+    windows for its parents are zero.
+    """
+    root, every, centred = np.sqrt(all_windows), list[FloatArray](), rows / scales - (rows / scales).mean(axis=0)
+    for j in children_of(parents, variables):
+        pa = np.flatnonzero(parents[:, j])
+        n, k = len(rows), len(pa)
+        if n < max(MIN_WINDOWS, 10 * (k + 1)):
+            every.append(np.zeros(2 * k + len(TIMES) * (k + k * (k + 1) // 2)))
+            continue
+        X = np.column_stack([np.ones(n), centred[:, pa]])
+        inverse = np.linalg.pinv(X.T @ X, rcond=1e-9, hermitian=True)
+        products = X * (centred[:, j] - X @ (inverse @ (X.T @ centred[:, j])))[:, None]
+        # Where weights change, products have other means in other parts, which would count as variance.
+        spread = products - _means_of_parts(products, times)
+        every.append(_long_run_sums(spread[:, 1:]).ravel() / all_windows)
+        enlarged = n / (n - k - 1 - len(TIMES)) / all_windows
+        for time in TIMES:
+            before = times < time
+            # The fit takes part of the products before this time with it: what each row adds, net of that.
+            share = inverse @ (X[before].T @ X[before])
+            score = (products[before].sum(axis=0) - products.sum(axis=0) @ share)[1:]
+            net = (before[:, None] * spread - spread @ share)[:, 1:]
+            every += [score / root, enlarged * triangle(net.T @ net)]
+    return np.concatenate([np.empty(0), *every])
+
+
+def _means_of_parts(products: FloatArray, times: FloatArray) -> FloatArray:
+    """The mean of the `products` `[n, k]` in the part between two `TIMES` that each row lies in, `[n, k]`."""
+    part = np.searchsorted(TIMES, times, side="right")
+    members = (part[:, None] == np.arange(len(TIMES) + 1)).astype(np.float64)
+    return np.asarray(members @ (members.T @ products / np.maximum(members.sum(axis=0), 1.0)[:, None]))
+
+
+@dataclass(frozen=True)
+class Excess:
+    """The largest statistic of each tested variable beside its bound: above 1, weights change."""
+
+    ratios: FloatArray
+    """`[n_tested]`"""
+    when: FloatArray
+    """the share of the series before the change, `[n_tested]`"""
+
+
+NO_CHANGES = Excess(np.empty(0), np.empty(0))
+
+
+def excess(sums: FloatArray, windows: float, parents: NDArray[np.bool_], variables: int, level: float) -> Excess:
+    """The excess of the `sums` of `fluctuations` over `windows` rows; false above 1 with a probability of `level`."""
+    from scipy.special import fdtri  # imported late: most processes need no quantiles
+
+    children, begin = children_of(parents, variables), 0
+    ratios, when = np.zeros((len(children), len(TIMES))), np.array(TIMES)
+    for at, j in enumerate(children):
+        k = int(parents[:, j].sum())
+        free = max(windows - k, 1.0)
+        bound = k * (windows - 1) / free * float(fdtri(k, free, 1 - level / ratios.size))
+        bound *= _ratio(sums[begin : begin + 2 * k].reshape(2, k))
+        begin += 2 * k
+        for time in range(len(TIMES)):
+            score, begin = sums[begin : begin + k], begin + k
+            variances, begin = from_triangle(sums[begin : begin + k * (k + 1) // 2]), begin + k * (k + 1) // 2
+            statistic = score @ np.linalg.pinv(variances, rcond=1e-9, hermitian=True) @ score
+            ratios[at, time] = float(statistic) / bound
+    return Excess(ratios.max(axis=1), when[ratios.argmax(axis=1)])
