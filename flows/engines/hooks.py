@@ -139,7 +139,7 @@ def publish_changes(changes: Comparison) -> None:
 
 def markdown(changes: Comparison) -> str:
     """The changes as Markdown, with names of variables as code, so that they cannot be markup."""
-    lines = [f"# Changes since `{changes.earlier}`", "", changes.summary[:1].upper() + changes.said[1:] + "."]
+    lines = [f"# Changes since `{changes.earlier}`", "", changes.summary[:1].upper() + changes.summary[1:] + "."]
     for fate, edges in changes_by_fate(changes).items():
         if edges:
             more = [f"- … and {len(edges) - MAX_LISTED_EDGES} more"] * (len(edges) > MAX_LISTED_EDGES)

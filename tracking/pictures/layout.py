@@ -287,7 +287,7 @@ def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArra
             :: 1 - 2 * (sweep % 2)
         ]:
             wanted = np.where(weight > 0, of_row @ x / np.maximum(weight, 1e-9), x[row])
-            x[row] = isotonic(wanted - offset, weight + 1e-3) + offset
+            x[row] = isotonic(np.asarray(wanted - offset), weight + 1e-3) + offset
     return x
 
 
