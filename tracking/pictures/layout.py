@@ -279,7 +279,7 @@ def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArra
     x = np.zeros(len(widths))
     offsets = [_offsets(widths[row], np.asarray(row) >= n) for row in rows]
     pulls = [pull[row] for row in rows]
-    weights = [np.asarray(of_row.sum(axis=1)).ravel() for of_row in pulls]
+    weights = [np.asarray(of_row.sum(axis=1), dtype=np.float64).ravel() for of_row in pulls]
     for row, offset in zip(rows, offsets, strict=True):
         x[row] = offset - offset.mean()
     for sweep in range(2 * SWEEPS):
@@ -287,7 +287,7 @@ def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArra
             :: 1 - 2 * (sweep % 2)
         ]:
             wanted = np.where(weight > 0, of_row @ x / np.maximum(weight, 1e-9), x[row])
-            x[row] = isotonic(np.asarray(wanted - offset), weight + 1e-3) + offset
+            x[row] = isotonic(wanted - offset, weight + 1e-3) + offset
     return x
 
 
