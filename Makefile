@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test ui-test docs lint types contracts bench ui constraints release clean
+.PHONY: setup learn test suite ui-test docs lint types contracts bench ui constraints release clean
 
 setup: .venv/ready
 
@@ -28,7 +28,11 @@ learn: setup
 	@test -d example || $(BIN)/fedbnsl prepare homogeneous example --variables 20 --silos 8 --rows 5000 --seed 2
 	$(BIN)/fedbnsl learn example --seed 0
 
-test: setup lint types contracts
+# Types are checked beside the tests, many of which wait for servers.
+test: setup lint
+	@$(MAKE) --no-print-directory --jobs 2 contracts suite
+
+suite: setup
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # The pages in headless Chromium, if there is one; what they showed is in .cache/ui/.
