@@ -2,7 +2,7 @@
 
 Exchange 1: the means of the coded columns, their second moments about the silos' own means, and the count tables of the
 discrete variables with only discrete parents (`tables.py`). They determine the least-squares regressions and the
-tables; intercepts are about the means of all rows.
+tables; intercepts are relative to the means of all rows.
 
 Further exchanges: Newton's method for the multinomial logistic regressions of the other discrete variables. Each
 exchange requests the sums for log-likelihood, gradient and Hessian, O(n·p²·k²) at a silo for p coded parents and k
@@ -290,7 +290,7 @@ def _newton_update(server: Server, total: FloatArray, prior: float, coding: Codi
 def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
     """The network of the server's final state.
 
-    `blank`: nothing in it rests on a cell of 1 or 2 rows. Tables are formed of publishable counts
+    `blank`: no parameter depends on a cell of 1 or 2 rows. Tables are formed of publishable counts
     (`privacy/disclosure_control.py`); in regressions, levels of fewer than three rows are merged with another one.
     """
     coding, moments = coding_of(server.schema), moments_of(server)

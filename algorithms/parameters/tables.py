@@ -118,7 +118,7 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
 
 
 def open_silo(table: Any, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
-    """The rows of `table` `[n_rows, d]`; with experiments by condition, each for the children that it does not set."""
+    """The rows of `table` `[n_rows, d]`; with experiments, by condition, for the children that it does not target."""
     if not schema.has_targets:
         return open_rows(table, schema, silo, rng)
     found = open_conditions(table, schema, silo, lambda part, public: open_rows(part, public, silo, rng))

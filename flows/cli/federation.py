@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from fedbnsl.tasks.transport.identity import Authority
 
 AUTHORITIES = "authorities"
-"""the folder of the keys that sign: whoever has them can make a silo or a coordinator of the federation"""
+"""the folder of the signing keys, which can certify any silo or coordinator of the federation"""
 
 FEDERATION = """\
 # Configuration of the coordinator. Paths are relative to this file.
-address = "{address}"      # where silos and runs reach the coordinator
-listen = "{listen}"        # the address it binds to
-silos = [{silos}]      # who belongs to it; nobody else is let in
+address = "{address}"      # the address at which silos and runs reach the coordinator
+listen = "{listen}"        # the address that the coordinator binds to
+silos = [{silos}]      # the members; all others are rejected
 
 [tls]
 certificate = "coordinator.pem"
@@ -34,7 +34,7 @@ SILO = """\
 name = "{name}"
 data = "rows.csv"      # its rows: a table (.csv, .parquet, .xlsx, .sav ...), a folder of Parquet parts, or a .sql query
 coordinator = "{address}"
-listen = "127.0.0.1:0"      # the address this silo binds to and the coordinator reaches it at; port 0: any free one
+listen = "127.0.0.1:0"      # the address that this silo binds to and the coordinator connects to; port 0: any free port
 
 [tls]
 certificate = "{name}.pem"
@@ -95,7 +95,7 @@ def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
     for name in names:
         text = SILO.format(name=name, address=where, members="\n".join(members))
         (folder / name / "silo.toml").write_text(text, encoding="utf-8")
-    _tell(folder, names, members, new)
+    _print_recipients(folder, names, members, new)
 
 
 def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[str], address: str) -> None:
@@ -122,11 +122,11 @@ def _issue_silo(folder: Path, name: str, own: Authority, of_coordinators: Author
 
     folder.mkdir(mode=0o700)
     issue(own, name, folder, name)
-    # A silo trusts coordinators alone: another silo's certificate opens nothing here.
+    # A silo trusts only coordinators: it rejects certificates of other silos.
     write_trusted(folder / "trusted.pem", of_coordinators)
 
 
-def _tell(folder: Path, names: list[str], members: list[str], new: bool) -> None:
+def _print_recipients(folder: Path, names: list[str], members: list[str], new: bool) -> None:
     from fedbnsl.tasks.transport.identity import COORDINATOR
 
     print(

@@ -170,7 +170,7 @@ class TableSource:
     table: Table
     memory_ledger: MemoryLedger = field(default_factory=MemoryLedger)
     initial_state: RunState = NOT_STARTED
-    """the state of a run that continues here after earlier rounds elsewhere"""
+    """the state of a run whose earlier rounds were in another process"""
     durable: bool = False
     described: Fingerprint | None = None
 

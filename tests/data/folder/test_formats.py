@@ -266,7 +266,7 @@ def test_without_its_package_one_line_says_what_to_install(tmp_path, ending, pac
 @pytest.mark.parametrize("ending", [".xlsx", ".jsonl"])
 def test_a_run_with_an_epsilon_refuses_formats_whose_cells_could_make_it_fail(tmp_path, ending):
     write(tmp_path / f"ulm{ending}")
-    with pytest.raises(BadInput, match=r"a run with an ε reads CSV and Parquet files"):
+    with pytest.raises(BadInput, match=r"a run with an ε reads only CSV and Parquet files"):
         read_folder(tmp_path, Reading(private=True))
 
 

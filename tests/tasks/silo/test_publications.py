@@ -416,7 +416,7 @@ class TestRecord:
         LOGS.clear()
         with pytest.raises(BadRecord, match="its records cannot be used"):
             owner.publish(added(frame, 1))
-        assert "restore the file, or have the owner start afresh with `fedbnsl silo forget`" in LOGS[0]
+        assert "restore the file, or have the owner delete the record with `fedbnsl silo forget`" in LOGS[0]
         path.write_bytes(kept)
         with pytest.raises(FewRowsChanged):
             owner.publish(added(frame, 1))
