@@ -67,6 +67,7 @@ bench: setup
 	$(BIN)/python benchmarks/constraint.py
 	$(BIN)/python benchmarks/lucas.py
 	$(BIN)/python benchmarks/score.py
+	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/effects.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/tune.py

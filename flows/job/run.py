@@ -104,8 +104,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         rounds=tuple(rows),
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
-        | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent})
-        | (tuned.metrics if tuned else {})
+        | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | (tuned.metrics if tuned else {}))
         | (diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows) | job.imputation_cost.metrics)
         | (confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
