@@ -183,6 +183,25 @@ class FromMoments:
 
 
 @dataclass(frozen=True)
+class WithoutModel:
+    """No estimates: a PAG has no model, and the rows were not asked; `remedy` says what would give some."""
+
+    label_levels: Mapping[str, tuple[str, ...]]
+    remedy: str
+    ranges: bool = True
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """The levels of a variable; empty for a number."""
+        return self.label_levels.get(name, ())
+
+    def estimates(
+        self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
+    ) -> dict[str, tuple[Estimate, bool]]:
+        """Raise `ValueError` with the covariates, and what would give an estimate."""
+        raise ValueError(f"a PAG has no model for it, given {', '.join(covariates) or 'no covariate'}: {self.remedy}")
+
+
+@dataclass(frozen=True)
 class FromTables:
     """Effects between labels by the g-formula over fitted tables of `rows` rows."""
 

@@ -13,7 +13,8 @@
   If all orientations give the same set, the graph is amenable and the effect is identified; otherwise the sets give a
   range. With background knowledge, the completion excludes orientations that are not possible (Perković, Kalisch &
   Maathuis 2017).
-- In a PAG, unmeasured common causes are possible anywhere, and nothing is identified here.
+- In a PAG, total effects are identified by the generalised adjustment criterion (`ancestral_adjustment.py`); its edges
+  say nothing about direct effects.
 
 Cost: cliques among the undirected neighbours of one variable times O(d³) for a completion.
 """
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from ..graphs.cpdag import extend, meek_closure
 from ..graphs.dag import reachable, v_structures
 from ..graphs.structure import Structure
+from .ancestral_adjustment import ancestral_adjustment, may_act
 
 EffectKind = Literal["total", "direct"]
 MAX_OPEN_EDGES = 14
@@ -125,7 +127,7 @@ def identify(structure: Structure, x: int, y: int, kind: EffectKind = "total") -
         raise ValueError("treatment and outcome are the same variable")
     names = structure.variables
     if structure.kind == "pag":
-        return Identification((), "a PAG leaves open which variables have unmeasured common causes")
+        return _identify_in_pag(structure, x, y, kind)
     if structure.kind == "dag" and structure.cycle:
         return Identification((), f"the graph has a cycle: {' → '.join([*structure.cycle, structure.cycle[0]])}")
     edges, centre = structure.adjacency, x if kind == "total" else y
@@ -138,6 +140,21 @@ def identify(structure: Structure, x: int, y: int, kind: EffectKind = "total") -
     if not sets:
         return Identification((), "the learned graph is the class of no DAG: its directions contradict each other")
     return _described(sets, names, x, y, kind, "every DAG of the class" if len(sets) == 1 else f"at {names[centre]}")
+
+
+def _identify_in_pag(structure: Structure, x: int, y: int, kind: EffectKind) -> Identification:
+    """The adjustment set in a PAG, none with the edge or path that breaks the criterion."""
+    names, marks = structure.variables, structure.marks
+    if not may_act(marks, x, y):
+        reason = f"no possibly directed path leads from {names[x]} to {names[y]} in the PAG, so the effect is zero"
+        return Identification((AdjustmentSet(causal=False),), reason)
+    if kind == "direct":
+        return Identification((), "an edge of a PAG may stand for several paths: it has no direct effects")
+    try:
+        covariates, reason = ancestral_adjustment(marks, names, x, y)
+    except ValueError:
+        return Identification((), "the learned PAG describes no graph: its marks contradict each other")
+    return Identification(() if covariates is None else (AdjustmentSet(causal=True, covariates=covariates),), reason)
 
 
 def _set(dag: NDArray[np.bool_], x: int, y: int, kind: EffectKind) -> AdjustmentSet:

@@ -10,8 +10,6 @@ joint interventions), about each silo's own means, as masked sums. Otherwise the
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import pluralize
 from fedbnsl.algorithms.effects.answer import (
@@ -23,12 +21,13 @@ from fedbnsl.algorithms.effects.answer import (
     FromRegressions,
     FromTables,
     Values,
+    WithoutModel,
     effect_of,
     joint_effect_of,
     model_estimator,
 )
 from fedbnsl.algorithms.effects.identification import EffectKind, identify
-from fedbnsl.algorithms.effects.linear import LEVEL, WithinMoments
+from fedbnsl.algorithms.effects.linear import LEVEL
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.tracking.result import RunResult
 
@@ -164,6 +163,8 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
         )
     if result.structure.lags or result.schema.kind == "time-series":
         raise BadInput(f"{result.name}: a run of time series: effects are computed for independent rows")
+    if from_rows and result.schema.kind == "discrete" and result.structure.kind == "pag":
+        raise BadInput(f"--data is for tables with numbers, and a PAG has no tables: {ONLY_LABELS}")
     if from_rows and result.schema.kind == "discrete":
         raise BadInput(
             "--data is for tables with numbers: of labels alone, the run's tables give the effect, and assume no form; "
@@ -178,12 +179,15 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
         raise BadInput(f"{result.name}: the run has no model: {result.parameters.how}")
 
 
+ONLY_LABELS = "effects between labels are computed from the tables of a DAG or CPDAG"
+
+
 def _from_model(result: RunResult) -> Estimator:
     network, silos = result.parameters.network, [one for one in result.schema.silos if one not in result.lost]
     rows = sum(result.schema.rows[silo] for silo in silos)
-    if network is None:  # a PAG has no model, and no effect is identified in it
-        d = len(result.structure.variables)
-        return FromMoments(result.structure.variables, WithinMoments(np.eye(d), rows, len(silos)))
+    if network is None:  # a PAG has no model
+        remedy = "give the run's rows with --data FOLDER" if result.schema.kind != "discrete" else ONLY_LABELS
+        return WithoutModel(result.schema.levels, remedy)
     return model_estimator(network, rows, len(silos))
 
 
@@ -230,10 +234,17 @@ def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], 
     estimated = [one for one in found if one.status in ("identified", "range")]
     if not estimated:
         return tuple(lines)
-    lines.append(
-        "No unmeasured confounding: no variable outside the graph affects both a treatment and the outcome. "
-        "The data cannot confirm this."
-    )
+    if result.structure.kind == "pag":
+        lines.append(
+            "Unmeasured common causes are allowed for: the covariates are valid in every graph of the class that the "
+            "PAG describes. What it rests on instead is that all independences in the data, and no others, are those "
+            "of one graph."
+        )
+    else:
+        lines.append(
+            "No unmeasured confounding: no variable outside the graph affects both a treatment and the outcome. "
+            "The data cannot confirm this."
+        )
     lines += _model_lines(result, estimator, data)
     strengths = [one.candidates[0].sensitivity for one in estimated if one.status == "identified"]
     if len(estimated) == 1 and strengths and strengths[0]:

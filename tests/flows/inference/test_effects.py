@@ -373,3 +373,40 @@ def test_runs_without_a_model_or_with_an_epsilon_have_no_effects(capsys, study, 
         private.effect("x", "y")
     with pytest.raises(BadInput, match="the run has an ε"):
         private.effect("x", "y", data=study)
+
+
+@pytest.fixture(scope="module")
+def with_hidden_cause(tmp_path_factory):
+    """a → x ← b, x → y, and v ↔ y by a cause that no silo has; a run of fed-fci."""
+    rng, tables = np.random.default_rng(4), {}
+    for silo, n in {"n": 900, "s": 2100}.items():
+        a, b, hidden = rng.normal(size=(3, n))
+        x = a - b + rng.normal(size=n)
+        y = 0.7 * x + hidden + 0.5 * rng.normal(size=n)
+        v = hidden + 0.5 * rng.normal(size=n)
+        tables[silo] = pd.DataFrame({"y": y, "v": v, "a": a, "b": b, "x": x}) + 5 * rng.normal(size=5)
+    folder = write(tmp_path_factory.mktemp("hidden") / "study", tables)
+    out = tmp_path_factory.mktemp("runs") / "pag"
+    return folder, fedbnsl.learn(folder, "fed-fci", out=out, engine="inline"), tables, out
+
+
+def test_effects_in_a_pag_are_those_of_the_rows_or_the_edge_that_hides_them(with_hidden_cause, capsys):
+    folder, run, tables, out = with_hidden_cause
+    found = run.effect("x", "y", data=folder)
+    centred = pd.concat([table - table.mean() for table in tables.values()])
+    slope = centred["x"] @ centred["y"] / (centred["x"] @ centred["x"])
+    assert found.effects[0].value == pytest.approx(slope, rel=1e-8)
+    assert found.effects[0].interval[0] < 0.7 < found.effects[0].interval[1]
+    assert any("Unmeasured common causes are allowed for" in line for line in found.rests_on)
+    assert not any("No unmeasured confounding" in line for line in found.rests_on)
+    assert "generalised adjustment criterion" in str(found)
+    without = run.effect("x", "y").effects[0]
+    assert without.status == "not identified"
+    assert "no model for it, given no covariate: give the run's rows with --data FOLDER" in without.reason
+    hidden = run.effect("a", "y", data=folder).effects[0]
+    assert (hidden.status, hidden.value) == ("not identified", None)
+    assert "the edge a o-> x, with which paths from a to y begin" in hidden.reason
+    assert run.effect("v", "x").effects[0].status == "zero"
+    with pytest.raises(SystemExit, match="0"):
+        main(["effect", str(out), "--all", "--outcome", "y", "--data", str(folder)])
+    assert "not identified" in capsys.readouterr().out
