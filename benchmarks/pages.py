@@ -5,16 +5,19 @@
 
 A topic is a Markdown file with placeholders: `{{ er-d20 }}` stands for the table of `results/er-d20.json`, and
 `{{ er-d20: run | SHD }}` for these columns of it. So a figure stands in one place, the file that its benchmark wrote.
+`{{ verdicts-PAPER }}` is the table of what `papers/verdicts.toml` says of that paper, with figures of `results/*.json`.
 """
 
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 TOPICS, RESULTS, INDEX = HERE / "topics", HERE / "results", HERE / "RESULTS.md"
+VERDICTS = "verdicts-"
 PLACEHOLDER = re.compile(r"^\{\{ ([\w-]+)(?:: (.*?))? \}\}$", re.MULTILINE)
 GENERATED = "<!-- Written by `python benchmarks/pages.py`: edit benchmarks/topics and run it again. -->\n"
 
@@ -28,10 +31,42 @@ def table(rows: list[dict[str, Any]], columns: list[str]) -> str:
 
 
 def recorded(name: str) -> list[dict[str, Any]]:
-    """The rows of `results/NAME.json`."""
+    """The rows of `results/NAME.json`, or the verdicts on a paper."""
+    if name.startswith(VERDICTS):
+        return verdicts(name.removeprefix(VERDICTS))
     content = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     rows: list[dict[str, Any]] = content["rows"]
     return rows
+
+
+def verdicts(paper: str) -> list[dict[str, Any]]:
+    """A row for each table and figure of `paper`: what its text says, our figures, the verdict, the command."""
+    items = tomllib.loads((HERE / "papers" / "verdicts.toml").read_text(encoding="utf-8"))["item"]
+    return [
+        {
+            "table or figure": one["item"],
+            "the paper": one["published"],
+            "ours": "<br>".join(map(looked_up, one["ours"])),
+            "verdict": one["verdict"],
+            "command": f"`{one['command']}`" if one["command"] else "",
+        }
+        for one in items
+        if one["paper"] == paper
+    ]
+
+
+def looked_up(source: str) -> str:
+    """Figures by "file | words of the row, separated by ; | columns"; ValueError unless one row has them."""
+    name, words, columns = (part.strip() for part in source.split(" | "))
+    wanted = [word.strip() for word in words.split(";")]
+    rows = [row for row in recorded(name) if set(wanted) <= {str(cell) for cell in row.values()}]
+    if len(rows) != 1:
+        raise ValueError(f"{source}: {len(rows)} rows of results/{name}.json")
+    known = sorted(rows[0], key=len, reverse=True)
+    shown = re.findall("|".join(map(re.escape, known)), columns)
+    if ", ".join(shown) != columns:
+        raise ValueError(f"{source}: results/{name}.json has the columns {', '.join(rows[0])}")
+    return f"{', '.join(wanted)}: {', '.join(f'{column} {rows[0][column]}' for column in shown)}"
 
 
 def page(topic: str) -> str:

@@ -97,7 +97,7 @@ class Bdeu:
         return float(cells.sum() - (gammaln(total + counts.sum(axis=1)) - gammaln(total)).sum())
 
 
-def figures_of_tables(server: Server, *, blank: bool, bdeu: Bdeu | None) -> dict[tuple[int, int], EdgeFigures]:
+def figures_of_tables(server: Server, bdeu: Bdeu | None, *, blank: bool) -> dict[tuple[int, int], EdgeFigures]:
     """The figures of the edges of the server's DAG, from publishable counts if small cells are `blank`.
 
     Both graphs are scored on one table, that of the child with all its parents, as each table is rounded on its own.

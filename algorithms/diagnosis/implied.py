@@ -89,6 +89,11 @@ class BicGains:
     """BIC to gain if every variable had the one more parent that gains most, or none: a bound by variable"""
 
 
+def nats(gain: float) -> str:
+    """A gain of BIC with its sign and three significant digits, such as +2,150."""
+    return f"{float(f'{gain:.3g}'):+,.0f}" if abs(gain) >= 100 else f"{gain:+.3g}"
+
+
 @dataclass(frozen=True)
 class Fit:
     """How well a graph fits its data, or in `why` the reason why this is not known."""
@@ -139,11 +144,11 @@ class Fit:
             c = self.fisher
             text += f"; Fisher's C {c.statistic:.4g} on {c.degrees:,} degrees of freedom, p = {c.p:.3g}"
         if self.bic:
-            text += f"; BIC {self.bic.over_empty:+,.3g} against the empty graph"
+            text += f"; BIC {nats(self.bic.over_empty)} against the empty graph"
             if self.bic.over_saturated is not None:
-                text += f", {self.bic.over_saturated:+,.3g} against the saturated one"
+                text += f", {nats(self.bic.over_saturated)} against the saturated one"
             if self.bic.one_more is not None:
-                text += f", at most {self.bic.one_more:+,.3g} by one more parent for each variable"
+                text += f", at most {nats(self.bic.one_more)} by one more parent for each variable"
         missing = f"Most doubtful missing edges: {'; '.join(one.text for one in self.worst[:WORST_IN_LINE])}."
         return (f"{'; '.join((text, *self.notes))}.", *([missing] if self.worst else []))
 

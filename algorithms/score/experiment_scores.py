@@ -128,14 +128,20 @@ def experiment_basis(
     targets = [name for name, k in zip(variables, group, strict=True) if k]
     lines = [
         f"Experiments set {', '.join(targets)}: each variable is scored on the rows in which it was not set.",
-        f"{edges - undirected} of {edges} edges have a direction. {int(fixed.sum())} of them rest on experiments that "
-        f"set one of their two variables, and {int(following.sum())} follow from these; the others rest on conditional "
+        f"{edges - undirected} of {edges} edges have a direction. Of these, {_verb(fixed, 'rest')} on experiments that "
+        f"set one of the two variables, and {_verb(following, 'follow')} from these; the others rest on conditional "
         "independences.",
     ]
     if undirected:
         have = "s have" if undirected != 1 else " has"
         lines.append(f"{undirected} edge{have} no direction: no experiment sets only one of their variables.")
     return tuple(lines)
+
+
+def _verb(arcs: NDArray[np.bool_], verb: str) -> str:
+    """The number of `arcs` with `verb` in the number that it takes."""
+    count = int(arcs.sum())
+    return f"{count} {verb}{'s' * (count == 1)}"
 
 
 Request = tuple[int, NDArray[np.int64], Batch]

@@ -189,7 +189,8 @@ def _learner(given: Any, common: Mapping[str, Any], timeout: float) -> Learner:
         return _program(name, program, float(params.pop("timeout", timeout)), params)
     if algorithm not in (*registry.ALGORITHMS, AUTO):
         raise BadInput(f"unknown algorithm {quoted(algorithm)}: {choices_text(algorithm, registry.ALGORITHMS)}")
-    known = {*LearnOptions.model_fields, *(registry.parameter_names(algorithm) if algorithm != AUTO else ())}
+    own = () if algorithm == AUTO else (*registry.parameter_names(algorithm), "preset")
+    known = sorted({*LearnOptions.model_fields, *own})
     for key in (*params, *common):
         if key not in known and (key in params or key not in LearnOptions.model_fields):
             raise BadInput(f"{algorithm}: unknown setting {quoted(key)}: {choices_text(key, known)}")

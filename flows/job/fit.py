@@ -101,6 +101,7 @@ def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) ->
         "not tested: the noise of an ε changes the tests by an amount that is not known": algorithm.private is not None,
         "not requested (--no-diagnose)": not job.settings.diagnose,
         "not tested: a silo was lost before the run ended": last.outcome == "silo lost",
+        "not tested: experiments change mechanisms, and the tests would take this for misfit": schema.has_targets,
         "not tested: events have no implied independences of rows": schema.kind == "events",
         "not tested: series with labels have no test": schema.kind in SERIES and bool(schema.levels),
         "not tested: with empty cells the distribution of the tests is not known": bool(
@@ -139,10 +140,10 @@ def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np
     found = extra_exchange(job, session, spec, "fit", implied_tables.start(session.schema, dag))
     if found.lost:
         return Fit("not tested: too few silos responded"), {}
-    blank, server = job.settings.small_cells == "blank", found.last.server
-    figures = edge_figures.figures_of_tables(server, blank=blank, bdeu=_bdeu(job.spec.settings, len(dag)))
-    names = server.schema.variables
-    fit = replace(implied_tables.fit_of_tables(server, blank=blank), bytes_sent=found.bytes_sent)
+    server, names, bdeu = found.last.server, found.last.server.schema.variables, _bdeu(job.spec.settings, len(dag))
+    fit = implied_tables.fit_of_tables(server, blank=job.settings.small_cells == "blank")
+    figures = edge_figures.figures_of_tables(server, bdeu, blank=job.settings.small_cells != "keep")
+    fit = replace(fit, bytes_sent=found.bytes_sent)
     return implied.rounded(fit), edge_figures.rounded_figures(figures, edge_figures.keys_of(dag, names, 0))
 
 

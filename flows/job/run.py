@@ -78,8 +78,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     """Run `job` to its end and return the result, which records lost silos; raises `BadInput` as `check` does."""
     check(job, session.schema)
     session = replace(session, schema=session.schema.adjusted(job.adjustment))
-    job = with_imputation_model(with_lags(with_units(job, session), session), session)
-    job, tuned = with_tuning(job, session)
+    job, tuned = with_tuning(with_imputation_model(with_lags(with_units(job, session), session), session), session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
     start, pending = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
@@ -92,7 +91,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
     model = unless_refused(lambda: parameters(*after, best.fitted), lambda refusal: Parameters(None, refusal))
     (checked, figures), scores = fit(*after, sums), held_out(job, session, last)
-    job, edge_confidence = _resampled(job, session, algorithm, last, scored.structure, best.revised, listeners)
+    job, edge_confidence = _resampled(*after, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         **vars(job.description) | {"ended": datetime.now().astimezone().date().isoformat()},

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from fedbnsl.algorithms.core.knowledge import Arc, arc_text
+from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, MixedNetwork
@@ -285,11 +285,13 @@ def _data(result: RunResult) -> dict[str, Any] | None:
     schema = result.schema
     if not has_findings(schema, result.notes):
         return None
-    rows = data_rows(schema)
+    header, rows = data_header(schema), data_rows(schema)
+    filled = [any(row[k] for row in rows) for k in range(len(header))]
+    header, *rows = [tuple(cell for cell, kept in zip(row, filled, strict=True) if kept) for row in (header, *rows)]
     excluded = [(", ".join(names), reason) for reason, names in excluded_by_reason(schema).items()]
     return {
         "rows": rows_line(schema),
-        "columns": ReportTable(data_header(schema), rows, scrolling=len(rows) > SCROLLING_ROWS),
+        "columns": ReportTable(header, rows, scrolling=len(rows) > SCROLLING_ROWS),
         "excluded": ReportTable(("excluded columns", "reason"), excluded) if excluded else None,
     }
 
@@ -309,13 +311,13 @@ def _knowledge(result: RunResult) -> dict[str, str] | None:
 
 
 def _counted_arcs(arcs: Sequence[Arc]) -> str:
-    return f"{len(arcs)}: {_listed_arcs(arcs)}" if arcs else "none"
+    return f"{_listed_arcs(arcs)} ({len(arcs)})" if arcs else "none"
 
 
 def _listed_arcs(arcs: Sequence[Arc]) -> str:
     """The first arcs, and how many more there are."""
     more = f" and {len(arcs) - MAX_LISTED_ARCS} more" if len(arcs) > MAX_LISTED_ARCS else ""
-    return ", ".join(arc_text(arc) for arc in arcs[:MAX_LISTED_ARCS]) + more
+    return ", ".join(" → ".join(arc) for arc in arcs[:MAX_LISTED_ARCS]) + more
 
 
 def _set_variables(schema: Schema) -> list[tuple[str, str]]:

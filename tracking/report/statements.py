@@ -25,6 +25,8 @@ MAX_ESTIMATED = 150
 """number of edges up to which all effects are computed to find the largest"""
 MOST = 0.995
 """share of the resamples that is stated as all of them"""
+DENIALS = ("no", "none", "never", "false", "absent", "negative", "n", "f", "0")
+"""labels that deny what the variable names"""
 SAMPLED_ROWS = 4000
 """rows sampled from a mixed network for the standard deviations of its variables"""
 
@@ -132,20 +134,39 @@ class _Sizes:
 
     def _sentence(self, one: Effect, *, numeric: bool) -> str:
         """What the effect changes, by how much, and given what."""
-        change = f"with {one.treatment} = {one.values[1]} instead of {one.values[0]}"
+        assert self.estimator is not None
+        turned, (before, after), level = _affirmed(one, self.estimator.levels(one.outcome))
+        change = f"with {one.treatment} = {after} instead of {before}"
         if numeric:
             change = f"with {one.treatment} higher by {one.change:.3g} (one standard deviation)"
-        value, measure = one.value or 0.0, f"the {one.measure}"
-        if one.measure.startswith("P("):
-            measure = f"the probability of {one.measure[2:-1]}"
+        value, measure = turned * (one.value or 0.0), f"the {one.measure}"
+        if level:
+            measure = f"the probability of {one.outcome} = {level}"
         sign = 1 if value >= 0 else -1
         interval = ""
         if one.interval and self.has_intervals:
-            low, high = sorted(sign * end for end in one.interval)
+            low, high = sorted(turned * sign * end for end in one.interval)
             interval = f" (95 % interval {low:.3g} to {high:.3g})"
         covariates = one.candidates[0].covariates
         given = f", {_listed(covariates)} held fixed" if covariates else ""
         return f"{change}, {measure} is {'higher' if value >= 0 else 'lower'} by {abs(value):.3g}{interval}{given}"
+
+
+def _affirmed(one: Effect, levels: tuple[str, ...]) -> tuple[int, tuple[object, object], str]:
+    """The contrast and the level of the outcome without a denial where possible, and -1 if that turns the sign.
+
+    "with smoke = no instead of yes, the probability of lung = no is higher" has the same content as "with smoke = yes
+    instead of no, the probability of lung = yes is higher", and takes a second reading.
+    """
+    turned, (before, after) = 1, one.values
+    level = one.measure[len(f"P({one.outcome} = ") : -1] if one.measure.startswith("P(") else ""
+    if str(after).lower() in DENIALS and str(before).lower() not in DENIALS:
+        turned, before, after = -turned, after, before
+    if len(levels) == 2 and level.lower() in DENIALS:
+        other = levels[0] if level == levels[1] else levels[1]
+        if other.lower() not in DENIALS:
+            turned, level = -turned, other
+    return turned, (before, after), level
 
 
 def _by_weight(result: RunResult, edge: Edge) -> _Size:

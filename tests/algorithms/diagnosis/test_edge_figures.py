@@ -69,7 +69,7 @@ def test_labels_are_compared_by_their_tables_and_scored_as_the_search_does():
     dag[[0, 1], 3] = dag[2, 0] = True
     settings = ScoreSettings(ess=2.0, expected_parents=1.0)
     price = -float(np.diff(create_criterion(settings, 4, 900).prior[:2])[0])
-    found = figures_of_tables(counted(dag, codes, levels), blank=False, bdeu=Bdeu(2.0, price))
+    found = figures_of_tables(counted(dag, codes, levels), Bdeu(2.0, price), blank=False)
     assert set(found) == {(0, 3), (1, 3), (2, 0)}
     for (i, j), one in found.items():
         others = [v for v in np.flatnonzero(dag[:, j]).tolist() if v != i]

@@ -11,7 +11,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import implied_tables
-from fedbnsl.algorithms.diagnosis.implied import adjusted_p_values, causal_order, fisher_c, fit_of_moments
+from fedbnsl.algorithms.diagnosis.implied import adjusted_p_values, causal_order, fisher_c, fit_of_moments, nats
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.gaussian import score_covariance
@@ -291,3 +291,9 @@ def test_tables_of_few_rows_per_cell_are_not_summed():
     assert len(start.tests) < start.implied
     assert (sizes * 5 <= 32).all()
     assert "are not tested" in " ".join(fit_of_labels(rows, schema, dag).notes)
+
+
+@pytest.mark.parametrize(("gain", "text"), [(2151.6, "+2,150"), (-135.4, "-135"), (97.46, "+97.5"), (0.0, "+0")])
+def test_a_gain_is_written_without_powers_of_ten(gain, text):
+    """Before, the report said "BIC +2.15e+03"."""
+    assert nats(gain) == text

@@ -234,3 +234,13 @@ def test_mlflow_has_a_child_run_for_each_run(tmp_path, monkeypatch):
     (one,) = [one for one in children if one.data.params["data"] == "c_1" and one.info.status == "FINISHED"]
     assert one.data.metrics["shd"] == 5.0
     assert one.data.params["algorithm"] == "x"
+
+
+def test_a_preset_has_the_settings_of_the_paper(tmp_path):
+    """Before, a preset was an unknown setting of a benchmark, though `learn` knew it."""
+    papers = {"algorithm": "notears-admm", "preset": "paper", "rounds": 4, "name": "paper"}
+    data = {"prepare": "homogeneous", "variables": 5, "silos": 2, "rows": 200}
+    found = benchmark(data, [papers, {"algorithm": "notears-admm", "rounds": 4}], out=tmp_path / "out", workers=0)
+    assert (found.rows["status"] == "ok").all()
+    one, other = found.rows["bytes_up"]
+    assert one != other

@@ -117,7 +117,7 @@ def test_a_cpdag_without_weights_has_none_in_its_table(chain):
     html = report_html(replace(chain, structure=Structure(("a", "b", "c"), edges, "cpdag"), truth=None))
     assert "a — b" in html
     assert "<th>weight</th>" not in html
-    assert "This graph is a CPDAG" in html
+    assert "the graph is a CPDAG" in html
 
 
 def test_what_could_not_be_compared_says_why(chain):

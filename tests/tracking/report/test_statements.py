@@ -131,3 +131,22 @@ def test_released_weights_have_no_interval():
     (first, _) = statements(run(structure)).said
     assert first.text == ": with a higher by one unit, the mean of b is higher by 2, by the learned weight."
     assert "interval" not in statements(replace(run(structure, network), privacy=object())).said[0].text
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        (("yes", "no"), "with a = yes instead of no, the probability of b = yes is higher by 0.6"),
+        (("no", "yes"), "with a = yes instead of no, the probability of b = yes is higher by 0.6"),
+        (("low", "high"), "with a = high instead of low, the probability of b = high is higher by 0.6"),
+    ],
+)
+def test_a_sentence_affirms_where_the_labels_deny(levels, said):
+    """Before, a hospital read "with smoke = no instead of yes, the probability of cancer = no is higher"."""
+    table = {"a": np.array([0.5, 0.5]), "b": np.array([[0.8, 0.2], [0.2, 0.8]])}
+    structure = Structure(("a", "b"), np.array([[0, 1.0], [0, 0]]))
+    network = DiscreteNetwork(("a", "b"), {"a": levels, "b": levels}, {"a": (), "b": ("a",)}, table)
+    text = statements(run(structure, network)).said[0].text
+    assert said in text
+    low, high = (float(end) for end in text.split("interval ")[1].split(")")[0].split(" to "))
+    assert 0.5 < low < 0.6 < high < 0.7
