@@ -80,6 +80,7 @@ bench: setup
 	$(BIN)/python benchmarks/orchestration.py
 	$(BIN)/python benchmarks/faults.py
 	$(BIN)/python benchmarks/endurance.py
+	$(BIN)/python benchmarks/papers.py structure-dp-figure-1 structure-dp-figure-4 structure-dp-figure-6
 	$(BIN)/python benchmarks/pages.py
 
 ui: setup

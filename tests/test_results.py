@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fedbnsl.flows.benchmark.spec import read_spec
+
 ROOT = Path(__file__).parents[1]
 SPEC = importlib.util.spec_from_file_location("pages", ROOT / "benchmarks" / "pages.py")
 pages = importlib.util.module_from_spec(SPEC)
@@ -62,3 +64,15 @@ def test_a_page_that_disagrees_and_one_without_a_topic_are_found(copied, monkeyp
         "one.md",
         "gone.md",
     ]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks" / "papers").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_spec_of_a_paper_can_be_run_by_the_command(path):
+    assert list(read_spec(path).cells())
+
+
+def test_a_figure_is_looked_up_in_one_row_and_by_known_columns(copied):
+    assert pages.looked_up("er | c | SHD, MB") == "c: SHD 2.5, MB 3"
+    for wrong in ("er | d | SHD", "er | c | SHD, TPR"):
+        with pytest.raises(ValueError, match="er"):
+            pages.looked_up(wrong)

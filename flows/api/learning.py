@@ -7,12 +7,12 @@ read back, so that the rules for folders apply. The algorithm is a name, or a se
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack, get_args, overload
 from uuid import uuid4
 
 import numpy as np
@@ -42,7 +42,7 @@ from ..options.learn import (
     SmallCells,
     TuneBy,
 )
-from ..options.model import one_line_errors
+from ..options.model import OnCommandLine, one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
 from ..start import check_inline, check_out, learn_with_prefect, precheck
@@ -234,9 +234,45 @@ def learn(
     tables: dict[str, Any] = {"by": by, "about": about}
     if isinstance(data, str | Path) and by is not None:
         options, tables = {**options, "by": by}, {"about": about}
-    settings = _settings(data, algorithm, options)
-    with progress_line(progress) as listeners:
-        return _learned(settings, data, engine, tables, truth, listeners)
+    with errors_in_python():
+        settings = _settings(data, algorithm, options)
+        with progress_line(progress) as listeners:
+            return _learned(settings, data, engine, tables, truth, listeners)
+
+
+OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
+"""an option of the command line in a message, and the next word, which may be its value"""
+SETTING = re.compile(r"(?<![\w-])-p (\w+=)")
+"""a setting of an algorithm, as the command line has it"""
+
+
+@contextmanager
+def errors_in_python() -> Iterator[None]:
+    """Name options as keywords of `learn` in the errors of the block: `held_out` for `--held-out`."""
+    try:
+        yield
+    except BadInput as error:
+        if error.args and isinstance(error.args[0], str):
+            error.args = (SETTING.sub(r"\1", OPTION.sub(_keyword, error.args[0])), *error.args[1:])
+        raise
+
+
+def _keyword(option: "re.Match[str]") -> str:
+    """The keyword of an `option` of the command line, the option itself if `learn` has none."""
+    forms = {
+        flag.lstrip("-").replace("-", "_"): name
+        for name, field in LearnOptions.model_fields.items()
+        for form in field.metadata
+        if isinstance(form, OnCommandLine)
+        for flag in form.names
+    }
+    name, rest = option[1].replace("-", "_"), f" {option[2]}" if option[2] else ""
+    name = forms.get(name, name)
+    if name in LearnOptions.model_fields:
+        choices = get_args(LearnOptions.model_fields[name].annotation)
+        return f"{name}='{option[2]}'" if option[2] in choices else name + rest
+    switched = name.removeprefix("no_")
+    return f"{switched}=False{rest}" if switched in LearnOptions.model_fields else option[0]
 
 
 OPTIONS = {

@@ -1,4 +1,5 @@
 import inspect
+import re
 from pathlib import Path
 from typing import get_type_hints
 
@@ -9,7 +10,7 @@ import pytest
 
 from fedbnsl import learn, prepare
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.api.learning import LearnKeywords
+from fedbnsl.flows.api.learning import LearnKeywords, errors_in_python
 from fedbnsl.flows.options.learn import LearnOptions
 
 
@@ -41,7 +42,7 @@ def test_frames_of_labels_are_discrete_data_and_their_model_can_be_asked():
     assert found.model.check_model()
     assert set(found.model.simulate(5, seed=1, show_progress=False)["grass"]) <= {"dry", "wet"}
     frames["b"].loc[3, "grass"] = ""
-    with pytest.raises(BadInput, match=r"^b: row 4, column 'grass': the cell is empty, and --missing refuse allows"):
+    with pytest.raises(BadInput, match=r"^b: row 4, column 'grass': the cell is empty, and missing='refuse' allows"):
         learn(frames, "fed-pc", missing="refuse")
     complete = learn(frames, "fed-pc", missing="complete-rows")
     assert complete.result.schema.rows == {"a": 300, "b": 299}
@@ -106,7 +107,7 @@ def test_what_is_said_of_tables_is_refused_where_there_are_none(example):
     data = prepare("homogeneous", variables=3, silos=2, rows=20, seed=1)
     with pytest.raises(BadInput, match=r"is for tables in memory: the silos of a folder are its files"):
         learn(example, about={})
-    with pytest.raises(BadInput, match=r"--by is for one file with the rows of all silos, but it has silo-1.csv"):
+    with pytest.raises(BadInput, match=r"by is for one file with the rows of all silos, but it has silo-1.csv"):
         learn(example, by="x1")
     for asked in ({"by": "x1"}, {"about": {}}):
         with pytest.raises(BadInput, match=r"a FederatedData is already read|already has its silos"):
@@ -138,3 +139,34 @@ def test_help_explains_every_option():
     text = inspect.getdoc(learn)
     assert [name for name, field in LearnOptions.model_fields.items() if name != "params" and name not in text] == []
     assert LearnOptions.model_fields["smoothing"].description in text
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"held_out": True}, "held_out: it is for numbers"),
+        ({"algorithm": "secure-linear", "epsilon": 1.0}, "epsilon: secure-linear is not private"),
+        ({"deseasonalise": 3}, "deseasonalise is for time series"),
+        ({"tune": "alpha=.1,.2"}, "name it with algorithm"),
+    ],
+)
+def test_errors_name_keywords_and_no_options_of_the_command_line(keywords, message):
+    """Before, `learn(frames, held_out=True)` complained about `--held-out`."""
+    labels = pd.DataFrame({"a": [*"xyxyxxyy"] * 20, "b": [*"uvvuuvuv"] * 20})
+    with pytest.raises(BadInput, match=re.escape(message)) as raised:
+        learn([labels, labels], **keywords)
+    assert "--" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("use --required a->b, or --no-diagnose with -p l1=3", "use required_arcs a->b, or diagnose=False with l1=3"),
+        ("name them in --no-parents", "name them in no_parents"),
+        ("go on with --resume runs/a", "go on with --resume runs/a"),
+    ],
+)
+def test_words_of_the_command_line_become_keywords(text, said):
+    with pytest.raises(BadInput) as raised, errors_in_python():
+        raise BadInput(text)
+    assert str(raised.value) == said
