@@ -140,10 +140,10 @@ def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np
     found = extra_exchange(job, session, spec, "fit", implied_tables.start(session.schema, dag))
     if found.lost:
         return Fit("not tested: too few silos responded"), {}
-    server, names, bdeu = found.last.server, found.last.server.schema.variables, _bdeu(job.spec.settings, len(dag))
-    fit = implied_tables.fit_of_tables(server, blank=job.settings.small_cells == "blank")
-    figures = edge_figures.figures_of_tables(server, bdeu, blank=job.settings.small_cells != "keep")
-    fit = replace(fit, bytes_sent=found.bytes_sent)
+    blank, server = job.settings.small_cells == "blank", found.last.server
+    figures = edge_figures.figures_of_tables(server, _bdeu(job.spec.settings, len(dag)), blank=blank)
+    names = server.schema.variables
+    fit = replace(implied_tables.fit_of_tables(server, blank=blank), bytes_sent=found.bytes_sent)
     return implied.rounded(fit), edge_figures.rounded_figures(figures, edge_figures.keys_of(dag, names, 0))
 
 
