@@ -150,7 +150,7 @@ def exponents(learner: str, runs: list[dict[str, Any]]) -> dict[str, str]:
             floor = LEAST_SECONDS if figure == "seconds" else 0.0
             points = [(run["size"], run[figure]) for run in own if run[figure] > floor]
             known = len(points) > 2 and not (learner in POOLED and figure == "megabytes")
-            row[f"{FIGURES[figure]}, {axis}"] = f"{slope(points):.1f}" if known else ""
+            row[f"{FIGURES[figure]}, {axis}"] = f"{round(slope(points), 1) + 0.0:.1f}" if known else ""
     largest = max((run["memory"] for run in runs if run["learner"] == learner), default=0.0)
     return row | {"most MB of memory": f"{largest:.0f}"}
 
@@ -170,14 +170,18 @@ def draw(runs: list[dict[str, Any]]) -> None:
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplots(len(FIGURES), len(AXES), sharex="col", sharey="row")
     for i, (name, label) in enumerate(FIGURES.items()):
-        for j, axis in enumerate(AXES):
+        for j, (axis, sizes) in enumerate(AXES.items()):
             for k, learner in enumerate(LEARNERS):
+                if all(run["learner"] != learner for run in runs):
+                    continue
                 own = [run for run in runs if (run["learner"], run["axis"]) == (learner, axis) and run[name] > 0]
                 own = [] if learner in POOLED and name == "megabytes" else own
                 style = "--" if learner in POOLED else "-"
                 x, y = [run["size"] for run in own], [run[name] for run in own]
                 axes[i][j].plot(x, y, style, marker="o", markersize=3, color=f"C{k}", label=learner)
             axes[i][j].set(xscale="log", yscale="log")
+            axes[i][j].set_xticks(sizes, map(str, sizes), rotation=30)
+            axes[i][j].set_xticks([], minor=True)
             axes[i][j].grid(True, which="major", alpha=0.3)
         axes[i][0].set_ylabel(label)
     titles = {"d": "variables", "n": "rows", "silos": "silos", "edges": "edges, 20 variables"}
