@@ -21,11 +21,12 @@ The average risks R_a = n⁻¹ Σ r_a have the covariance (delta method, for sil
 
 G their gradients along the profile, I minus the Hessian, c_p = Σ r(1 − r), h_p = Σ w: from the slopes, the silo's
 intercept, and its sample of covariates. From it follow the risk difference R_1 − R_0 and the marginal odds ratio, whose
-interval is that of its logarithm. Where a silo's rows have one label only, its intercept is infinite: it tells nothing
-about slopes, and both risks are that label's.
+interval is that of its logarithm. Where a silo's rows have one label only, its intercept is infinite: it carries no
+information about slopes, and both risks are that label's.
 
 A placebo is the same regression with the treatment's values permuted among the silo's rows, by the silo's own random
-numbers: it has no effect, and what is found is chance, or a fault of the method (Sharma & Kiciman 2020, "DoWhy").
+numbers: it has no effect, so an estimate other than zero is chance or a fault of the method (Sharma & Kiciman 2020,
+"DoWhy").
 
 Rows with an empty cell in a regression are left out of it.
 """

@@ -66,7 +66,7 @@ class Effect:
     """why the adjustment is valid, why the effect is a range or zero, or why it is not identified"""
     candidates: tuple[Candidate, ...] = ()
     resampled: Resampled | None = None
-    """over resamples, in each of which the graph was learned anew"""
+    """over resamples, each with a graph learned from that resample"""
     silos: BetweenSilos | None = None
     """by silo"""
     placebo: Placebo | None = None
@@ -463,7 +463,7 @@ def variability_lines(one: Effect) -> Iterator[str]:
 
 
 def _resampled_line(found: Resampled) -> str:
-    graphs = f"the graph learned anew in each of {found.resamples} resamples"
+    graphs = f"the graph learned again from each of {found.resamples} resamples"
     if found.interval is None:
         return f"{graphs}: in none is the effect identified"
     unknown = f", not identified in {100 * found.not_identified:.3g} %" if found.not_identified else ""

@@ -1,7 +1,7 @@
-"""How an effect varies: over graphs that are learned anew from resamples, and between silos.
+"""How an effect varies: over graphs learned from resamples, and between silos.
 
 **Resamples.** The interval of an effect in a learned graph is too narrow if the same rows gave the graph. Here the
-graph is learned anew in each resample, and the effect is estimated in it from the moments of the same resample. Where X
+graph is learned from each resample, and the effect is estimated in it from the moments of the same resample. Where X
 is no cause of Y in that graph, the effect is zero; where the graph leaves a range, its estimates share the weight of
 the resample. A resample is a random half of the rows, drawn without replacement: a statistic of it varies about that of
 all rows as one of n rows drawn with replacement does (Bühlmann & Yu 2002, "Analyzing bagging"). So the quantiles of the
@@ -25,7 +25,7 @@ from .linear import LEVEL, Estimate, WithinMoments, adjusted_effect
 
 @dataclass(frozen=True)
 class Resampled:
-    """An effect over resamples, in each of which the graph was learned anew."""
+    """An effect over resamples, each with a graph learned from that resample."""
 
     resamples: int
     interval: tuple[float, float] | None

@@ -5,7 +5,7 @@ Given an order, the parents of a variable are grown and shrunk among the earlier
 so none is stored: a selection of p parents among k candidates updates each candidate's variance and covariance given
 the chosen parents, O(k·p²), and a search of twenty variables takes some milliseconds. A sweep moves each variable to
 its best position, which compares O(d²) selections. Nearly all of them are the previous one with one candidate more or
-less: whether it has a part in growing the parents takes O(p²) (`_would_grow`), and only then they are selected anew.
+less: whether it has a part in growing the parents takes O(p²) (`_would_grow`), and only then are they selected again.
 Columns beyond the first d, such as the past of time series, precede all variables: they may be parents only.
 
 Starts and restarts are in `order_starts.py`.

@@ -1,7 +1,7 @@
 """Effects from regressions over the rows of a finished run, in one exchange for all treatments and adjustment sets.
 
-They serve where second moments do not: outcomes of two labels, tables of numbers and labels, and empty cells. A placebo
-is such a regression, too.
+They are needed where second moments do not suffice: outcomes of two labels, tables of numbers and labels, and empty
+cells. A placebo is such a regression, too.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How effects vary: the graph learned anew from resamples of the run's rows, and each silo's own effect.
+"""How effects vary: the graph learned from resamples of the run's rows, and each silo's own effect.
 
 What leaves a silo: with resamples, for each of them what the learner sends, and the second moments of all pairs as
 masked sums over the silos; by silo, the second moments of treatment, covariates and outcome in a sum over that silo

@@ -66,8 +66,9 @@ def effects(
     data
         The folder of the run's silos for one more exchange; None for effects from the run's model.
     bootstrap, placebo, by_silo
-        The number of resamples of these rows in which the graph is learned anew; the number of times that the treatment
-        is permuted within each silo, which must have no effect; whether each silo's own effect is estimated.
+        The number of resamples of these rows from each of which the graph is learned again; the number of times that
+        the treatment is permuted within each silo, which must have no effect; whether each silo's own effect is
+        estimated.
 
     Raises
     ------

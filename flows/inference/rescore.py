@@ -1,7 +1,7 @@
 """A graph that was edited by hand, over the silos of the run that learned it: fit, parameters, diagnoses, scores.
 
 The exchanges are those that follow the rounds of a run: the diagnosis, the parameters, and for labels the count tables
-of the fit, for the learned and for the edited graph alike, masked if the run was. Nothing is learned anew. Owners'
+of the fit, for the learned and for the edited graph alike, masked if the run was. No graph is learned. Owners'
 policies hold as for a run.
 """
 

@@ -261,7 +261,7 @@ class TestVariability:
         words = ("--treatment", "x", "--outcome", "y", "--data", study, "--bootstrap", 40, "--compare", "0,2")
         code, said, err = run(capsys, "effect", finished.folder, *words)
         assert code == 0, err
-        assert "the graph learned anew in each of 40 resamples" in said
+        assert "the graph learned again from each of 40 resamples" in said
         assert "no cause in 0 % of the graphs" in said
         assert "same rows, except those over resamples." in said
         found = finished.effect("x", "y", compare=(0, 2), data=study, bootstrap=40).effects[0]
