@@ -6,6 +6,7 @@ PRELOADED = (
     "fedbnsl.tasks.worker",
     "distributed.nanny",
     "fedbnsl.tasks.transport.run_keys",
+    "pandas",
     "pyarrow.csv",
     "scipy.optimize",
     "scipy.special",

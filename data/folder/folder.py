@@ -163,7 +163,7 @@ def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) 
     if folder.is_file() and by is None:
         raise BadInput(
             f"{folder}: not a folder with one file per silo: for one file with the rows of all silos, name the column "
-            f"with the silo of each row by --by {site_column(folder) or 'COLUMN'}"
+            f"with the silo of each row: --by {site_column(folder) or 'COLUMN'}"
         )
     files, unread = ({folder.name: folder}, []) if folder.is_file() else _entries(folder)
     if not only or by is not None:

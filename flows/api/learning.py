@@ -253,7 +253,9 @@ def errors_in_python() -> Iterator[None]:
         yield
     except BadInput as error:
         if error.args and isinstance(error.args[0], str):
-            error.args = (SETTING.sub(r"\1", OPTION.sub(_keyword, error.args[0])), *error.args[1:])
+            parts = error.args[0].split("`")  # every second part is a command, which stays as a shell needs it
+            parts[::2] = (SETTING.sub(r"\1", OPTION.sub(_keyword, part)) for part in parts[::2])
+            error.args = ("`".join(parts), *error.args[1:])
         raise
 
 

@@ -95,10 +95,10 @@ def test_an_error_names_the_line_in_the_whole_file(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "hospitl"}, "--by: column 'hospitl' is missing; did you mean 'hospital'?"),
-        ({}, r"name the column with the silo of each row by --by hospital"),
-        ({"by": "hospital", "epsilon": 5.0}, "--by cannot be used with an ε"),
-        ({"by": "hospital", "ignore": ("hospital",)}, "--by and --ignore both name the column 'hospital'"),
+        ({"by": "hospitl"}, "by: column 'hospitl' is missing; did you mean 'hospital'?"),
+        ({}, r"name the column with the silo of each row: by hospital"),
+        ({"by": "hospital", "epsilon": 5.0}, "by cannot be used with an ε"),
+        ({"by": "hospital", "ignore": ("hospital",)}, "by and ignore both name the column 'hospital'"),
         ({"by": "hospital", "silos": ("here",)}, "there is no silo 'here'; available: silo-1, silo-2, silo-3"),
     ],
 )

@@ -128,6 +128,6 @@ def test_where_outliers_cannot_be_set_aside_one_line_says_so(tmp_path):
         learn(data, epsilon=8.0, outliers="set-aside")
     with pytest.raises(BadInput, match="needs complete tables"):
         learn(data, "notears", outliers="set-aside")
-    with pytest.raises(BadInput, match="--missing refuse allows no empty cell"):
+    with pytest.raises(BadInput, match="missing='refuse' allows no empty cell"):
         learn(data, missing="refuse", outliers="set-aside")
     assert LearnOptions().outliers == "keep"

@@ -157,7 +157,7 @@ def test_a_folder_that_is_none(tmp_path):
     (tmp_path / "file").write_text("")
     assert message_of(tmp_path / "file", silo_files) == (
         "FOLDER: not a folder with one file per silo: for one file with the rows of all silos, name the column "
-        "with the silo of each row by --by COLUMN"
+        "with the silo of each row: --by COLUMN"
     )
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "truth.csv").write_text("source,target\n")

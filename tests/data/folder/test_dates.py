@@ -81,7 +81,7 @@ def test_rows_without_empty_cells_keep_the_origin(study):
 def test_days_are_learned_from(study):
     learned = learn(study, "secure-boss", dates="days", parameters=False)
     assert learned.result.structure.adjacency.any()
-    with pytest.raises(BadInput, match="--dates days cannot be used with an ε"):
+    with pytest.raises(BadInput, match="dates='days' cannot be used with an ε"):
         learn(study, "secure-sum", epsilon=2.0, dates="days")
 
 

@@ -61,7 +61,7 @@ def test_a_fault_is_one_line_with_its_place(tmp_path, text, about, message):
 def test_undeclared_events_are_recognised(tmp_path):
     folder = study(tmp_path)
     (folder / "about.json").unlink()
-    with pytest.raises(BadInput, match="those of event sequences: declare"):
+    with pytest.raises(BadInput, match="its columns device, event, time suggest event sequences: declare"):
         read_folder(folder)
 
 

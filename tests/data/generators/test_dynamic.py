@@ -151,7 +151,7 @@ def test_a_folder_holds_all_of_it(tmp_path, form, options):
         ({"heterogeneity": -0.1}, "heterogeneity: -0.1 is not a finite number ≥ 0"),
         (
             {"heterogeneity": 0.1, "own_structures": True},
-            "heterogeneity: silos with graphs of their own have no weights",
+            "heterogeneity: must be 0 with own structures, because silos then share no weights",
         ),
         ({"noise": "pink"}, "noise: 'pink' is not one of"),
         ({"lagged_degree": 5, "lags": 9, "decay": 1}, "dynamic: none of 1000 random models is stable: use fewer"),

@@ -85,7 +85,7 @@ def test_two_runs_are_compared_as_results_and_as_folders(tmp_path):
     found = compare(before, after)
     assert found.structure.changed
     assert found.drift.total > 0
-    assert str(found) == found.said
+    assert str(found) == found.summary
     assert compare(before, before).metrics["edges_changed"] == 0
     folders = [one.save(tmp_path / name) for one, name in ((before, "before"), (after, "after"))]
     again = compare(*folders)

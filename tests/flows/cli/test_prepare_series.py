@@ -59,7 +59,7 @@ WRONG = {
     "lags": (["dynamic", "new", "--lags", 0], "lags is '0'"),
     "both": (
         ["dynamic", "new", "--own-structures", "--heterogeneity", 1],
-        "heterogeneity: silos with graphs of their own",
+        "heterogeneity: must be 0 with own structures",
     ),
     "column": (["series", "new", "--table", "long.csv", "--by", "subject"], "long.csv: column 'subject' is missing"),
     "words": (["series", "new", "--table", "long.csv", "--time", "t"], "line 2, column 'who': 'ann' is not a number"),

@@ -155,7 +155,7 @@ def test_the_progress_of_the_resamples_is_told(data, capsys):
     ("options", "said"),
     [
         ({"algorithm": "secure-sum", "epsilon": 5.0, "bootstrap": 10}, "another private release"),
-        ({"algorithm": "notears-best", "bootstrap": 10}, "--bootstrap: notears-best uses the true graph to choose"),
+        ({"algorithm": "notears-best", "bootstrap": 10}, "^bootstrap: notears-best uses the true graph to choose"),
         ({"bootstrap": 1}, "bootstrap is 1: a single resample cannot"),
         ({"bootstrap": -2}, "bootstrap is '-2'"),
     ],

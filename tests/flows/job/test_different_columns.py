@@ -64,13 +64,13 @@ def test_common_columns_are_those_of_all_silos():
 
 
 def test_without_the_option_both_choices_are_named():
-    with pytest.raises(BadInput, match=r"column '[ad]' is .*; .* --columns common .*, --columns union keeps them"):
+    with pytest.raises(BadInput, match=r"column '[ad]' is .*; .* columns='common' .*, columns='union' keeps them"):
         learn(silos())
 
 
 def test_with_an_epsilon_a_union_is_refused_and_common_columns_are_learned():
     with pytest.raises(
-        BadInput, match="--columns union: not every silo has 'a', and with an ε an empty cell counts as 0"
+        BadInput, match="columns='union': not every silo has 'a', and with an ε an empty cell counts as 0"
     ):
         learn(silos(), "secure-sum", epsilon=3.0, columns="union")
     learned = learn(silos(), "secure-sum", epsilon=3.0, columns="common")
@@ -80,7 +80,7 @@ def test_with_an_epsilon_a_union_is_refused_and_common_columns_are_learned():
 def test_complete_rows_and_refusal():
     with pytest.raises(BadInput, match="no rows without an empty cell"):
         learn(silos(), columns="union", missing="complete-rows")
-    with pytest.raises(BadInput, match="--columns union leaves cells empty"):
+    with pytest.raises(BadInput, match="columns='union' leaves cells empty"):
         learn(silos(), columns="union", missing="refuse")
 
 

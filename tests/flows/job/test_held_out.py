@@ -118,7 +118,7 @@ def test_where_there_is_none_one_line_says_why(which, tmp_path):
     tables = prepare(made.pop("kind"), **made, seed=1)
     with pytest.raises(BadInput, match=reason) as error:
         learn(tables, held_out=True, **options)
-    assert str(error.value).startswith("--held-out: ")
+    assert str(error.value).startswith("held_out: ")
     assert "\n" not in str(error.value)
 
 

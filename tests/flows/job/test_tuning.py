@@ -101,7 +101,7 @@ def test_the_run_has_the_chosen_settings_and_the_same_result_as_without_tuning(n
 
 
 REFUSED = {
-    "auto": ("auto", {"tune": "alpha=.1,.2"}, "name it with --algorithm"),
+    "auto": ("auto", {"tune": "alpha=.1,.2"}, "name it with algorithm"),
     "one candidate": ("fed-pc", {"tune": "alpha=.1"}, "has 1 candidates"),
     "a value twice": ("fed-pc", {"tune": "alpha=.1,.1"}, "twice"),
     "no values": ("fed-pc", {"tune": "alpha"}, "give each setting once"),
@@ -120,7 +120,7 @@ def test_bad_candidates_are_one_clear_line(which, numbers):
 
 
 def test_labels_have_no_held_out_likelihood(labels):
-    with pytest.raises(BadInput, match="--tune-by held-out is for numbers"):
+    with pytest.raises(BadInput, match="tune_by='held-out' is for numbers"):
         learn(labels, "fed-pc", tune="alpha=.1,.2", tune_by="held-out")
 
 

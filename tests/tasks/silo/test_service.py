@@ -115,7 +115,8 @@ def test_a_silo_describes_its_public_part_only_and_leaves_no_file_behind(owners)
     described = owners.services["silo-2"].describe()
     assert described.variables == owners.data.schema.variables
     assert described.rows == 100
-    assert set(vars(described)) == {"silo", "profile", "streamed", "pins_members", "suppresses_cells", "targets"}
+    fields = {"silo", "profile", "streamed", "pins_members", "suppresses_cells", "targets", "targets_by_condition"}
+    assert set(vars(described)) == fields
     private = owners.services["silo-2"].describe(Declared(reading=Reading(private=True)))
     assert private.profile == Profile(100, dict.fromkeys(described.variables, UNDISCLOSED))
     assert not (owners.files["silo-2"].parent / ".fedbnsl").exists()
