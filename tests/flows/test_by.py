@@ -98,6 +98,7 @@ def test_an_error_names_the_line_in_the_whole_file(tmp_path):
         ({"by": "hospitl"}, "by: column 'hospitl' is missing; did you mean 'hospital'?"),
         ({}, r"name the column with the silo of each row: by hospital"),
         ({"by": "hospital", "epsilon": 5.0}, "by cannot be used with an ε"),
+        ({"by": "hospital", "epsilon": 5.0}, "prepare split OUT --table FILE --by COLUMN`"),
         ({"by": "hospital", "ignore": ("hospital",)}, "by and ignore both name the column 'hospital'"),
         ({"by": "hospital", "silos": ("here",)}, "there is no silo 'here'; available: silo-1, silo-2, silo-3"),
     ],

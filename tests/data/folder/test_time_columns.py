@@ -44,7 +44,7 @@ def test_labels_of_quarters_are_set_aside_with_the_option(quarters):
 def test_a_run_learns_from_them_and_with_an_epsilon_it_is_refused(quarters):
     learned = learn(quarters, "secure-sum", time="year,quarter", ignore="label", parameters=False)
     assert learned.result.structure.lags >= 1
-    with pytest.raises(BadInput, match="^time cannot be used with an ε, as times are data"):
+    with pytest.raises(BadInput, match=r"^time cannot be used with an ε, as times are data"):
         learn(quarters, "secure-sum", epsilon=2.0, time="label")
     with pytest.raises(BadInput, match="'gdp' is named neither like a quarter nor like a month"):
         learn(quarters, time="year,gdp")

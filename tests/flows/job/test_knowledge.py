@@ -49,7 +49,7 @@ def test_a_file_and_options_together_are_imposed_and_told(capsys, folder, tmp_pa
     report = (tmp_path / "out" / "report.html").read_text()
     assert "Background knowledge" in report
     assert "1 required" in report  # in the legend of the picture
-    assert f"because they were required: {a} -&gt; {b}." in report
+    assert f"because they were required: {a} → {b}." in report
     assert read_structure(tmp_path / "out" / "structure.csv").variables  # read back, the column left aside
 
 
