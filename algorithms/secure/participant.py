@@ -158,16 +158,21 @@ def require_phase(state: Participant, phase: Phase) -> None:
     _require(state, phase, due, f"it has answered {state.done}")
 
 
+def create_participant(session: SecureSession, silo: str, entropy: bytes) -> Participant:
+    """The state of `silo` before its first answer; raises as `advertise` does."""
+    if silo not in session.silos:
+        raise BadInput(f"silo {silo} is not in this secure sum; its silos: {', '.join(session.silos)}")
+    if len(entropy) != 32:
+        raise ValueError(f"a secure sum needs 32 bytes of entropy, not {len(entropy)}")
+    return Participant(session, silo, "advertise", entropy)
+
+
 def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) -> tuple[Participant, bytes]:
     """Phase 1: the state of `silo` and its public keys. `entropy` must be 32 fresh, secret bytes.
 
     Raises `BadInput` if the silo is not in the session, `ValueError` for another number of bytes.
     """
-    if silo not in session.silos:
-        raise BadInput(f"silo {silo} is not in this secure sum; its silos: {', '.join(session.silos)}")
-    if len(entropy) != 32:
-        raise ValueError(f"a secure sum needs 32 bytes of entropy, not {len(entropy)}")
-    state = Participant(session, silo, "advertise", entropy)
+    state = create_participant(session, silo, entropy)
     return state, _secrets(state).public(key, session, silo).pack()
 
 

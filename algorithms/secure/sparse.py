@@ -20,11 +20,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..core import wire
-from ..errors import BadInput
 from . import masks
 from .masks import Aborted, Refused, Ring, RunKey, SecureSession
 from .messages import read_by_silo, read_vector
-from .participant import Participant
+from .participant import Participant, create_participant
 
 ADVERTISED_BYTES = 64
 """the length of an advertisement without a signature: the public key of the run, and a commitment to the self-mask"""
@@ -46,11 +45,7 @@ def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) ->
 
     Raises `BadInput` if the silo is not in the session, `ValueError` for another number of bytes.
     """
-    if silo not in session.silos:
-        raise BadInput(f"silo {silo} is not in this secure sum; its silos: {', '.join(session.silos)}")
-    if len(entropy) != 32:
-        raise ValueError(f"a secure sum needs 32 bytes of entropy, not {len(entropy)}")
-    state = Participant(session, silo, "advertise", entropy)
+    state = create_participant(session, silo, entropy)
     return state, _advertised(state, key)
 
 
