@@ -28,12 +28,25 @@ learn: setup
 	@test -d example || $(BIN)/fedbnsl prepare homogeneous example --variables 20 --silos 8 --rows 5000 --seed 2
 	$(BIN)/fedbnsl learn example --seed 0
 
-# Types are checked beside the tests, many of which wait for servers.
+# Types are checked while numba compiles.
 test: setup lint
-	@$(MAKE) --no-print-directory --jobs 2 contracts suite
+	@$(MAKE) --no-print-directory --jobs 2 contracts .cache/compiled
+	@$(MAKE) --no-print-directory suite
 
 suite: setup
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+# Tests that use most compiled functions. Without them each process of the suite compiles them all for itself, which
+# takes minutes. Whether they pass is for the suite to say.
+COMPILED := $(shell grep -rl '@njit' algorithms)
+COMPILING := $(addprefix tests/algorithms/,resampling/test_bootstrap.py score/test_known_counts.py \
+	score/test_block_order.py statistics/test_gibbs.py statistics/test_em.py constraint/test_rfcd.py)
+.cache/compiled: .venv/ready $(COMPILED)
+	@mkdir -p .cache
+	@echo "compile numba functions once"
+	-@$(BIN)/python -m pytest -n 0 -k 'measures_are_finite or not test_laws' tests/conformance/test_laws.py \
+		$(COMPILING) > .cache/compiling.txt
+	@touch $@
 
 # The pages in headless Chromium, if there is one; what they showed is in .cache/ui/.
 ui-test: setup

@@ -25,7 +25,7 @@ from ..core.schema import FloatArray
 from ..graphs.edge_figures import EdgeFigures, EdgeKey, short
 from ..statistics.moments import unit_diagonal
 from .implied import MIN_DEGREES, MIN_SHARE
-from .implied_tables import GRID_VARIANCE, CountsBySet, Server, conditional_log_likelihood, stratified_test
+from .implied_tables import GRID_VARIANCE, CountsBySet, Server, conditional_log_likelihood, stratified_tests
 
 
 def figures_of_moments(
@@ -113,11 +113,11 @@ def figures_of_tables(server: Server, bdeu: Bdeu | None, *, blank: bool) -> dict
         without, joint = strata.sum(axis=1), strata.reshape(-1, strata.shape[-1])
         gain = max(conditional_log_likelihood(joint) - conditional_log_likelihood(without), 0.0)
         parameters = len(strata) * (strata.shape[1] - 1) * (strata.shape[2] - 1)
-        test = stratified_test(strata, GRID_VARIANCE * blank)
+        test = stratified_tests(strata[None], GRID_VARIANCE * blank)
         found[i, j] = EdgeFigures(
             gain,
             gain - 0.5 * math.log(max(strata.sum(), 2)) * parameters,
-            test.p if test.degrees else None,
+            float(test.p[0]) if test.degrees[0] else None,
             bdeu.of(joint) - bdeu.of(without) - bdeu.parent_price if bdeu else None,
         )
     return found

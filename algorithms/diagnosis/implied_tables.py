@@ -20,8 +20,9 @@ which the saturated graph would need, has more cells than there are rows.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -136,20 +137,22 @@ def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Re
 def fit_of_tables(server: Server, *, blank: bool) -> Fit:
     """The fit of the server's DAG to the counts of its final state, publishable ones if small cells are `blank`."""
     tables, d, variance = CountsBySet(server, blank=blank), len(server.dag), GRID_VARIANCE * blank
-    found = [stratified_test(tables.strata(test), variance) for test in server.tests.tolist()]
-    usable = [t for t, one in enumerate(found) if one.degrees]
+    found = StratifiedTests.none(len(server.tests))
+    for chosen, strata in tables.by_shape(server.tests):
+        found.put(chosen, stratified_tests(strata, variance))
+    usable = np.flatnonzero(found.degrees)
     i, j = (server.tests[usable, end].astype(np.int64) for end in (0, 1))
-    strength, p = (np.array([getattr(found[t], name) for t in usable]) for name in ("tschuprow", "p"))
     shared = 0.0
     if server.has_pairs:
-        alike = np.zeros((d, d))
-        for a, b in _pairs(d).tolist():
-            alike[a, b] = alike[b, a] = stratified_test(tables.strata((a, b)), variance).tschuprow ** 2
+        alike, pairs = np.zeros((d, d)), _pairs(d)
+        for chosen, strata in tables.by_shape(pairs):
+            a, b = pairs[chosen].T
+            alike[a, b] = alike[b, a] = stratified_tests(strata, variance).tschuprow ** 2
         for later in np.unique(j):
             same = i[j == later]
             shared += float(np.triu(alike[np.ix_(same, same)], 1).sum())
     bic = _bic(server, tables) if server.has_families else None
-    tests = MissingEdgeTests(i, j, strength, p, shared)
+    tests = MissingEdgeTests(i, j, found.tschuprow[usable], found.p[usable], shared)
     few = "few rows for their tables, or only rare levels"
     return summarised([tests], server.implied, tables.names, server.dag, bic, untested=few, combined=server.has_pairs)
 
@@ -158,29 +161,43 @@ class CountsBySet:
     """The summed count tables of a server's final state, as they may be published if small cells are `blank`."""
 
     def __init__(self, server: Server, *, blank: bool) -> None:
-        """Find the table of each set."""
-        rows = sum(server.schema.rows.values())
+        """Find where the table of each set is."""
         self.names, self.levels = server.schema.variables, cardinalities_of(server.schema)
-        begins = offsets(server.sets, self.levels)
-        sets = [tuple(int(v) for v in row if v != PAD) for row in server.sets]
-        self._tables = {
-            one: (_blanked(server.counts[a:b], rows) if blank else server.counts[a:b].astype(np.float64)).reshape(
-                [int(self.levels[v]) for v in one]
-            )
-            for one, a, b in zip(sets, begins[:-1], begins[1:], strict=True)
-        }
+        self._counts, self._blank, self._rows = server.counts, blank, sum(server.schema.rows.values())
+        begins = offsets(server.sets, self.levels).tolist()
+        sets = [tuple(v for v in row if v != PAD) for row in server.sets.tolist()]
+        self._places = dict(zip(sets, pairwise(begins), strict=True))
+        self._tables: dict[tuple[int, ...], FloatArray] = {}
+
+    def table(self, members: Sequence[int]) -> FloatArray:
+        """The counts over ascending `members`, an axis for each; publishing costs a digest, so each is kept."""
+        key = tuple(members)
+        if key not in self._tables:
+            counts = self._counts[slice(*self._places[key])]
+            numbers = _blanked(counts, self._rows) if self._blank else counts.astype(np.float64)
+            self._tables[key] = numbers.reshape([int(self.levels[v]) for v in key])
+        return self._tables[key]
 
     def strata(self, test: Sequence[int]) -> FloatArray:
         """The counts by state of the other variables, level of the first and of the second one, `[states, x, y]`."""
         x, y, *_ = members = [v for v in test if v != PAD]
         ordered = sorted(members)
-        table = np.moveaxis(self._tables[tuple(ordered)], (ordered.index(x), ordered.index(y)), (-2, -1))
+        table = np.moveaxis(self.table(ordered), (ordered.index(x), ordered.index(y)), (-2, -1))
         return table.reshape(-1, *table.shape[-2:])
+
+    def by_shape(self, tests: NDArray[np.int16]) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
+        """Yield the numbers of all `tests` `[k, size]` with strata of one shape, and these, `[tests, states, x, y]`."""
+        alike: dict[tuple[int, ...], list[int]] = {}
+        strata = [self.strata(test) for test in tests.tolist()]
+        for t, one in enumerate(strata):
+            alike.setdefault(one.shape, []).append(t)
+        for chosen in alike.values():
+            yield np.array(chosen), np.stack([strata[t] for t in chosen])
 
     def family(self, child: int, parents: Sequence[int]) -> FloatArray:
         """The counts by state of the `parents` and level of the `child`, `[states, levels]`."""
         ordered = sorted((child, *parents))
-        table = np.moveaxis(self._tables[tuple(ordered)], ordered.index(child), -1)
+        table = np.moveaxis(self.table(ordered), ordered.index(child), -1)
         return table.reshape(-1, table.shape[-1])
 
 
@@ -192,34 +209,49 @@ def _blanked(counts: NDArray[np.int64], rows: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class StratifiedTest:
-    """A χ² test over strata, with Tschuprow's T of the levels that it includes."""
+class StratifiedTests:
+    """χ² tests over strata, `[n_tests]` each, with Tschuprow's T of the levels that they include."""
 
-    p: float
-    degrees: int
-    tschuprow: float
+    p: FloatArray
+    degrees: NDArray[np.int64]
+    """0: nothing to test"""
+    tschuprow: FloatArray
+
+    @staticmethod
+    def none(n_tests: int) -> "StratifiedTests":
+        """Tests of nothing."""
+        return StratifiedTests(np.ones(n_tests), np.zeros(n_tests, np.int64), np.zeros(n_tests))
+
+    def put(self, chosen: NDArray[np.int64], tests: "StratifiedTests") -> None:
+        """Write `tests` at the numbers `chosen`."""
+        self.p[chosen], self.degrees[chosen], self.tschuprow[chosen] = tests.p, tests.degrees, tests.tschuprow
 
 
-def stratified_test(strata: FloatArray, variance: float) -> StratifiedTest:
-    """χ² of independence within `strata` `[s, x, y]` of counts that were rounded with this `variance`.
+def stratified_tests(strata: FloatArray, variance: float) -> StratifiedTests:
+    """χ² of independence within `strata` `[n_tests, s, x, y]` of counts that were rounded with this `variance`.
 
     A rare level makes χ² exceed its distribution: one row in a cell of .01 expected ones adds 100. So each stratum is
     reduced to the levels with at least √(5 n) of its n rows, whose expected counts are 5 or more. Independent variables
     are independent on any choice of their levels by margins.
     """
-    n = strata.sum(axis=(1, 2))
-    least = np.sqrt(MIN_EXPECTED * n)[:, None]
-    strata = strata * (strata.sum(axis=2) >= least)[:, :, None] * (strata.sum(axis=1) >= least)[:, None, :]
-    x, y, n = strata.sum(axis=2), strata.sum(axis=1), strata.sum(axis=(1, 2))
-    degrees = np.maximum((x > 0).sum(axis=1) - 1, 0) * np.maximum((y > 0).sum(axis=1) - 1, 0)
-    expected = x[:, :, None] * y[:, None, :] / np.maximum(n, 1)[:, None, None]
-    deviations = np.divide((strata - expected) ** 2, expected, out=np.zeros_like(strata), where=expected > 0)
-    df, rows = int(degrees.sum()), float(n[degrees > 0].sum())
-    if not df:
-        return StratifiedTest(1.0, 0, 0.0)
-    of_tested = expected[(expected > 0) & (degrees > 0)[:, None, None]]
-    statistic = float(deviations.sum()) / (1 + variance * float((1 / of_tested).mean()))
-    return StratifiedTest(float(chdtrc(df, statistic)), df, math.sqrt(statistic / (math.sqrt(df) * rows)))
+    n = strata.sum(axis=(-2, -1))
+    least = np.sqrt(MIN_EXPECTED * n)[..., None]
+    common_x, common_y = strata.sum(axis=-1) >= least, strata.sum(axis=-2) >= least
+    strata = strata * common_x[..., :, None] * common_y[..., None, :]
+    x, y, n = strata.sum(axis=-1), strata.sum(axis=-2), strata.sum(axis=(-2, -1))
+    degrees = np.maximum((x > 0).sum(axis=-1) - 1, 0) * np.maximum((y > 0).sum(axis=-1) - 1, 0)
+    expected = x[..., :, None] * y[..., None, :] / np.maximum(n, 1)[..., None, None]
+    inverse = np.divide(1.0, expected, out=np.zeros_like(expected), where=expected > 0)
+    tested = (expected > 0) & (degrees > 0)[..., None, None]
+    df, rows = degrees.sum(axis=-1), np.where(degrees > 0, n, 0.0).sum(axis=-1)
+    cells, axes = np.maximum(tested.sum(axis=(-3, -2, -1)), 1), (-3, -2, -1)
+    inflation = 1 + variance * (inverse * tested).sum(axis=axes) / cells
+    statistic = ((strata - expected) ** 2 * inverse).sum(axis=axes) / inflation
+    some = df > 0
+    p, t = np.ones(len(df)), np.zeros(len(df))
+    p[some] = chdtrc(df[some], statistic[some])
+    t[some] = np.sqrt(statistic[some] / (np.sqrt(df[some]) * rows[some]))
+    return StratifiedTests(p, df, t)
 
 
 def _bic(server: Server, tables: CountsBySet) -> BicGains:
@@ -232,15 +264,20 @@ def _bic(server: Server, tables: CountsBySet) -> BicGains:
     graph = sum(fits[v] - price * (levels[v] - 1) * len(own[v]) for v in range(d))
     empty = sum(conditional_log_likelihood(own[v].sum(axis=0)) - price * (levels[v] - 1) for v in range(d))
     gains = np.zeros(d)
-    for i, j, *_ in server.tests.tolist():
-        strata = tables.strata((i, j, *parents[j]))  # one table for both, as each is rounded on its own
-        more = conditional_log_likelihood(strata) - conditional_log_likelihood(strata.sum(axis=1))
-        gains[j] = max(gains[j], more - price * (levels[j] - 1) * len(own[j]) * (levels[i] - 1))
+    for chosen, strata in tables.by_shape(server.tests):  # one table for both, as each is rounded on its own
+        _, states, x, y = strata.shape
+        more = conditional_log_likelihoods(strata) - conditional_log_likelihoods(strata.sum(axis=2))
+        np.maximum.at(gains, server.tests[chosen, 1].astype(np.int64), more - price * (y - 1) * states * (x - 1))
     return BicGains(graph - empty, one_more=float(gains.sum()))
 
 
-def conditional_log_likelihood(counts: FloatArray) -> float:
-    """Σ n ln(n / Σ n) of the last axis given all others, the greatest log-likelihood of any table of probabilities."""
+def conditional_log_likelihoods(counts: FloatArray) -> FloatArray:
+    """Σ n ln(n / Σ n) of the last axis given all others but the first, along which there is one result each."""
     margins = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
-    occurs = counts > 0
-    return float((counts[occurs] * np.log(counts[occurs] / margins[occurs])).sum())
+    shares = np.divide(counts, margins, out=np.ones_like(counts), where=counts > 0)
+    return np.asarray((counts * np.log(shares)).reshape(len(counts), -1).sum(axis=1))
+
+
+def conditional_log_likelihood(counts: FloatArray) -> float:
+    """The same of one table: the greatest log-likelihood of any table of probabilities of the last axis."""
+    return float(conditional_log_likelihoods(counts[None])[0])

@@ -43,14 +43,13 @@ from .equivalence import extension
 
 
 @njit(cache=True)
-def best_turn(graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def best_turn(graph, x, y, near, parents, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The greatest gain of turning the edge into x → y, NaN if a score is unknown, and the size of C.
 
-    C is written to `space.best`. Without `check`, the condition on paths is ignored.
+    `near` and `parents` are those of y. C is written to `space.best`. Without `check`, the condition on paths is
+    ignored.
     """
     d = len(graph)
-    n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
-    near, parents = space.near[:n_near], space.parents[:n_parents]
     near_x, parents_x = np.empty(d, np.int64), np.empty(d, np.int64)
     n_near_x, n_parents_x = neighbours_and_parents(graph, x, near_x, parents_x)
     near_x, parents_x = near_x[:n_near_x], parents_x[:n_parents_x]
@@ -157,9 +156,12 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
     space = workspace(len(graph))
     n_stale = 0
     for y in range(len(graph)):
+        # Once for all x: a list takes d steps, and finding a score only a few.
+        n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
+        near, parents = space.near[:n_near], space.parents[:n_parents]
         for x in range(len(graph)):
             if stale[y, x]:
-                best, _ = best_of_pair(kind, graph, x, y, space, NO, tables)
+                best, _ = best_of_pair(kind, graph, x, y, near, parents, space, NO, tables)
                 if np.isnan(best):
                     n_stale += 1
                 else:
@@ -172,23 +174,23 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
 def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The gain and the clique C of the best valid operator of `kind` on (x, y); all scores must be known."""
     space = workspace(len(graph))
-    gain, size = best_of_pair(kind, graph, x, y, space, YES, tables)
+    n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
+    near, parents = space.near[:n_near], space.parents[:n_parents]
+    gain, size = best_of_pair(kind, graph, x, y, near, parents, space, YES, tables)
     return gain, space.best[:size].copy()
 
 
 @njit(cache=True)
-def best_of_pair(kind, graph, x, y, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def best_of_pair(kind, graph, x, y, near, parents, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The best gain of the pair, NaN if a score is unknown, and the size of its clique, written to `space.best`.
 
-    With `check`, only operators that pass the condition on paths count.
+    `near` and `parents` are those of y. With `check`, only operators that pass the condition on paths count.
     """
     inserts = kind in NEW_EDGE
     if x == y or (inserts and (graph[x, y] or graph[y, x])) or (kind == DELETE and not graph[x, y]):
         return NO_GAIN, 0
     if kind == TURN:
-        return best_turn(graph, x, y, space, check, tables) if graph[y, x] else (NO_GAIN, 0)
-    n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
-    near, parents = space.near[:n_near], space.parents[:n_parents]
+        return best_turn(graph, x, y, near, parents, space, check, tables) if graph[y, x] else (NO_GAIN, 0)
     size, n = start_clique(graph, x, near, inserts, inserts, space.clique, space.candidates)
     if size < 0:
         return NO_GAIN, 0

@@ -2,8 +2,8 @@
 
 Source: Mian, Kaltenpoth, Kamp 2022; Wang, Ma & Wang 2023, §5.
 
-A silo's regret of a graph is the difference between the scores, on its rows, of the graph that GES finds in these rows
-and of the given graph. Starting from the empty graph, the server proposes all graphs that differ by one inserted,
+A silo scores graphs on its own rows. Its regret of a graph is the score of the graph that GES finds in these rows, less
+the score of the given graph. Starting from the empty graph, the server proposes all graphs that differ by one inserted,
 deleted or reversed edge; each silo sends the gain of each change on its rows, and the server accepts the proposal with
 the smallest maximal regret, until none reduces it.
 

@@ -30,13 +30,13 @@ from ..options.learn import LearnOptions
 from .job import ExchangeResult, ImputationCost, Job, Session, extra_exchange
 
 FIRST_SEARCH, LATER_SEARCH = "secure-boss", "secure-ges"
-"""Searches of the imputation network. Before the first imputation, each family is scored on other rows, so scores
-differ between equivalent graphs, and GES, which moves between classes, may cycle; a search over orders cannot. After
-that, GES sends less."""
+"""Searches of the imputation network. Before the first imputation, a family is scored on the rows that are complete in
+its variables, so equivalent graphs have different scores. GES, which moves between classes, may then cycle; a search
+over orders cannot. On imputed rows GES sends less."""
 MAX_SCREENS = 4
 """maximum number of screens for outliers"""
 MIN_NEW_OUTLIERS = 1e-4
-"""share of cells that a screen must set aside for another one to follow"""
+"""smallest share of cells set aside by a screen after which there is another screen"""
 MAX_NETWORKS = 6
 """maximum number of imputation networks of discrete data"""
 
@@ -46,8 +46,8 @@ def with_imputation_model(job: Job, session: Session) -> Job:
 
     For numbers it is a covariance, by EM. For labels it is a network, by stochastic EM, which alternates a search with
     estimating the tables of its graph and drawing the empty cells from them, until a graph recurs. The exchanges run
-    over the same silos, masked if the run is, under the run ids `<run id>-em` and `<run id>-filling-<n>`. Raises
-    `BadInput` if too many silos are lost.
+    over the same silos, masked if the run is, under the run ids `<run id>-em`, `<run id>-filling-<n>-search` and
+    `<run id>-filling-<n>-tables`. Raises `BadInput` if too many silos are lost.
     """
     schema, entry = session.schema, registry.entry(job.spec.name)
     set_aside = job.settings.outliers == "set-aside"

@@ -1,4 +1,4 @@
-"""The steps of a run: who is told of them, with Prefect and without it, and which are tried again."""
+"""The steps of a run: where they are recorded, with Prefect and without it, and which are repeated after an error."""
 
 from contextlib import contextmanager
 from functools import partial
@@ -14,8 +14,8 @@ from fedbnsl.tasks.rounds import MAX_SILO_TASKS, RETRIES, Orchestration, with_re
 
 
 @pytest.fixture
-def told():
-    """What was recorded: (task, name, what became of it)."""
+def recorded():
+    """The recorded steps: (task, name, "done" or the error)."""
     return []
 
 
@@ -31,7 +31,7 @@ def sources():
 
 
 @pytest.fixture
-def orchestration(told, given_up, sources):
+def orchestration(recorded, given_up, sources):
     names = {}
 
     @contextmanager
@@ -41,9 +41,9 @@ def orchestration(told, given_up, sources):
         try:
             yield number
         except Exception as error:
-            told.append((task, name, type(error)))
+            recorded.append((task, name, type(error)))
             raise
-        told.append((task, name, "done"))
+        recorded.append((task, name, "done"))
 
     return Orchestration(record, lambda: given_up.append("given up"))
 
@@ -66,25 +66,25 @@ def no_pause(monkeypatch):
     monkeypatch.setattr(rounds, "RETRY_PAUSE_SECONDS", 0)
 
 
-def test_a_step_returns_what_it_found_and_is_recorded(orchestration, told):
+def test_a_step_returns_what_it_found_and_is_recorded(orchestration, recorded):
     assert orchestration.perform("aggregate", "round 3", lambda: 7) == 7
-    assert told == [("aggregate", "aggregate round 3", "done")]
+    assert recorded == [("aggregate", "aggregate round 3", "done")]
 
 
-def test_what_a_step_raises_is_raised_and_recorded(orchestration, told):
+def test_what_a_step_raises_is_raised_and_recorded(orchestration, recorded):
     def wrong():
         raise BadInput("a row is wrong")
 
     with pytest.raises(BadInput, match="a row is wrong"):
         orchestration.perform("evaluate", "", wrong)
-    assert told == [("evaluate", "evaluate", BadInput)]
+    assert recorded == [("evaluate", "evaluate", BadInput)]
     assert orchestration.connected
 
 
-def test_each_silo_solves_in_a_run_of_its_own(orchestration, told):
+def test_each_silo_solves_in_a_run_of_its_own(orchestration, recorded):
     waits = orchestration.solves("round 4")({silo: silo.upper for silo in ("a", "b")})
     assert {silo: wait() for silo, wait in waits.items()} == {"a": "A", "b": "B"}
-    assert sorted(told) == [("local_solve", f"local_solve {silo} round 4", "done") for silo in ("a", "b")]
+    assert sorted(recorded) == [("local_solve", f"local_solve {silo} round 4", "done") for silo in ("a", "b")]
 
 
 def test_each_step_names_those_whose_results_it_uses(orchestration, sources):
@@ -103,7 +103,7 @@ def test_each_step_names_those_whose_results_it_uses(orchestration, sources):
 
 
 @pytest.mark.parametrize("wrong", [None, "silo-3"])
-def test_many_silos_share_one_step_that_ends_with_the_last(orchestration, told, sources, wrong):
+def test_many_silos_share_one_step_that_ends_with_the_last(orchestration, recorded, sources, wrong):
     from threading import Event
 
     last = Event()
@@ -122,11 +122,11 @@ def test_many_silos_share_one_step_that_ends_with_the_last(orchestration, told, 
                 waits[silo]()
         else:
             assert waits[silo]() == silo
-    assert told == []
+    assert recorded == []
     last.set()
     assert waits["silo-0"]() == "silo-0"
     name = f"local_solve {len(silos)} silos round 2"
-    assert told == [("local_solve", name, BadInput if wrong else "done")]
+    assert recorded == [("local_solve", name, BadInput if wrong else "done")]
     orchestration.perform("aggregate", "round 2", lambda: None)
     assert sources["aggregate round 2"] == {name}
 
@@ -161,7 +161,7 @@ def test_what_will_not_succeed_is_not_tried_again(orchestration, error, no_pause
     assert tried == [1]
 
 
-def test_the_coordinators_steps_are_recorded_under_their_round(orchestration, told):
+def test_the_coordinators_steps_are_recorded_under_their_round(orchestration, recorded):
     from fedbnsl.algorithms import registry
 
     algorithm = registry.build(registry.specify("notears-admm"))
@@ -173,15 +173,15 @@ def test_the_coordinators_steps_are_recorded_under_their_round(orchestration, to
     assert wrapped.dual_update(None) == "dual_update"
     assert wrapped.converged(None) is True
     names = ["aggregate", "dual_update", "check_convergence"]
-    assert told == [(name, f"{name} round 5", "done") for name in names]
+    assert recorded == [(name, f"{name} round 5", "done") for name in names]
 
 
-def test_once_prefect_is_gone_it_is_said_once_and_nothing_is_recorded(orchestration, told, given_up, capsys):
-    orchestration.report(lambda: told.append("first"))
+def test_once_prefect_is_gone_it_is_said_once_and_nothing_is_recorded(orchestration, recorded, given_up, capsys):
+    orchestration.report(lambda: recorded.append("first"))
     orchestration.report(lambda: 1 / 0)
-    orchestration.report(lambda: told.append("second"))
+    orchestration.report(lambda: recorded.append("second"))
     assert orchestration.perform("aggregate", "round 1", lambda: 7) == 7
     orchestration.lost(ConnectionError("refused\nby the server"))
-    assert told == ["first"]
+    assert recorded == ["first"]
     assert given_up == ["given up"]
     assert capsys.readouterr().err.count("Prefect no longer responds (division by zero)") == 1
