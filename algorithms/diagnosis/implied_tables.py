@@ -137,8 +137,8 @@ def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Re
 def fit_of_tables(server: Server, *, blank: bool) -> Fit:
     """The fit of the server's DAG to the counts of its final state, publishable ones if small cells are `blank`."""
     tables, d, variance = CountsBySet(server, blank=blank), len(server.dag), GRID_VARIANCE * blank
-    found = StratifiedTests.none(len(server.tests))
-    for chosen, strata in tables.by_shape(server.tests):
+    found, by_shape = StratifiedTests.none(len(server.tests)), list(tables.by_shape(server.tests))
+    for chosen, strata in by_shape:
         found.put(chosen, stratified_tests(strata, variance))
     usable = np.flatnonzero(found.degrees)
     i, j = (server.tests[usable, end].astype(np.int64) for end in (0, 1))
@@ -151,7 +151,7 @@ def fit_of_tables(server: Server, *, blank: bool) -> Fit:
         for later in np.unique(j):
             same = i[j == later]
             shared += float(np.triu(alike[np.ix_(same, same)], 1).sum())
-    bic = _bic(server, tables) if server.has_families else None
+    bic = _bic(server, tables, by_shape) if server.has_families else None
     tests = MissingEdgeTests(i, j, found.tschuprow[usable], found.p[usable], shared)
     few = "few rows for their tables, or only rare levels"
     return summarised([tests], server.implied, tables.names, server.dag, bic, untested=few, combined=server.has_pairs)
@@ -186,13 +186,15 @@ class CountsBySet:
         return table.reshape(-1, *table.shape[-2:])
 
     def by_shape(self, tests: NDArray[np.int16]) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
-        """Yield the numbers of all `tests` `[k, size]` with strata of one shape, and these, `[tests, states, x, y]`."""
-        alike: dict[tuple[int, ...], list[int]] = {}
-        strata = [self.strata(test) for test in tests.tolist()]
-        for t, one in enumerate(strata):
-            alike.setdefault(one.shape, []).append(t)
-        for chosen in alike.values():
-            yield np.array(chosen), np.stack([strata[t] for t in chosen])
+        """Yield the numbers of `tests` `[k, size]` whose tables are alike, and their strata `[tests, states, x, y]`."""
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        sets = [sorted(v for v in test if v != PAD) for test in tests.tolist()]
+        for t, ((x, y, *_), members) in enumerate(zip(tests.tolist(), sets, strict=True)):
+            key = (*(int(self.levels[v]) for v in members), members.index(x), members.index(y))
+            alike.setdefault(key, []).append(t)
+        for (*_, x, y), chosen in alike.items():
+            stacked = np.moveaxis(np.stack([self.table(sets[t]) for t in chosen]), (x + 1, y + 1), (-2, -1))
+            yield np.array(chosen), stacked.reshape(len(chosen), -1, *stacked.shape[-2:])
 
     def family(self, child: int, parents: Sequence[int]) -> FloatArray:
         """The counts by state of the `parents` and level of the `child`, `[states, levels]`."""
@@ -254,8 +256,11 @@ def stratified_tests(strata: FloatArray, variance: float) -> StratifiedTests:
     return StratifiedTests(p, df, t)
 
 
-def _bic(server: Server, tables: CountsBySet) -> BicGains:
-    """The gain of the graph over the empty one, and what the best further parent for each variable adds."""
+def _bic(server: Server, tables: CountsBySet, tests: list[tuple[NDArray[np.int64], FloatArray]]) -> BicGains:
+    """The gain of the graph over the empty one, and what the best further parent for each variable adds.
+
+    `tests` are the strata of the missing edges `by_shape`.
+    """
     levels, d = tables.levels.tolist(), len(server.dag)
     parents = [np.flatnonzero(server.dag[:, v]).tolist() for v in range(d)]
     own = [tables.family(v, parents[v]) for v in range(d)]
@@ -264,7 +269,7 @@ def _bic(server: Server, tables: CountsBySet) -> BicGains:
     graph = sum(fits[v] - price * (levels[v] - 1) * len(own[v]) for v in range(d))
     empty = sum(conditional_log_likelihood(own[v].sum(axis=0)) - price * (levels[v] - 1) for v in range(d))
     gains = np.zeros(d)
-    for chosen, strata in tables.by_shape(server.tests):  # one table for both, as each is rounded on its own
+    for chosen, strata in tests:  # one table for both, as each is rounded on its own
         _, states, x, y = strata.shape
         more = conditional_log_likelihoods(strata) - conditional_log_likelihoods(strata.sum(axis=2))
         np.maximum.at(gains, server.tests[chosen, 1].astype(np.int64), more - price * (y - 1) * states * (x - 1))

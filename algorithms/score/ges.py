@@ -207,10 +207,11 @@ def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noq
 @njit(cache=True)
 def _greatest(bound):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     at_x = at_y = 0
+    most = bound[0, 0]
     for y in range(len(bound)):
         for x in range(len(bound)):
-            if bound[y, x] > bound[at_y, at_x]:
-                at_x, at_y = x, y
+            if bound[y, x] > most:
+                at_x, at_y, most = x, y, bound[y, x]
     return at_x, at_y
 
 

@@ -156,6 +156,8 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
     space = workspace(len(graph))
     n_stale = 0
     for y in range(len(graph)):
+        if not stale[y].any():
+            continue
         # Once for all x: a list takes d steps, and finding a score only a few.
         n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
         near, parents = space.near[:n_near], space.parents[:n_parents]

@@ -39,7 +39,7 @@ from .journal import BadRecord, Journal, require_same_binding
 from .policy import UNRESTRICTED, NotAllowed, Policy
 from .publications import RowVersion, version_under
 from .rows import AnyDescribed
-from .runs import OpenRun, RunTerms, SecureSumRequest, SecureSums, open_run
+from .runs import OpenRun, RunTerms, SecureSumRequest, SecureSums, open_run, terms_digest
 from .source import FileSource, SiloSource
 
 FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers as empty cells"
@@ -139,7 +139,6 @@ class SiloService:
         """fingerprint of the rows in memory"""
         self._pins: dict[str, Fingerprint] = {}
         """fingerprints of the rows at the start of runs"""
-        self._terms_digest: tuple[RunTerms | None, str] = (None, "")
 
     def describe(self, declared: Declared = NO_DECLARATION) -> AnyDescribed:
         """The public description of the rows: their number, and the kind and labels of each column.
@@ -352,14 +351,7 @@ class SiloService:
         now = self._rows_now(terms, digest=private)
         if private:
             rows = self._source.seal(f"run {terms.run_id}", now)
-        return _binding_of(broadcast, self._digest(terms), rows)
-
-    def _digest(self, terms: RunTerms) -> str:
-        """A digest of the terms that determine an answer; computed once, as every round passes the same object."""
-        if self._terms_digest[0] is not terms:
-            parts = (terms.spec, terms.schema.in_order(), terms.seed, terms.declared)
-            self._terms_digest = (terms, binding_digest(*parts))
-        return self._terms_digest[1]
+        return _binding_of(broadcast, terms_digest(terms), rows)
 
     def _rows_now(self, terms: RunTerms, *, digest: bool) -> Fingerprint:
         """The current fingerprint of the rows; if it has changed, cached data are dropped.
