@@ -76,9 +76,9 @@ def _pooled(
             scores = configuration_scores(rows, settings.most_cells)
             return arcs_of(member_of(search(procedure, d, settings, scores, prior)))
         if rows.kind == "continuous":
-            return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings, prior)))
+            return arcs_of(member_of(search_moments(procedure, rows.moments, d, settings, prior)[0]))
         if rows.kind == "mixed":
-            found = search_blocks(procedure, blocks_of(rows.moments, coding_of(schema)), settings, prior)
+            found, _ = search_blocks(procedure, blocks_of(rows.moments, coding_of(schema)), settings, prior)
             return arcs_of(member_of(found))
         scores = scores_of(rows, settings, settings.most_cells)
         return arcs_of(member_of(search(procedure, d, settings, scores, prior)))

@@ -12,6 +12,8 @@ build algorithms of one exchange.
 (`tasks/silo/service.py`).
 """
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
@@ -54,6 +56,11 @@ class Traffic:
     up: int = 0
     down: int = 0
     formula: int = 0
+
+    @property
+    def total(self) -> int:
+        """The serialised bytes in both directions."""
+        return self.up + self.down
 
     def __add__(self, other: "Traffic") -> "Traffic":
         """The traffic of both rounds."""
@@ -158,6 +165,8 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """sentences on choices made from the data, and on the assumptions behind the directions"""
     cost: Callable[[Any], int] = dense_cost
     """bytes of a broadcast or a reply by the papers' formula"""
+    anytime: "Anytime[Server] | None" = None
+    """set if more than the current structure is needed to end the rounds early with the best result"""
     local_structures: Callable[[Server], dict[str, Structure]] | None = None
     """for baselines that learn one structure per silo: server -> structures by silo"""
     persisted_state: tuple[str, ...] = ()
@@ -212,7 +221,45 @@ class Federation(Protocol):
         ...
 
 
-Outcome = Literal["converged", "out of rounds", "silo lost"]
+@dataclass(frozen=True)
+class Anytime(Generic[Server]):
+    """How a search at the server ends early with the best result so far."""
+
+    limited: Callable[[Server, float], Server]
+    """(state, a time of `time.monotonic`) -> the state whose searches end then"""
+    interrupted: Callable[[Server], Server]
+    """the state of a search between two exchanges -> the state with its best graph as the result"""
+    is_cut: Callable[[Server], bool]
+    """whether a search has ended early"""
+
+
+def timed_search(interrupted: Callable[[Server], Server]) -> Anytime[Server]:
+    """For states with the fields `ends`, the time at which a search ends at the latest, and `cut`, whether it did."""
+    return Anytime(lambda server, ends: replace(server, ends=ends), interrupted, lambda server: server.cut)  # type: ignore[type-var, attr-defined]
+
+
+ENDED_EARLY = ("out of time", "out of bytes")
+"""outcomes at a limit of the user, with the best result so far"""
+Outcome = Literal["converged", "out of rounds", "out of time", "out of bytes", "silo lost"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that rounds may take; they end with the best result so far."""
+
+    ends: float = math.inf
+    """a time of `time.monotonic`"""
+    bytes: float = math.inf
+    """in both directions; there is at least one exchange"""
+
+    def outcome(self, sent: int, last: int) -> Outcome | None:
+        """Why no further exchange may follow; the next one is expected to take as many bytes as the `last`."""
+        if time.monotonic() >= self.ends:
+            return "out of time"
+        return "out of bytes" if sent + last > self.bytes else None
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -233,14 +280,20 @@ def rounds(
     algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply],
     federation: Federation,
     resume: tuple[int, Server] | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Iterator[Round[Server]]:
     """Run `algorithm` over `federation`; yield a Round after each round, until it converges or reaches `max_rounds`.
 
     `resume` is (number of the last finished round, its server state) from a checkpoint. A lost silo ends the run with
-    the state of the last finished round: it is a value in the result, not an exception.
+    the state of the last finished round: it is a value in the result, not an exception. So do the `limits`, with the
+    best result so far.
     """
     number, server = resume or (0, algorithm.open_server(federation.schema))
+    anytime = algorithm.anytime
+    if anytime and limits.ends < math.inf:
+        server = anytime.limited(server, limits.ends)
     outcome: Outcome | None = None
+    sent = 0
     while outcome is None:
         number += 1
         try:
@@ -252,10 +305,14 @@ def rounds(
             return
         lost = tuple(silo for silo in federation.schema.silos if silo not in replies.silos)
         server = algorithm.dual_update(algorithm.aggregate(server, replies))
+        sent += traffic.total
         if algorithm.converged(server):
-            outcome = "converged"
+            outcome = "out of time" if anytime and anytime.is_cut(server) else "converged"
         elif number >= algorithm.max_rounds:
             outcome = "out of rounds"
+        else:
+            outcome = limits.outcome(sent, traffic.total)
+            server = anytime.interrupted(server) if anytime and outcome else server
         yield Round(number, server, traffic, outcome, lost)
 
 

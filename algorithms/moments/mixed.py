@@ -97,4 +97,4 @@ def mixed_class(S: FloatArray, rows: int, schema: Schema, noise: float, scales: 
     if noise:
         correlation_noise = noise * float(np.mean(scales[: coding.size] ** 2 / np.diag(S)))
         blocks = replace(blocks, rows=max(int(1 / (1 / rows + (NOISE_GROWTH * correlation_noise) ** 2)), 2))
-    return search_blocks(BOSS, blocks, SearchSettings(), schema.knowledge.prior(schema.variables))
+    return search_blocks(BOSS, blocks, SearchSettings(), schema.knowledge.prior(schema.variables))[0]

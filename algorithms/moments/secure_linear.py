@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, only_field, timed_search
 from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_lags
 from ..errors import BadInput, require
 from ..graphs.cpdag import dag_extension, pdag_with_knowledge
@@ -197,6 +197,10 @@ class Server:
     misfit: float
     """evidence against every sparse DAG, above 1 if none fits (`model_fit.py`); 0 without a class"""
     done: bool
+    ends: float = math.inf
+    """the time of `time.monotonic` at which the search for a class ends at the latest"""
+    cut: bool = False
+    """whether it ended then, with the best graph so far"""
     sums: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
     """experiments: the covariance on which each variable is regressed on its parents, `[n_sums, d, d]`; else empty"""
     group: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -228,14 +232,12 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
         tolerates_dropout=True,
         measures=measures,
         basis=basis,
+        anytime=timed_search(lambda server: server),
     )
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """The silo with the rows of `table` `[n_rows, d]`.
-
-    All moments are about its own means: site offsets carry no causal information.
-    """
+    """The silo with the rows of `table` `[n_rows, d]`; moments are about its own means, as offsets show no cause."""
     if schema.has_targets:
         first, *further = experiment_products(table, schema, silo)
         return Silo(table, np.zeros(len(first)), first, sum(schema.rows.values()), tuple(further))
@@ -262,12 +264,10 @@ def _moment_units(schema: Schema, settings: SecureLinear) -> FloatArray:
 
 def open_server(schema: Schema) -> Server:
     """The state before the first sum."""
-    d = len(schema.variables)
-    nothing = LinearFit(np.zeros((d, d)), np.zeros(d), 0.0)
+    empty = np.zeros((len(schema.variables),) * 2)
+    nothing, graph = LinearFit(empty, empty[0], 0.0), empty.astype(np.bool_)
     unknown = VarianceEvidence(equal=False, spread=math.nan, marginal=math.nan, gain=math.nan)
-    return Server(
-        schema.in_order(), np.empty((0, 0)), 0, nothing, np.zeros((d, d), np.bool_), unknown, 0, 0, 0.0, done=False
-    )
+    return Server(schema.in_order(), np.empty((0, 0)), 0, nothing, graph, unknown, 0, 0, 0.0, done=False)
 
 
 def broadcast(server: Server) -> Broadcast:
@@ -343,7 +343,7 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
 
     @cache
     def search_class() -> BestOrder:
-        return gaussian_boss(S, rows, price, settings, knowledge)
+        return gaussian_boss(S, rows, price, settings, knowledge, ends=server.ends)
 
     def rejects(first: LinearFit) -> bool:
         return settings.error_variances != "equal" and not (
@@ -355,7 +355,7 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     if settings.error_variances == "equal" or (may_be_equal and evidence.equal):
         return replace(server, fit=fit, evidence=replace(evidence, equal=True), done=True)
     if m > d:
-        free_fit, knowledge = free_lagged_fit(S, rows, settings, knowledge), knowledge.of_windows(m)
+        free_fit, knowledge = free_lagged_fit(S, rows, settings, knowledge, server.ends), knowledge.of_windows(m)
     else:
         free_fit = search_class()
     evidence = variance_evidence(evidence, fit, free_fit, rows)
@@ -363,10 +363,12 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
         return replace(server, fit=fit, evidence=evidence, done=True)
     against = 0.0 if m > d or server.schema.gaps else misfit(S, free_fit.dag, rows, price)
     if against > 1:
-        free_fit = gaussian_boss(S, rows, max(price, rows * math.log1p(APPROXIMATE_SHARE)), settings, knowledge)
+        price = max(price, rows * math.log1p(APPROXIMATE_SHARE))
+        free_fit = gaussian_boss(S, rows, price, settings, knowledge, ends=server.ends)
     graph = pdag_with_knowledge(class_of(free_fit.dag), knowledge.required, knowledge.possible)
-    found = replace(server, fit=fit, evidence=replace(evidence, equal=False), graph=graph, misfit=against)
-    return replace(found, done=not settings.non_gaussian or against > 1 or not len(edges_to_direct(found)))
+    cut, evidence = not free_fit.complete, replace(evidence, equal=False)
+    found = replace(server, fit=fit, evidence=evidence, graph=graph, misfit=against, cut=cut)
+    return replace(found, done=cut or not settings.non_gaussian or against > 1 or not len(edges_to_direct(found)))
 
 
 def edges_to_direct(server: Server) -> NDArray[np.int32]:
@@ -476,6 +478,7 @@ def basis(server: Server) -> tuple[str, ...]:
         f"{class_edges - open_edges} of {class_edges} edges have a direction. Those in v-structures, and those that "
         "follow from them, rest on conditional independences.",
     )
+    lines += ("The search for the class ended with its time: it is the best graph until then.",) * server.cut
     if server.misfit > 1:
         lines += (
             "No DAG with few edges explains the dependences. So an edge had to explain "

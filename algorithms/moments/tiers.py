@@ -149,16 +149,19 @@ def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
     return replace(knowledge, possible=knowledge.possible & likely)
 
 
-def free_lagged_fit(S: FloatArray, rows: int, settings: OrderSettings, prior: Prior) -> BestOrder:
+def free_lagged_fit(
+    S: FloatArray, rows: int, settings: OrderSettings, prior: Prior, ends: float = math.inf
+) -> BestOrder:
     """The DAG `[m, m]` of least BIC with a variance for each variable, for second moments `S` `[m, m]` of windows.
 
-    `prior` is the background knowledge of the d variables. The lagged columns have no parents.
+    `prior` is the background knowledge of the d variables. The lagged columns have no parents. The search ends at the
+    time `ends` of `time.monotonic` at the latest.
     """
     m, d = len(S), len(prior.possible)
     price, knowledge = price_of_parent(rows, m), prior.of_windows(m)
     if d > MAX_THOROUGH and has_few_windows(rows, m):
         settings = replace(settings, starts=1, patience=1)
-    found = gaussian_boss(S, rows, price, settings, _screened(S, rows, knowledge, d), d)
+    found = gaussian_boss(S, rows, price, settings, _screened(S, rows, knowledge, d), d, ends)
     order = np.array(topological_order(found.dag[:d]), np.int64)
     weights = weights_in_order(S, order, rows, price, knowledge)
     dag = np.zeros((m, m), np.bool_)

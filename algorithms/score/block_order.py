@@ -11,6 +11,9 @@ list. So a selection is a walk of a few steps, and gains are computed only at ne
 when they are full, they are cleared.
 """
 
+import math
+from dataclasses import replace
+
 import numpy as np
 from numba import njit
 
@@ -32,29 +35,31 @@ def block_boss(
     prior: Prior | None = None,
     *,
     first_column_only: bool = False,
+    ends: float = math.inf,
 ) -> BestOrder:
     """The DAG of the best order found.
 
     `price` is the penalty on twice the log-likelihood for each pair of a column of the child and one of a parent. The
     columns of a child are all its columns, or with `first_column_only` the first one. The score is the log-likelihood
     minus half the penalties, up to a constant of the data. Trailing variables that can have no parents, such as the
-    past of time series, are not ordered: they precede all others.
+    past of time series, are not ordered: they precede all others. The search ends at the time `ends` of
+    `time.monotonic` at the latest.
     """
     d = len(blocks.first) - 1
     knowledge, trees, widths = prior or no_prior(d), _trees(d), np.diff(blocks.first)
     widths = np.minimum(widths, 1) if first_column_only else widths
     model = (blocks.R, blocks.first, price / blocks.rows, knowledge.possible, knowledge.required, widths)
     moves = Moves(
-        sweep=lambda order: np.asarray(_sweep(order, model, trees, settings.sweeps)),
+        sweep=lambda order, movers, sweeps: np.asarray(_sweep(order, movers, model, trees, sweeps)),
         graph=lambda order: _graph(order, model, trees),
     )
     ordered = knowledge.ordered
-    found = best_of_starts(ordered, moves, settings)
+    found = best_of_starts(ordered, moves, settings, ends)
     dag = np.zeros((d, d), np.bool_)
     dag[:, :ordered] = found.dag
     nothing = np.zeros(d, np.bool_)
     total = found.score + sum(_select(v, nothing, model, trees)[0] for v in range(ordered, d))
-    return BestOrder(dag, -0.5 * blocks.rows * total, found.starts, found.agreeing)
+    return replace(found, dag=dag, score=-0.5 * blocks.rows * total)
 
 
 def _trees(d: int) -> tuple[FloatArray, ...]:
@@ -76,11 +81,11 @@ def _trees(d: int) -> tuple[FloatArray, ...]:
 
 
 @njit(cache=True)
-def _sweep(order, model, trees, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`order` after moving each variable to its best position, until none moves or after `sweeps` sweeps."""
+def _sweep(order, movers, model, trees, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """`order` after moving each of `movers` to its best position, until none moves or after `sweeps` sweeps."""
     for _ in range(sweeps):
         moved = False
-        for x in order.copy():
+        for x in movers if len(movers) < len(order) else order.copy():
             place = _best_place(order, x, model, trees)
             if order[place] != x:
                 rest = order[order != x]

@@ -390,6 +390,14 @@ def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
     return graph_of(starts.best, starts.trees, families, starts.prior)
 
 
+def best_so_far(starts: Starts, families: Families) -> NDArray[np.bool_]:
+    """The CPDAG of the best order whose sweeps have ended; without edges if no start has come that far."""
+    ended = [(starts.total, starts.best), *((one.total, one.best) for one in starts.running)]
+    total, order = max(ended, key=lambda one: one[0])
+    d = starts.orders.shape[1]
+    return graph_of(order, starts.trees, families, starts.prior) if total > -np.inf else np.zeros((d, d), np.bool_)
+
+
 def _begin_starts(starts: Starts) -> Starts:
     """The search with all further starts begun that are needed in any case."""
     begun = min(len(starts.orders), starts.begun + AGREEING_STARTS - starts.agreeing)

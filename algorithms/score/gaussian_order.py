@@ -12,6 +12,7 @@ Starts and restarts are in `order_starts.py`.
 """
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,13 +36,20 @@ PATH_MARGIN = 1e-6
 
 
 def gaussian_boss(
-    S: FloatArray, rows: int, price: float, settings: OrderSettings, prior: Prior | None = None, d: int | None = None
+    S: FloatArray,
+    rows: int,
+    price: float,
+    settings: OrderSettings,
+    prior: Prior | None = None,
+    d: int | None = None,
+    ends: float = math.inf,
 ) -> BestOrder:
     """The DAG `[m, d]` of the best order found for `rows` rows of covariance `S` `[m, m]`.
 
     `price` is the penalty on twice the log-likelihood for a parent: ln n for the BIC. The score is the log-likelihood
     minus half the penalties, up to a constant of S. The first `d` columns, by default all, are ordered; the others
-    precede them. `prior` is the background knowledge of all columns, `[m, m]`.
+    precede them. `prior` is the background knowledge of all columns, `[m, m]`. The search ends at the time `ends` of
+    `time.monotonic` at the latest.
     """
     d = len(S) if d is None else d
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
@@ -49,13 +57,11 @@ def gaussian_boss(
     np.fill_diagonal(R, 1.0)
     possible, required, each = knowledge.possible, knowledge.required, price / rows
     moves = Moves(
-        sweep=lambda order: np.asarray(_sweep(R, order, each, possible, required, settings.sweeps)),
+        sweep=lambda order, movers, sweeps: np.asarray(_sweep(R, order, movers, each, possible, required, sweeps)),
         graph=lambda order: _graph(R, order, each, possible, required),
     )
-    found = best_of_starts(d, moves, settings)
-    return BestOrder(
-        found.dag, -0.5 * rows * (found.score + 2 * float(np.log(scale[:d]).sum())), found.starts, found.agreeing
-    )
+    found = best_of_starts(d, moves, settings, ends)
+    return replace(found, score=-0.5 * rows * (found.score + 2 * float(np.log(scale[:d]).sum())))
 
 
 def parents_in_order(
@@ -95,8 +101,11 @@ def _empty_paths(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(cache=True)
-def _sweep(R, order, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`order` after moving each variable to its best position, until none moves or after `sweeps` sweeps."""
+def _sweep(R, order, movers, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """`order` after moving each of `movers` to its best position, until none moves or after `sweeps` sweeps.
+
+    The order of a later sweep over all variables is that which the one before it found.
+    """
     m, d = len(R), len(order)
     Q, paths = np.empty((m, m)), _empty_paths(d)
     before = np.arange(m) >= d
@@ -105,7 +114,7 @@ def _sweep(R, order, price, possible, required, sweeps):  # type: ignore[no-unty
         before[j] = True
     for _ in range(sweeps):
         moved = False
-        for x in order.copy():
+        for x in movers if len(movers) < d else order.copy():
             at = int(np.argmax(order == x))
             place = _best_place(R, order, x, at, price, possible, required, Q, paths)
             if place != at:

@@ -20,7 +20,7 @@ from ..statistics.coding import Blocks
 from ..statistics.moments import Table, covariance
 from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed_rows, open_rows
 from .block_order import block_boss
-from .boss import Starts, advance_starts, best_graph, copy_starts, starts_from
+from .boss import Starts, advance_starts, best_graph, best_so_far, copy_starts, starts_from
 from .discrete import apply_knowledge, drop_impossible, score_rows, sets_of
 from .equivalence import class_of
 from .families import Batch, Families, OrderSettings, ScoreSettings, SearchSettings, no_families
@@ -30,6 +30,10 @@ from .ges import EquivalenceSearch, Scores, advance, score_pending
 from .refinement import RefinedSearch, advance_refined, copy_refined, greedy_from, refined_from, refined_graph
 
 State = TypeVar("State", EquivalenceSearch, RefinedSearch, Starts)
+
+
+Found = tuple[NDArray[np.bool_], bool]
+"""a CPDAG `[d, d]`, and whether its search ended before its time was over"""
 
 
 @dataclass(frozen=True)
@@ -42,31 +46,36 @@ class ScoreSearch(Generic[State]):
     """(state, known scores, number of moves to look ahead) -> the state as far as the scores allow"""
     graph: Callable[[State, Families], NDArray[np.bool_]]
     """the CPDAG found; the search must be done"""
+    so_far: Callable[[State, Families], NDArray[np.bool_]]
+    """the best CPDAG of a search that is not done"""
     copy: Callable[[State], State]
     """(state) -> a copy with its own arrays: `advance` writes to the arrays of a state and of `Families`"""
-    from_covariance: Callable[[int, FloatArray, SearchSettings, Prior], NDArray[np.bool_]] | None = None
-    """(rows, covariance `[d, d]`, settings, knowledge) -> the CPDAG, if Gaussian data have their own search"""
-    from_blocks: Callable[[Blocks, SearchSettings, Prior], NDArray[np.bool_]] | None = None
-    """(correlations of the coded columns, settings, knowledge) -> the CPDAG, if mixed data have their own search"""
+    from_covariance: Callable[[int, FloatArray, SearchSettings, Prior, float], Found] | None = None
+    """(rows, covariance `[d, d]`, settings, knowledge, time to end) -> the CPDAG, and whether the search was complete,
+    if Gaussian data have their own search"""
+    from_blocks: Callable[[Blocks, SearchSettings, Prior, float], Found] | None = None
+    """(correlations of the coded columns, settings, knowledge, time to end) -> the same, if mixed data have theirs"""
     orders: bool = False
     """whether it searches orders: families are those of one DAG, and scores include knowledge (`apply_knowledge`)"""
 
 
-def boss_from_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
+def boss_from_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior, ends: float) -> Found:
     """The CPDAG of the best order by BIC plus 2 ln d per parent, for the d candidates (EBIC)."""
     price, ordered = math.log(rows) + 2 * math.log(len(S)), prior.ordered
     dag = np.zeros((len(S), len(S)), np.bool_)
-    dag[:, :ordered] = gaussian_boss(S, rows, price, order_settings(settings), prior, ordered).dag
-    return class_of(dag)
+    found = gaussian_boss(S, rows, price, order_settings(settings), prior, ordered, ends)
+    dag[:, :ordered] = found.dag
+    return class_of(dag), found.complete
 
 
-def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior) -> NDArray[np.bool_]:
+def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior, ends: float) -> Found:
     """The CPDAG of the best order by the degenerate Gaussian score.
 
     All starts are run, even if they agree: they share their cache and cost little.
     """
     starts = order_settings(settings)
-    return class_of(block_boss(blocks, price_of(blocks.rows), replace(starts, agreeing=starts.starts), prior).dag)
+    found = block_boss(blocks, price_of(blocks.rows), replace(starts, agreeing=starts.starts), prior, ends=ends)
+    return class_of(found.dag), found.complete
 
 
 def order_settings(settings: SearchSettings) -> OrderSettings:
@@ -79,12 +88,14 @@ GES: ScoreSearch[EquivalenceSearch] = ScoreSearch(
     begin=greedy_from,
     advance=advance,
     graph=lambda search, families: search.graph,
+    so_far=lambda search, families: search.graph,
     copy=lambda search: search,
 )
 REFINED_GES: ScoreSearch[RefinedSearch] = ScoreSearch(
     begin=refined_from,
     advance=advance_refined,
     graph=lambda search, families: refined_graph(search),
+    so_far=lambda search, families: search.graph,
     copy=copy_refined,
 )
 BOSS: ScoreSearch[Starts] = ScoreSearch(
@@ -96,6 +107,7 @@ BOSS: ScoreSearch[Starts] = ScoreSearch(
     ),
     advance=advance_starts,
     graph=best_graph,
+    so_far=best_so_far,
     copy=copy_starts,
     from_covariance=boss_from_covariance,
     from_blocks=boss_from_blocks,
@@ -160,28 +172,39 @@ def search(
 
 
 def search_moments(
-    procedure: ScoreSearch[Any], moments: FloatArray, d: int, settings: SearchSettings, prior: Prior | None = None
-) -> NDArray[np.bool_]:
-    """The graph that `procedure` finds for continuous data with these (summed) `moments`."""
+    procedure: ScoreSearch[Any],
+    moments: FloatArray,
+    d: int,
+    settings: SearchSettings,
+    prior: Prior | None = None,
+    ends: float = math.inf,
+) -> Found:
+    """The graph that `procedure` finds for continuous data with these (summed) `moments`.
+
+    A search that is not by exchanges ends at the time `ends` of `time.monotonic` at the latest.
+    """
     rows, S = covariance(moments, d)
+    knowledge = prior or no_prior(d)
     if procedure.from_covariance is not None:
-        knowledge = prior or no_prior(d)
-        found = procedure.from_covariance(rows, S, settings, knowledge)
-        return pdag_with_knowledge(found, knowledge.required, knowledge.possible)
-    return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch), prior)
+        found, complete = procedure.from_covariance(rows, S, settings, knowledge, ends)
+        return pdag_with_knowledge(found, knowledge.required, knowledge.possible), complete
+    return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch), prior), True
 
 
 def search_blocks(
-    procedure: ScoreSearch[Any], blocks: Blocks, settings: SearchSettings, prior: Prior | None = None
-) -> NDArray[np.bool_]:
-    """The graph that `procedure` finds for mixed data with the coded correlations `blocks`."""
+    procedure: ScoreSearch[Any],
+    blocks: Blocks,
+    settings: SearchSettings,
+    prior: Prior | None = None,
+    ends: float = math.inf,
+) -> Found:
+    """The graph that `procedure` finds for mixed data with the coded correlations `blocks`, as `search_moments`."""
     d = len(blocks.first) - 1
+    knowledge = prior or no_prior(d)
     if procedure.from_blocks is not None:
-        knowledge = prior or no_prior(d)
-        return pdag_with_knowledge(
-            procedure.from_blocks(blocks, settings, knowledge), knowledge.required, knowledge.possible
-        )
-    return search(procedure, d, settings, lambda batch: score_blocks(blocks, batch), prior)
+        found, complete = procedure.from_blocks(blocks, settings, knowledge, ends)
+        return pdag_with_knowledge(found, knowledge.required, knowledge.possible), complete
+    return search(procedure, d, settings, lambda batch: score_blocks(blocks, batch), prior), True
 
 
 DEGENERATE_OPTION = "-p mixed_score=degenerate-gaussian"

@@ -58,6 +58,10 @@ class Server(Generic[State]):
     """experiments: the rows of each sum, and then those that each leaves out, `[2·n_sums]`; empty without"""
     known: KnownCounts
     """labels in complete rows without experiments: the counts of all exchanges so far"""
+    ends: float = math.inf
+    """the time of `time.monotonic` at which a search on moments ends at the latest"""
+    cut: bool = False
+    """whether it ended then, or another one between two exchanges, with the best graph so far"""
 
     @property
     def in_corners(self) -> bool:
@@ -105,6 +109,8 @@ def measures(server: Server[Any]) -> dict[str, float]:
 def basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
     """What a refined search gained; with weights of the silos' own and for time series also what directs the edges."""
     lines = [_refined(server.state)] if isinstance(server.state, RefinedSearch) and server.state.done else []
+    if server.cut:
+        lines.append("The search did not come to its end: the class is the best one that was found until then.")
     if len(server.sum_rows):
         return (*lines, *experiment_basis(server.found, server.variables, server.group, server.prior))
     if not settings.own_scores and len(server.variables) == server.present:

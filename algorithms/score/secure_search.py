@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, timed_search
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..graphs.cpdag import pdag_with_knowledge
@@ -146,6 +146,7 @@ def _secure(
         needs_secure_sum=True,
         measures=measures,
         cost=bytes_of,
+        anytime=timed_search(lambda server: _interrupted(server, procedure, settings)),
     )
 
 
@@ -441,14 +442,22 @@ def _from_moments(
     server: Server[Any], moments: NDArray[Any], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
     """The final state, found from the moments of each sum, `[n_sums, size]`, which determine all scores."""
-    d = len(server.variables)
+    d, complete = len(server.variables), True
     if len(moments) > 1:
         how = (server.group, settings.targeted)
         mixed, price = server.kind == "mixed", math.log(d) if procedure.orders else 0.0
         scores = block_scores(moments, server.coding, *how) if mixed else number_scores(moments, *how, price)
         found = best_class(procedure, d, settings, scores, server.prior)
     elif server.kind == "mixed":
-        found = search_blocks(procedure, blocks_of(moments[0], server.coding), settings, server.prior)
+        blocks = blocks_of(moments[0], server.coding)
+        found, complete = search_blocks(procedure, blocks, settings, server.prior, server.ends)
     else:
-        found = search_moments(procedure, moments[0], d, settings, server.prior)
-    return replace(server, found=found, done=True)
+        found, complete = search_moments(procedure, moments[0], d, settings, server.prior, server.ends)
+    return replace(server, found=found, done=True, cut=not complete)
+
+
+def _interrupted(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
+    """The state of a search that ends between two exchanges, with the best graph so far."""
+    found = shuffled(len(server.variables), settings).graph(procedure.so_far(server.state, server.families))
+    found = pdag_with_knowledge(found, server.prior.required, server.prior.possible)
+    return replace(server, found=found, cut=True)

@@ -157,6 +157,8 @@ class LearnKeywords(TypedDict, total=False):
     held_out: bool
     tune: str
     tune_by: TuneBy
+    time_limit: float | None
+    megabytes: float | None
     seed: int
     out: str | Path | None
     name: str | None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Round
+from fedbnsl.algorithms.core.protocol import ENDED_EARLY, Round
 from fedbnsl.algorithms.core.schema import AUTO
 from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import findings
@@ -61,10 +61,11 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
     """The run of `auto` continued by the best model that its findings suggest, or as it is.
 
     `auto` continues only a run of `secure-linear` with its own settings, and checks the labels of mixed data. Without a
-    diagnosis, or if the policy of an owner refuses the exchange of a further model, the run stays as it is.
+    diagnosis, at a limit of time or bytes, or if the policy of an owner refuses the exchange of a further model, the
+    run stays as it is.
     """
     linear = Continued(job, algorithm, last, diagnosed)
-    if session.schema.has_targets:
+    if session.schema.has_targets or last.outcome in ENDED_EARLY:
         return linear
     if session.schema.kind == "mixed":
         return unless_refused(lambda: _with_label_edges(linear, session), lambda refusal: linear)

@@ -184,7 +184,7 @@ class ExchangeResult:
     @property
     def bytes_sent(self) -> int:
         """Bytes in both directions."""
-        return self.traffic.up + self.traffic.down
+        return self.traffic.total
 
 
 def extra_exchange(

@@ -4,6 +4,7 @@ Nothing here depends on Prefect: an engine is a `Session`. The texts of progress
 notebooks and Prefect's log.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
+from fedbnsl.algorithms.core.protocol import Federation, Limits, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -81,7 +82,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     job, tuned = with_tuning(with_imputation_model(with_lags(with_units(job, session), session), session), session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
-    start, pending = time.perf_counter(), _rounds(session.wrap(algorithm, federation), federation, resumed)
+    start, limits = time.perf_counter(), _limits(job, resumed)
+    pending = _rounds(session.wrap(algorithm, federation), federation, resumed, limits)
     last, rows = _run_rounds(job, algorithm, pending, listeners, resumed)
     seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
     best, sums = _diagnosed(job, session, algorithm, last)
@@ -200,16 +202,28 @@ def _run_rounds(
     return last, rows
 
 
-def _rounds(algorithm: Algorithm, federation: Federation, resumed: Resumed | None) -> Iterator[Round[Any]]:
+def _limits(job: Job, resumed: Resumed | None) -> Limits:
+    """What is left of the time and the bytes of the rounds."""
+    seconds, megabytes = job.settings.time_limit, job.settings.megabytes
+    sent = sum(row["bytes_up"] + row["bytes_down"] for row in resumed.rows) if resumed else 0
+    return Limits(
+        math.inf if seconds is None else time.monotonic() + seconds - (resumed.seconds if resumed else 0.0),
+        math.inf if megabytes is None else 1e6 * megabytes - sent,
+    )
+
+
+def _rounds(
+    algorithm: Algorithm, federation: Federation, resumed: Resumed | None, limits: Limits
+) -> Iterator[Round[Any]]:
     """Run the rounds from the start or the last checkpoint; a run that had ended yields only its last state."""
     if resumed is None:
-        yield from rounds(algorithm, federation)
+        yield from rounds(algorithm, federation, limits=limits)
     elif algorithm.converged(resumed.server):
         yield Round(resumed.number, resumed.server, Traffic(), "converged")
     elif resumed.number >= algorithm.max_rounds:
         yield Round(resumed.number, resumed.server, Traffic(), "out of rounds")
     else:
-        yield from rounds(algorithm, federation, (resumed.number, resumed.server))
+        yield from rounds(algorithm, federation, (resumed.number, resumed.server), limits)
 
 
 def rounds_row(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:

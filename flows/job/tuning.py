@@ -186,7 +186,7 @@ def _learn(
             continue
         if last.outcome == "silo lost":
             raise BadInput(f"{', '.join(last.lost)} did not respond while candidates were compared")
-        sent = sum(one.traffic.up + one.traffic.down for one in every)
+        sent = sum(one.traffic.total for one in every)
         return CandidateRun(structures(agreeing, last.server), exchanges.exchanges, sent)
     raise AssertionError("a federation that may ask has every answer")
 

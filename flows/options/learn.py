@@ -256,30 +256,23 @@ class LearnOptions(Options):
             description="Also estimate the parameters of the learned structure, in one more exchange.",
         ),
     ] = True
-    diagnose: Annotated[
-        bool,
-        Field(
-            title="Diagnoses",
-            description="Also diagnose the data: violated assumptions and deviating silos, in two more exchanges.",
-        ),
-    ] = True
-    smoothing: Annotated[
-        float,
-        Field(
-            gt=0,
-            title="Smoothing",
-            description="Equivalent sample size of the Dirichlet prior of probability tables, in rows.",
-        ),
-        OnCommandLine(value="ROWS"),
-    ] = 1.0
-    small_cells: Annotated[
-        SmallCells,
-        Field(
-            title="Small cells",
-            description="Counts of 1 and 2 rows in published models: blank hides them and rounds all others; keep "
-            "publishes exact counts, for models that stay inside the organisation.",
-        ),
-    ] = "blank"
+    diagnose: bool = Field(
+        default=True,
+        title="Diagnoses",
+        description="Also diagnose the data: violated assumptions and deviating silos, in two more exchanges.",
+    )
+    smoothing: Annotated[float, OnCommandLine(value="ROWS")] = Field(
+        default=1.0,
+        gt=0,
+        title="Smoothing",
+        description="Equivalent sample size of the Dirichlet prior of probability tables, in rows.",
+    )
+    small_cells: SmallCells = Field(
+        default="blank",
+        title="Small cells",
+        description="Counts of 1 and 2 rows in published models: blank hides them and rounds all others; keep "
+        "publishes exact counts, for models that stay inside the organisation.",
+    )
     bootstrap: Annotated[
         int | None,
         Field(
@@ -292,23 +285,18 @@ class LearnOptions(Options):
         ),
         OnCommandLine(value="N"),
     ] = None
-    held_out: Annotated[
-        bool,
-        Field(
-            title="Held-out likelihood",
-            description="Also score each silo's rows by the model of the other silos, in two more exchanges; for "
-            "complete numbers and three silos or more.",
-        ),
-    ] = False
-    tune: Annotated[
-        str,
-        Field(
-            title="Candidates",
-            description="Candidate values of a setting, such as 'alpha=.001,.01,.05'; semicolons separate several "
-            "settings. The run uses the best candidate. `fedbnsl tune` takes candidates as -p lists.",
-        ),
-        OnCommandLine(value="NAME=V,V"),
-    ] = ""
+    held_out: bool = Field(
+        default=False,
+        title="Held-out likelihood",
+        description="Also score each silo's rows by the model of the other silos, in two more exchanges; for complete "
+        "numbers and three silos or more.",
+    )
+    tune: Annotated[str, OnCommandLine(value="NAME=V,V")] = Field(
+        default="",
+        title="Candidates",
+        description="Candidate values of a setting, such as 'alpha=.001,.01,.05'; semicolons separate several "
+        "settings. The run uses the best candidate. `fedbnsl tune` takes candidates as -p lists.",
+    )
     tune_by: Annotated[
         TuneBy,
         Field(
@@ -317,6 +305,19 @@ class LearnOptions(Options):
             "numbers) or stars (stability of the edges); auto: held-out where it is defined.",
         ),
     ] = "auto"
+    time_limit: Annotated[float | None, OnCommandLine(value="SECONDS")] = Field(
+        default=None,
+        gt=0,
+        title="Time limit",
+        description="Seconds after which the rounds end with the best graph so far. Parameters and diagnosis follow.",
+    )
+    megabytes: Annotated[float | None, OnCommandLine(value="N")] = Field(
+        default=None,
+        gt=0,
+        title="Megabytes",
+        description="Most megabytes that the rounds send, in both directions: they end with the best graph so far "
+        "before the next exchange would exceed it. There is at least one.",
+    )
     seed: Annotated[
         int,
         Field(
@@ -404,10 +405,8 @@ class LearnOptions(Options):
         if name == AUTO:
             return name
         if name in registry.STEPS:
-            raise BadInput(
-                f"algorithm '{name}' is an internal step of runs, not a learner; "
-                f"available: {', '.join(registry.ALGORITHMS)}"
-            )
+            available = ", ".join(registry.ALGORITHMS)
+            raise BadInput(f"algorithm '{name}' is an internal step of runs, not a learner; available: {available}")
         registry.entry(name)
         return name
 

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from fedbnsl.algorithms.core.knowledge import Arc
+from fedbnsl.algorithms.core.protocol import ENDED_EARLY
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, MixedNetwork
@@ -211,6 +212,11 @@ def warnings(result: RunResult) -> list[str]:
         messages.append(
             f"Not converged: the run ended after {pluralize(len(result.rounds), 'round')}; more rounds may change "
             "the graph."
+        )
+    if result.outcome in ENDED_EARLY:
+        what = "time" if result.outcome == "out of time" else "megabytes"
+        messages.append(
+            f"Ended early: the {what} that the run was given did not suffice. The graph is the best one until then."
         )
     messages += small_cell_warnings(result)
     messages += series_warnings(result)

@@ -1,5 +1,6 @@
 """The loop and what crosses the boundary, on an algorithm simple enough to know the answer of: the pooled mean."""
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import (
     FederatedAlgorithm,
+    Limits,
     Replies,
     SiloLost,
     Traffic,
@@ -56,6 +58,27 @@ def test_rounds_stop_at_convergence_or_when_they_are_used_up() -> None:
     outcomes = [one.outcome for one in rounds(mean_of_rows(5, stop=2), federate(TABLES))]
     assert outcomes == [None, "converged"]
     assert [one.outcome for one in rounds(mean_of_rows(2), federate(TABLES))] == [None, "out of rounds"]
+
+
+def test_rounds_end_before_an_exchange_that_would_exceed_their_bytes() -> None:
+    first, *_ = rounds(mean_of_rows(5), federate(TABLES))
+    for times, outcomes in {
+        0.1: ["out of bytes"],
+        2.9: [None, "out of bytes"],
+        3.0: [None, None, "out of bytes"],
+        9.0: [None, None, None, None, "out of rounds"],
+    }.items():
+        run = list(rounds(mean_of_rows(5), federate(TABLES), limits=Limits(bytes=times * first.traffic.total)))
+        assert [one.outcome for one in run] == outcomes
+        assert sum(one.traffic.total for one in run) <= max(times, 1) * first.traffic.total
+
+
+def test_rounds_end_when_their_time_is_over_unless_they_converge() -> None:
+    over = Limits(ends=time.monotonic())
+    assert [one.outcome for one in rounds(mean_of_rows(5), federate(TABLES), limits=over)] == ["out of time"]
+    assert [one.outcome for one in rounds(mean_of_rows(5, stop=1), federate(TABLES), limits=over)] == ["converged"]
+    later = Limits(ends=time.monotonic() + 3600)
+    assert len(list(rounds(mean_of_rows(5), federate(TABLES), limits=later))) == 5
 
 
 def test_the_sum_reaches_the_server_and_nothing_else() -> None:

@@ -223,7 +223,7 @@ def test_a_sweep_moves_variables_as_if_all_parents_were_selected_anew(seed):
     price = (0.3, 2.0, 9.0)[seed % 3] / 300
     expected = moved_one_by_one(R, order, price, possible, required)
     assert not np.array_equal(expected, order)
-    np.testing.assert_array_equal(_sweep(R, order, price, possible, required, 1), expected)
+    np.testing.assert_array_equal(_sweep(R, order, order, price, possible, required, 1), expected)
 
 
 def test_more_parents_than_a_path_stores_are_all_found():

@@ -1,17 +1,21 @@
 """secure-ges and secure-boss: what pooled GES and BOSS find, from sums alone, in few exchanges."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.protocol import Limits, rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.score.discrete import all_too_wide, families_within_budget, sets_of
+from fedbnsl.algorithms.score.equivalence import class_of, member_of
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.data.federated import FederatedData, pool
+from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 POOLED = {"secure-ges": "ges", "secure-boss": "boss"}
@@ -203,3 +207,37 @@ def test_only_sums_are_seen_of_two_silos_or_more(name, drawing):
     drawn = drawing(4, 100, 0)
     assert searching.is_masked(drawn.dealt(2).schema, requested=False)
     assert not searching.is_masked(drawn.dealt(1).schema, requested=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"), [("secure-ges", {}), ("secure-ges", {"refine": True}), ("secure-boss", {})]
+)
+def test_a_search_that_ends_early_has_a_class_near_the_final_one_and_says_so(name, params, drawing):
+    drawn = drawing(9, 1000, 4)
+    algorithm = registry.build(registry.specify(name, {"ahead": 0, "exact": 0, **params}))
+    every = list(rounds(algorithm, drawn.dealt(3)))
+    sent = np.cumsum([one.traffic.total for one in every])
+    assert len(every) > 8
+    distances = []
+    for k in (1, len(every) // 2, len(every) - 2):
+        *_, last = run = list(rounds(algorithm, drawn.dealt(3), limits=Limits(bytes=float(sent[k]))))
+        assert last.outcome == "out of bytes"
+        assert sum(one.traffic.total for one in run) <= sent[k]
+        graph = algorithm.structure(last.server).adjacency
+        np.testing.assert_array_equal(class_of(member_of(graph)), graph)
+        assert "did not come to its end" in " ".join(algorithm.basis(last.server))
+        distances.append(np.triu((graph | graph.T) != (every[-1].server.found | every[-1].server.found.T)).sum())
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < distances[0]
+    assert "did not come to its end" not in " ".join(algorithm.basis(every[-1].server))
+
+
+@pytest.mark.parametrize("name", ["secure-boss", "secure-linear"])
+def test_a_search_of_numbers_ends_with_its_time(name):
+    data = homogeneous(variables=40, edges=80, silos=2, rows=2000, seed=3)
+    tables = {silo: (table - table.mean(axis=0)) / table.std(axis=0) for silo, table in data.tables.items()}
+    algorithm = registry.build(registry.specify(name, {"error_variances": "free"} if name == "secure-linear" else {}))
+    *_, last = rounds(algorithm, InProcessFederation(data.schema, tables), limits=Limits(ends=time.monotonic()))
+    assert last.outcome == "out of time"
+    assert algorithm.structure(last.server).adjacency.any()
+    assert "until then" in " ".join(algorithm.basis(last.server))

@@ -226,6 +226,12 @@ CASES = {
         lambda done: done.result.tuning.by,
         more={"algorithm": "fed-pc", "tune": "alpha=.01,.3"},
     ),
+    "time_limit": Case(
+        None, 1e-9, ("converged", "out of time"), lambda done: done.result.outcome, more={"algorithm": "fed-sparse"}
+    ),
+    "megabytes": Case(
+        1.0, 1e-6, ("converged", "out of bytes"), lambda done: done.result.outcome, more={"algorithm": "fed-sparse"}
+    ),
     "seed": Case(1, 2, (1, 2), config("seed"), more=SUM),
     "out": Case("here", "there", ("here", "there"), lambda done: done.folder.name, more=SUM),
     "name": Case("mine", "yours", ("mine", "yours"), config("name"), more=SUM),

@@ -38,6 +38,8 @@ OTHER = {
     "bootstrap": 20,
     "held_out": True,
     "tune": "learner=ges,pc",
+    "time_limit": 7.0,
+    "megabytes": 1.5,
     "tune_by": "stars",
     "register_as": "ours",
     "federation": "federation.toml",
