@@ -21,11 +21,12 @@ from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.diagnosis.findings import WEIGHTS_DIFFER
 from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.lagged import centred_windows
-from fedbnsl.data.federated import FederatedData
+from fedbnsl.data.federated import FederatedData, time_series, with_gaps
 from fedbnsl.data.generators.dynamic import dynamic
 
 FRESH = range(1000, 1010)
@@ -155,6 +156,60 @@ def given_order(data: FederatedData) -> Structure:
     return Structure(names, edges[:d], lagged=edges[None, d:])
 
 
+def emptied(data: FederatedData, share: float, seed: int) -> FederatedData:
+    """`data` with this share of empty cells, at random; with share 0, the middle third of one column at every silo."""
+    rng = np.random.default_rng([seed, 240])
+    tables = {silo: table.copy() for silo, table in data.tables.items()}
+    column = int(rng.integers(len(data.schema.variables)))
+    for table in tables.values():
+        if share:
+            table[rng.random(table.shape) < share] = np.nan
+        else:
+            table[len(table) // 3 : 2 * len(table) // 3, column] = np.nan
+    return replace(data, schema=with_gaps(data.schema, tables), tables=tables)
+
+
+def rows_left_out(data: FederatedData) -> FederatedData:
+    """`data` as learners have it that do not model empty cells: a row with one ends a stretch."""
+    tables, stretches = dict[str, Any](), dict[str, tuple[int, ...]]()
+    for silo, table in data.tables.items():
+        complete = ~np.isnan(table).any(axis=1)
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], complete, [0]])))
+        tables[silo], stretches[silo] = table[complete], tuple(map(int, edges[1::2] - edges[::2]))
+    return replace(data, schema=time_series(tables, stretches, data.schema.variables), tables=tables)
+
+
+def gaps() -> None:
+    """Series with empty cells: EM over windows, which `auto` runs, and the same learner without the rows that have one.
+
+    A seed counts for the second only if every silo has a stretch that is long enough for one lag.
+    """
+    lines = []
+    kinds = {"2 % at random": 0.02, "10 % at random": 0.1, "30 % at random": 0.3, "a third of one column": 0.0}
+    for said, share in kinds.items():
+        for name, treated in (("EM over windows", False), ("rows left out", True)):
+            scores, sent, seconds = list[tuple[float, float]](), list[float](), list[float]()
+            for seed in FRESH:
+                data = emptied(CASES["unequal variances"][0].data(seed), share, seed)
+                begin = time.process_time()
+                try:
+                    found = learn(rows_left_out(data) if treated else data, parameters=False, bootstrap=0, seed=seed)
+                except BadInput:
+                    continue
+                seconds.append(time.process_time() - begin)
+                metrics = found.result.metrics
+                scores.append((float(metrics["shd"] or 0), float(metrics["lagged_shd"] or 0)))
+                sent.append(float(metrics.get("filling_exchanges") or 0))
+            row: dict[str, Any] = {"empty cells": said, "treatment": name, "seeds": len(scores)}
+            row |= dict.fromkeys(("W SHD", "A SHD", "exchanges of EM", "CPU s"), "–")
+            if scores:
+                w, a = (mean_and_sd(list(one), 1) for one in zip(*scores, strict=True))
+                row |= {"W SHD": w, "A SHD": a, "exchanges of EM": mean_and_sd(sent, 1).split(" ")[0]}
+                row |= {"CPU s": mean_and_sd(seconds, 2)}
+            lines.append(row)
+    show("dynamic-gaps", lines, {})
+
+
 CLEAN = ("equal variances", "unequal variances", "AR .93", "n = 50 x 3")
 KINDS = {said: CASES[said][0] for said in CLEAN} | {
     f"slopes sd {sd:.2g} between silos": Case(slopes=sd) for sd in (0.05, 0.1, 0.15, 0.25)
@@ -224,6 +279,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "default-large": default_large,
     "default-lags": default_lags,
     "short": short,
+    "gaps": gaps,
     "alarms": alarms,
     "change": change,
     "labelled": labelled,

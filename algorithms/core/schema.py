@@ -85,6 +85,8 @@ class ImputationModel:
     """P(variable | parents) of all families, flattened as in `parameters/tables.py`, the child's levels last"""
     rows: int = 0
     """the effective sample size: the mean over all pairs of columns of the number of rows with both cells"""
+    windows: int = 0
+    """time series: the number of windows, of which `rows` is the effective one; the covariance is that of windows"""
     apart: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
     """whether no row has cells of both variables, `[d, d]`: such pairs are not identified; empty if there are none"""
     screens: tuple[FloatArray, ...] = ()

@@ -106,6 +106,8 @@ class Entry:
     kinds: tuple[Kind, ...] = ("continuous",)
     gaps: bool = False
     """whether tables may have empty cells"""
+    series_gaps: bool = False
+    """whether time series of numbers may have empty cells; otherwise rows with an empty cell end a stretch"""
     fills: bool = False
     """whether silos impute empty cells of discrete data before it learns"""
     streams: bool = False

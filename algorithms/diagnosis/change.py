@@ -75,13 +75,16 @@ def fluctuations(
     """A silo's sums: by tested variable the variances of all products, and by time the products and their variances.
 
     `rows` `[n, m]` are windows, at the relative `times` `[n]`; `scales` `[m]` are the units of the columns. Variances
-    are divided by the number of windows of all silos, and products by its root. The sums of a variable with too few
-    windows for its parents are zero.
+    are divided by the number of windows of all silos, and products by its root. Windows with an empty cell (NaN) in a
+    variable or its parents are left out for it. The sums of a variable with too few windows for its parents are zero.
     """
-    root, every, centred = np.sqrt(all_windows), list[FloatArray](), rows / scales - (rows / scales).mean(axis=0)
+    root, every, scaled = np.sqrt(all_windows), list[FloatArray](), rows / scales
     for j in children_of(parents, variables):
         pa = np.flatnonzero(parents[:, j])
-        n, k = len(rows), len(pa)
+        known = ~np.isnan(scaled[:, [*pa, j]]).any(axis=1)
+        centred, own_times = scaled[known], times[known]
+        centred -= centred.mean(axis=0) if len(centred) else 0.0
+        n, k = len(centred), len(pa)
         if n < max(MIN_WINDOWS, 10 * (k + 1)):
             every.append(np.zeros(2 * k + len(TIMES) * (k + k * (k + 1) // 2)))
             continue
@@ -89,11 +92,11 @@ def fluctuations(
         inverse = np.linalg.pinv(X.T @ X, rcond=1e-9, hermitian=True)
         products = X * (centred[:, j] - X @ (inverse @ (X.T @ centred[:, j])))[:, None]
         # Where weights change, products have other means in other parts, which would count as variance.
-        spread = products - _means_of_parts(products, times)
+        spread = products - _means_of_parts(products, own_times)
         every.append(_long_run_sums(spread[:, 1:]).ravel() / all_windows)
         enlarged = n / (n - k - 1 - len(TIMES)) / all_windows
         for time in TIMES:
-            before = times < time
+            before = own_times < time
             # The fit takes part of the products before this time with it: what each row adds, net of that.
             share = inverse @ (X[before].T @ X[before])
             score = (products[before].sum(axis=0) - products.sum(axis=0) @ share)[1:]

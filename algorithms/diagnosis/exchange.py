@@ -24,7 +24,7 @@ from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
 from ..statistics.coding import coded_names, coded_units, coding_of
-from ..statistics.em import about_own_means
+from ..statistics.em import about_own_means, centred_windows_with_gaps
 from ..statistics.lagged import centred_windows, window_schema, windows
 from ..statistics.moments import (
     Table,
@@ -39,7 +39,7 @@ from ..statistics.transforms import NORMAL_SCORES, transform_gain
 from .change import FALSE_ALARMS as CHANGE_FALSE_ALARMS
 from .change import NO_CHANGES, Excess, children_of, excess, fluctuations, long_run_ratio, relative_times
 from .curvature import chi_square_bound, curvature, score_statistic
-from .over_time import longest_stretch, seasons, trend_t_values
+from .over_time import interpolated, longest_stretch, seasons, trend_t_values
 
 
 def silo_slots(silos: int, figures: int) -> FloatArray:
@@ -247,16 +247,21 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
     coding, stretches = coding_of(schema), schema.stretches[silo]
     d, discrete = coding.size, np.array(coding.discrete, np.bool_)[coding.owners]
     coded = coding.rows(np.asarray(table, np.float64))
-    rows = centred_windows(coded, stretches, lags) + windows(coded, stretches, lags).mean(axis=0)
-    means, products = about_means(rows)
+    if schema.gaps:
+        rows, products = centred_windows_with_gaps(coded, schema, silo, lags)
+        means = column_summaries(windows(coded, stretches, lags)).means
+        rows += means
+    else:
+        rows = centred_windows(coded, stretches, lags) + windows(coded, stretches, lags).mean(axis=0)
+        means, products = about_means(rows)
     numbers = np.flatnonzero(~discrete)
-    own = longest_stretch(coded[:, numbers], stretches)
+    own = interpolated(longest_stretch(coded[:, numbers], stretches))
     ratios, periods = seasons(own)
     strongest, (trend, trending) = int(np.argmax(ratios)), _greatest(trend_t_values(own))
     names = [schema.variables[v] for v in coding.owners]
     return Silo(
         table=rows,
-        there=np.ones(rows.shape[1], np.bool_),
+        there=np.asarray(~np.isnan(rows).all(axis=0)),
         means=means,
         products=products,
         numbers=np.append(~discrete, np.zeros(lags * d, np.bool_)),
@@ -356,7 +361,7 @@ def _better_by_own(
         residual = [own[j, j] - 2 * w @ own[pa, j] + w @ own[np.ix_(pa, pa)] @ w for w in fits]
         if in_order is not None:
             errors = in_order[:, j] - in_order[:, pa] @ fits[0]
-            inflation *= long_run_ratio(errors[:, None] * in_order[:, pa])
+            inflation *= long_run_ratio(np.nan_to_num(errors[:, None] * in_order[:, pa]))
         smallest = 1e-9 * max(own[j, j], 1e-300)
         gain = np.log(max(residual[1], smallest) / max(residual[0], smallest))
         by_chance = inflation * (p + 2 * np.sqrt(p * log_odds) + 2 * log_odds) / (min(rows) - p - 1)

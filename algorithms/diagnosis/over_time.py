@@ -36,6 +36,18 @@ def longest_stretch(table: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
     return table[ends[at] - lengths[at] : ends[at]]
 
 
+def interpolated(rows: FloatArray) -> FloatArray:
+    """The series `rows` `[n, d]` with lines between the cells beside empty ones (NaN); 0 in a column without cells."""
+    if not np.isnan(rows).any():
+        return rows
+    times, filled = np.arange(len(rows)), np.zeros_like(rows)
+    for j in range(rows.shape[1]):
+        known = np.flatnonzero(~np.isnan(rows[:, j]))
+        if len(known):
+            filled[:, j] = np.interp(times, known, rows[known, j])
+    return filled
+
+
 def trend_t_values(rows: FloatArray) -> FloatArray:
     """The absolute t-value of the time in each column of `rows` `[n, d]`; 0 for a constant column or few rows."""
     n, d = rows.shape

@@ -25,6 +25,7 @@ ALGORITHMS: dict[str, Entry] = {
         server_settings=("error_variances", "threshold", "non_gaussian", "evidence", "starts"),
         kinds=("continuous", *SERIES),
         gaps=True,
+        series_gaps=True,
         experiments=True,
         streams=True,
     ),

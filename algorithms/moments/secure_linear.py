@@ -36,7 +36,7 @@ from ..score.experiment_scores import experiment_basis
 from ..score.families import OrderSettings, Targeted
 from ..score.gaussian_order import gaussian_boss
 from ..score.order_starts import BestOrder
-from ..statistics.em import about_own_means
+from ..statistics.em import about_own_means, centred_windows_with_gaps
 from ..statistics.lagged import centred_means, centred_windows, window_schema, windows
 from ..statistics.moments import (
     Table,
@@ -122,7 +122,7 @@ class SecureLinear(OrderSettings):
 
         Windows of fewer lags are more: a short series loses much with the rows before its longest windows.
         """
-        reach = self.reach(schema)
+        reach = 0 if schema.gaps else self.reach(schema)  # EM has run on the longest windows only
         counts = [sum(schema.windows(lags).values()) for lags in (1, reach)] if reach > 1 else [1, 1]
         return range(1, reach if self.lags == AUTO and counts[1] < (1 - MAX_LOST_WINDOWS) * counts[0] else 1)
 
@@ -246,12 +246,25 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
-    """The silo with the windows of the series `table` `[n_rows, d]`, about their means."""
+    """The silo with the windows of the series `table` `[n_rows, d]`, about their means.
+
+    The products of windows with empty cells are expectations under the imputation model of the schema.
+    """
     assert isinstance(table, np.ndarray)
+    if schema.gaps:
+        return _open_windows_with_gaps(table, schema, silo, settings)
     cut, reach = centred_windows if settings.center_series else windows, settings.reach(schema)
     rows, *shorter = (cut(table, schema.stretches[silo], lags) for lags in (reach, *settings.shorter(schema)))
     products = tuple(one.T @ one for one in shorter)
     return Silo(rows, np.zeros(rows.shape[1]), rows.T @ rows, sum(schema.windows(reach).values()), products)
+
+
+def _open_windows_with_gaps(table: FloatArray, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
+    if not settings.center_series:
+        raise BadInput("series with empty cells need center_series=true: the model of empty cells has their own means")
+    reach = settings.reach(schema)
+    rows, total = centred_windows_with_gaps(table, schema, silo, reach)
+    return Silo(rows, np.zeros(rows.shape[1]), total, sum(schema.windows(reach).values()))
 
 
 def _moment_units(schema: Schema, settings: SecureLinear) -> FloatArray:
@@ -318,7 +331,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
         if lags in shorter:
             rows = settings.degrees_of_freedom(server.schema, replies, lags)
             S = require_positive_definite(from_triangle(rest[lags - 1]) / rows, schema)
-    return select_fit(replace(server, S=S, rows=effective_rows(server.schema, rows)), settings)
+    return select_fit(replace(server, S=S, rows=effective_rows(schema, rows)), settings)
 
 
 def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:

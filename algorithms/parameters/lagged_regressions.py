@@ -18,7 +18,7 @@ from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, unrolled_names
-from ..statistics.lagged import windows
+from ..statistics.lagged import window_schema, windows
 from ..statistics.moments import column_units, regression_weights, residual_variances
 from . import regressions
 from .networks import DynamicGaussianNetwork, unrolled_weights
@@ -62,7 +62,7 @@ def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broad
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         rows = windows(table, schema.stretches[silo], settings.lags)
-        return plain.open_silo(rows, replace(schema, rows=schema.windows(settings.lags)), silo, rng)
+        return plain.open_silo(rows, window_schema(schema, settings.lags), silo, rng)
 
     def open_server(schema: Schema) -> Server:
         d = len(schema.variables)

@@ -23,6 +23,7 @@ n^(1/3) windows for n windows of a silo (Hall, Horowitz, Jing 1995, "On blocking
 data").
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
@@ -82,7 +83,12 @@ def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
     for silo in schema.rows:
         windows, size = _windows(schema, silo, sampling), block_size(schema, silo, sampling)
         stretches[silo] = (sampling.lags + size,) * sampling.count(int((windows // size).sum()))
-    return replace(schema, rows={silo: sum(own) for silo, own in stretches.items()}, stretches=stretches)
+    rows = {silo: sum(own) for silo, own in stretches.items()}
+    empty = {
+        silo: tuple(math.ceil(count * rows[silo] / schema.rows[silo]) for count in counts)
+        for silo, counts in schema.empty.items()
+    }
+    return replace(schema, rows=rows, stretches=stretches, empty=empty)
 
 
 def resample(

@@ -16,7 +16,8 @@ deviations from the mean μ have expectation S K (x − μ) and covariance S −
 
 where μ is the silo's own maximum-likelihood mean given S, the solution of (Σ K) μ = Σ K x. It never leaves the silo, so
 a reply depends only on S and the silo's rows. Rows with the same empty cells share K and are processed together: O(D³)
-for each such pattern and O(D²) for each row.
+for each such pattern and O(D²) for each row. In time series the rows are windows, each with the rows before it, and
+every series of `MIN_CENTRED_WINDOWS` windows or more has its own mean (`lagged.py`).
 
 The data do not determine the covariance of two columns that no row has together, and EM would leave it where it began.
 It is set so that the two are independent given all other columns, which is the choice of maximum entropy (Dempster
@@ -31,6 +32,7 @@ times those of its children. Draws use the silo's own generator and stay at the 
 values.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +46,7 @@ from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, empty_structure
 from .anderson import Iteration, anderson_step
 from .coding import Coding, coded_units, coding_of
+from .lagged import centred_parts, window_rows, window_schema, windows
 from .moments import Table, about_means, centred_moments, chunks, column_summaries, pooled_packing, product_units
 from .packing import from_triangle, triangle
 
@@ -100,12 +103,41 @@ def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
     lengths = schema.stretches.get(silo, (n,))
     if not schema.gaps:
         return centred_moments(coding.encode(table), lengths)
-    total = np.zeros((coding.size, coding.size))
-    for part in np.split(table, np.cumsum(lengths)[:-1]) if isinstance(table, np.ndarray) else (table,):
-        total += expected_moments(part, coding, schema.imputation_model.covariance).products
+    total = expected_products(table, lengths, coding, schema.imputation_model.covariance)
     share = schema.imputation_model.rows / sum(schema.rows.values())
     rows = share * (n - len(lengths))
     return pooled_packing(coding.size).pack(rows=rows, sums=np.zeros(coding.size), products=share * total)
+
+
+def expected_products(table: Table, lengths: Sequence[int], coding: Coding, S: FloatArray) -> FloatArray:
+    """The expected second moments of `table` `[n_rows, d]`, each of its parts of `lengths` about its own means, summed.
+
+    A table that is read in passes is one part.
+    """
+    return sum(
+        (expected_moments(part, coding, S).products for part in parts_of(table, lengths)),
+        start=np.zeros((coding.size, coding.size)),
+    )
+
+
+def centred_windows_with_gaps(table: FloatArray, schema: Schema, silo: str, lags: int) -> tuple[FloatArray, FloatArray]:
+    """The windows of the series `table` `[n_rows, d]` in the order of time, NaN in empty cells, and their moments.
+
+    Both are about the means of `centred_windows`, here expected ones under the imputation model of `schema`. The
+    second moments `[m, m]` are summed.
+    """
+    public, rows = window_schema(schema, lags), windows(table, schema.stretches[silo], lags)
+    total = np.zeros((rows.shape[1],) * 2)
+    for part in centred_parts(schema.stretches[silo], lags):
+        own = about_own_means(rows[part], public)
+        rows[part] -= own.mean
+        total += own.products
+    return rows, total
+
+
+def parts_of(table: Table, lengths: Sequence[int]) -> Sequence[Table]:
+    """The parts of `table` `[n_rows, d]` that have these `lengths`; one of a table that is read in passes."""
+    return np.split(table, np.cumsum(lengths)[:-1]) if isinstance(table, np.ndarray) else (table,)
 
 
 def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMoments:
@@ -150,6 +182,8 @@ def _add_precision(rows, first, patterns, R, precision, weighted):  # type: igno
     """Add Σ K to `precision` and Σ K x to `weighted`."""
     for p in range(len(patterns)):
         observed = np.flatnonzero(patterns[p])
+        if len(observed) == 0:
+            continue
         n = first[p + 1] - first[p]
         K = inverse_of_observed(R, observed)
         for a in range(len(observed)):
@@ -167,6 +201,8 @@ def _add_excess(rows, first, patterns, R, mean, excess):  # type: ignore[no-unty
     for p in range(len(patterns)):
         observed = np.flatnonzero(patterns[p])
         k = len(observed)
+        if k == 0:
+            continue
         K, T, y = inverse_of_observed(R, observed), np.zeros((k, k)), np.empty(k)
         for r in range(first[p], first[p + 1]):
             for a in range(k):
@@ -210,6 +246,8 @@ class ExpectationMaximisation:
     """largest relative change of the variance in any direction at convergence"""
     rounds: int = 50
     """largest number of exchanges"""
+    lags: int = 0
+    """time series: the number of earlier rows in a window; the rows are then windows"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -219,11 +257,12 @@ class ExpectationMaximisation:
 
 @dataclass(frozen=True, eq=False)
 class Silo:
-    """A silo's rows `[n_rows, d]`, their coding, and the number of rows over all silos."""
+    """A silo's rows `[n_rows, d]`, their coding, the number of rows over all silos, and the parts with own means."""
 
     table: Table
     coding: Coding
     all_rows: int
+    lengths: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -252,6 +291,8 @@ class Server:
     """the number of observed cells of each coded column, `[D]`; empty before the first sum"""
     apart: NDArray[np.bool_]
     """whether no row has cells of both coded columns, `[D, D]`; empty before the first sum"""
+    present: int = 0
+    """time series: the number of variables, which are the first columns of the windows"""
 
     @property
     def covariance(self) -> FloatArray:
@@ -262,15 +303,18 @@ class Server:
     def imputation_model(self) -> ImputationModel:
         """The imputation model that every silo receives."""
         first = [block[0] for block in coding_of(self.schema).blocks]
+        first = first[: self.present] if self.present else first
         apart = self.apart[np.ix_(first, first)]
-        return ImputationModel(self.covariance, rows=self.rows, apart=apart if apart.any() else np.empty((0, 0), bool))
+        windows = sum(self.schema.rows.values()) if self.present else 0
+        apart = apart if apart.any() else np.empty((0, 0), bool)
+        return ImputationModel(self.covariance, rows=self.rows, windows=windows, apart=apart)
 
 
 def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """The exchanges of EM."""
     return FederatedAlgorithm(
-        open_silo=lambda table, schema, silo, rng: Silo(table, coding_of(schema), sum(schema.rows.values())),
-        open_server=lambda schema: _start(schema, settings.tolerance),
+        open_silo=lambda table, schema, silo, rng: _open_silo(table, schema, silo, settings.lags),
+        open_server=lambda schema: _start(schema, settings),
         broadcast=lambda server: Broadcast(server.covariance),
         local_solve=lambda silo, request: (silo, local_solve(silo, request)),
         aggregate=aggregate,
@@ -282,22 +326,40 @@ def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo,
         reply_type=Reply,
         max_rounds=settings.rounds,
         summand=only_field,
-        entry_units=_units,
+        entry_units=lambda schema, request: _units(_rows_schema(schema, settings.lags), request),
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
         measures=lambda server: {"change": server.iteration.change},
     )
 
 
-def _start(schema: Schema, tolerance: float) -> Server:
-    return Server(schema.in_order(), Iteration(np.empty((0, 0))), 0, tolerance, np.empty(0), np.empty((0, 0), np.bool_))
+def _rows_schema(schema: Schema, lags: int) -> Schema:
+    """The public schema of the rows: of the windows of time series."""
+    return window_schema(schema, lags) if lags else schema
+
+
+def _start(schema: Schema, settings: ExpectationMaximisation) -> Server:
+    public, present = _rows_schema(schema.in_order(), settings.lags), len(schema.variables) if settings.lags else 0
+    nothing = np.empty((0, 0))
+    return Server(public, Iteration(nothing), 0, settings.tolerance, np.empty(0), nothing.astype(np.bool_), present)
+
+
+def _open_silo(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
+    """The silo with its rows or, with `lags`, the windows of its series, in the parts that have means of their own."""
+    public = _rows_schema(schema, lags)
+    coding, all_rows = coding_of(public), sum(public.rows.values())
+    if not lags:
+        return Silo(table, coding, all_rows, (table.shape[0],))
+    assert isinstance(table, np.ndarray)
+    return Silo(window_rows(table, schema.stretches[silo], lags), coding, all_rows, public.stretches[silo])
 
 
 def local_solve(silo: Silo, request: Broadcast) -> Reply:
     """The silo's part of the numbers of pairs and their products, or of the expected second moments."""
     if len(request.S):
-        return Reply(triangle(expected_moments(silo.table, silo.coding, request.S).products) / silo.all_rows)
-    products, pairs = pairwise_complete(silo.table, silo.coding)
+        return Reply(triangle(expected_products(silo.table, silo.lengths, silo.coding, request.S)) / silo.all_rows)
+    each = [pairwise_complete(part, silo.coding) for part in parts_of(silo.table, silo.lengths)]
+    products, pairs = (np.sum(one, axis=0) for one in zip(*each, strict=True))
     return Reply(np.concatenate([triangle(pairs), triangle(products)]) / silo.all_rows)
 
 
@@ -323,7 +385,8 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     rows, all_rows = sum(server.schema.rows[silo] for silo in replies.silos), sum(server.schema.rows.values())
     total = replies.total * all_rows
     if len(server.covariance):
-        S = of_maximum_entropy(_with_floor(from_triangle(total) / (rows - len(replies.silos))), server.apart)
+        means = sum(len(server.schema.stretches[silo]) if server.present else 1 for silo in replies.silos)
+        S = of_maximum_entropy(_with_floor(from_triangle(total) / max(rows - means, 1)), server.apart)
         return replace(server, iteration=anderson_step(server.iteration, S))
     pairs, products = (from_triangle(part) for part in np.split(total, 2))
     S = np.divide(products, pairs, out=np.zeros_like(products), where=pairs > 0.5)

@@ -1,12 +1,13 @@
 """Windows of time series: each row together with the rows before it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.schema import FloatArray, Schema
+from ..core.schema import FloatArray, ImputationModel, Schema
 from ..graphs.structure import unrolled_names
 
 LEVEL_STANDARD_ERRORS = 5.0
@@ -56,17 +57,17 @@ def centred_windows(table: FloatArray, stretches: Sequence[int], lags: int) -> F
     means of few windows would take part of the effects with them (Nickell 1981).
     """
     rows = windows(table, stretches, lags)
-    for part in _centred_parts(stretches, lags):
+    for part in centred_parts(stretches, lags):
         rows[part] -= rows[part].mean(axis=0)
     return rows
 
 
 def centred_means(stretches: Sequence[int], lags: int) -> int:
     """The number of means that `centred_windows` subtracts from a column: the degrees of freedom that they cost."""
-    return len(_centred_parts(stretches, lags))
+    return len(centred_parts(stretches, lags))
 
 
-def _centred_parts(stretches: Sequence[int], lags: int) -> list[NDArray[np.intp]]:
+def centred_parts(stretches: Sequence[int], lags: int) -> list[NDArray[np.intp]]:
     """The windows with common means, each part by the numbers of its windows."""
     lengths = np.array([max(length - lags, 0) for length in stretches])
     numbers = np.split(np.arange(lengths.sum()), np.cumsum(lengths)[:-1])
@@ -79,26 +80,44 @@ def window_schema(schema: Schema, lags: int) -> Schema:
     """The public schema of windows as a table without time: (lags + 1)·d columns, and the windows as rows.
 
     Its stretches are the parts of a silo's windows that have common means, in the order of `window_rows`. Lagged
-    columns have the levels and units of their variable. Background knowledge of the variables is not part of it
-    (`Prior.of_windows`).
+    columns have the levels and units of their variable, and as many empty cells in proportion. Background knowledge of
+    the variables is not part of it (`Prior.of_windows`).
     """
-    names = unrolled_names(schema.variables, lags)
+    names, rows = unrolled_names(schema.variables, lags), schema.windows(lags)
+    empty = {
+        silo: tuple(round(count * rows[silo] / schema.rows[silo]) for count in counts) * (lags + 1)
+        for silo, counts in schema.empty.items()
+    }
     owners = dict(zip(names, schema.variables * (lags + 1), strict=True))
     levels = {name: schema.levels[owner] for name, owner in owners.items() if owner in schema.levels}
     return Schema(
         names,
-        schema.windows(lags),
+        rows,
         kind="continuous" if not levels else "discrete" if len(levels) == len(names) else "mixed",
         levels=levels,
-        stretches={silo: tuple(map(len, _centred_parts(schema.stretches[silo], lags))) for silo in schema.rows},
+        stretches={silo: tuple(map(len, centred_parts(schema.stretches[silo], lags))) for silo in schema.rows},
         units=schema.units * (lags + 1),
-        imputation_model=schema.imputation_model,
+        empty=empty,
+        imputation_model=_window_model(schema, lags),
     )
+
+
+def _window_model(schema: Schema, lags: int) -> ImputationModel:
+    """The imputation model of windows with `lags`: the margin of that of the longer windows that EM has run on.
+
+    The effective sample size is in proportion to the windows.
+    """
+    model, within = schema.imputation_model, slice((lags + 1) * len(schema.variables))
+    if not model.windows:
+        return model
+    windows = sum(schema.windows(lags).values())
+    rows = round(model.rows * windows / model.windows)
+    return replace(model, covariance=model.covariance[within, within], rows=rows, windows=windows)
 
 
 def window_rows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDArray[Any]:
     """`windows` of `table`, ordered by the parts that have common means (`window_schema`)."""
-    return windows(table, stretches, lags)[np.concatenate(_centred_parts(stretches, lags))]
+    return windows(table, stretches, lags)[np.concatenate(centred_parts(stretches, lags))]
 
 
 def moments_given_past(S: FloatArray, d: int) -> FloatArray:

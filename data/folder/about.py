@@ -244,6 +244,8 @@ class Reading:
     """the column that names the silo of each row, if one file has the rows of all silos"""
     condition: str | None = None
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
+    series_gaps: bool = False
+    """whether a learner of time series of numbers models their empty cells; otherwise rows with one end a stretch"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a column that is in both lists."""

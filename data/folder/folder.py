@@ -59,6 +59,7 @@ from .scan import SEPARATORS
 from .schema_inference import InferredSchema, negotiate_schema
 from .series import (
     SeriesTable,
+    check_columns_with_gaps,
     check_same_step,
     check_stretches,
     has_time,
@@ -280,8 +281,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
     if declared.kind == "events":
         schema = _read_events(folder, files, declared)[0].schema
     elif _are_series(files, declared):
-        empty = {silo: replace(one, values=one.values[:0]) for silo, one in _each_series(files, declared)}
-        schema = with_declared_transforms(_series_schema(empty, declared), declared)
+        schema = _read_series(files, declared)[0].schema
     else:
         schema = _inferred_schema(folder, files, declared).schema
     check_checksums(place_of(folder), about, files)
@@ -393,7 +393,16 @@ def _series_schema(tables: Mapping[str, SeriesTable], declared: Declared) -> Sch
     stretches = {silo: table.stretches for silo, table in tables.items()}
     rows = {silo: sum(lengths) for silo, lengths in stretches.items()}
     variables = next(iter(tables.values())).variables
-    return Schema(variables, rows, "time-series", declared.levels_among(variables), stretches)
+    by_column = {silo: dict(zip(table.variables, table.empty, strict=True)) for silo, table in tables.items()}
+    empty = {silo: tuple(counts[name] for name in variables) for silo, counts in by_column.items()}
+    return Schema(
+        variables,
+        rows,
+        "time-series",
+        declared.levels_among(variables),
+        stretches,
+        empty=empty if any(map(any, empty.values())) else {},
+    )
 
 
 def declarations_of(schema: Schema) -> dict[str, Any]:
@@ -439,7 +448,9 @@ def write_folder(folder: Path, data: FederatedData, form: FileFormat = "csv") ->
         place, table = folder / f"{silo}.{form}", data.tables[silo]
         if data.schema.kind == "time-series":
             numbers = np.flatnonzero(~data.schema.discrete)
-            if len(numbers):
+            if data.schema.gaps:
+                check_columns_with_gaps(place, data.schema.variables, table)
+            elif len(numbers):
                 check_table(place, [data.schema.variables[v] for v in numbers], table[:, numbers])
             check_stretches(place, data.schema.variables, data.schema.stretches[silo])
         else:

@@ -3,8 +3,8 @@
 A recording is a long table with a row for each time of each series; times are numbers, or dates, which are converted to
 seconds. `cut` divides it at gaps into stretches, which follow each other in a silo's table. Times must be regular: the
 step is the minimum difference of two times of a series, and a difference of several steps is a gap. A row with an empty
-cell is left out and leaves a gap. Columns are numbers, or labels if about.json declares their levels: then the values
-are codes of levels.
+cell is left out and leaves a gap, unless the learner models empty cells. Columns are numbers, or labels if about.json
+declares their levels: then the values are codes of levels.
 """
 
 import math
@@ -232,6 +232,11 @@ class SeriesTable:
     left_out: int = 0
     """number of rows with an empty cell, which are not in the table"""
 
+    @property
+    def empty(self) -> tuple[int, ...]:
+        """The number of empty cells of each column."""
+        return tuple(map(int, np.isnan(self.values).sum(axis=0)))
+
     def rows(self, schema: Schema) -> FloatArray:
         """The table [n_rows, n_variables] with its columns in the order of `schema`."""
         return np.ascontiguousarray(self.values[:, [self.variables.index(name) for name in schema.variables]])
@@ -239,7 +244,7 @@ class SeriesTable:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """The complete `rows` of a recording in order, and the `lengths` of their stretches."""
+    """The `rows` of a recording in order, complete ones unless empty cells are modelled, and their stretches."""
 
     rows: NDArray[np.intp]
     lengths: tuple[int, ...]
@@ -257,17 +262,34 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
             'variable, declare {"kind": "continuous"} in about.json'
         )
     recording = _recording(path, declared)
-    stretches = cut(recording, declared.step, NOT_SERIES)
+    keeps = keeps_empty_cells(declared)
+    stretches = cut(recording, declared.step, NOT_SERIES, keeps_empty=keeps)
     values = recording.values[stretches.rows]
     numbers = [v for v, name in enumerate(recording.variables) if name not in declared.levels]
-    if numbers:  # a state may be constant at a silo, such as an alarm that was never raised
+    if keeps:
+        check_columns_with_gaps(path, recording.variables, values)
+    elif numbers:  # a state may be constant at a silo, such as an alarm that was never raised
         check_table(path, [recording.variables[v] for v in numbers], values[:, numbers])
     if declared.reading.learned_from:
         for name, column in zip(recording.variables, values.T, strict=True):
-            if beyond(np.abs(column)):
+            cells = column[~np.isnan(column)]
+            if len(cells) and beyond(np.abs(cells)):
                 raise BadInput(f"{path}: column {quoted(name)}: {BEYOND_RANGE}")
-    left_out = int((~recording.complete).sum())
+    left_out = 0 if keeps else int((~recording.complete).sum())
     return SeriesTable(recording.variables, values, stretches.lengths, stretches.step, left_out)
+
+
+def keeps_empty_cells(declared: Declared) -> bool:
+    """Whether rows with an empty cell remain in series: the learner models them, and no column has labels."""
+    return declared.reading.series_gaps and not declared.levels
+
+
+def check_columns_with_gaps(path: str | Path, variables: Sequence[str], values: FloatArray) -> None:
+    """Raise `BadInput` for a column whose cells are all the same; a column without cells is left to the other silos."""
+    for name, column in zip(variables, values.T, strict=True):
+        cells = column[~np.isnan(column)]
+        if len(cells) and cells.min() == cells.max():
+            raise BadInput(f"{path}: column {quoted(name)}: constant, every cell that is not empty is {cells[0]}")
 
 
 def left_out_notes(rows: Mapping[str, int], left_out: Mapping[str, int]) -> tuple[str, ...]:
@@ -316,21 +338,24 @@ def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:
 
 def read_cut(path: Path, stretches: tuple[int, ...], declared: Declared = NO_DECLARATION) -> SeriesTable:
     """Read a silo's file of time series with known `stretches`. Raises `BadInput` if the number of rows has changed."""
-    recording = _recording(path, declared)
-    values = recording.values[recording.complete]
+    recording, keeps = _recording(path, declared), keeps_empty_cells(declared)
+    values = recording.values if keeps else recording.values[recording.complete]
     if len(values) != sum(stretches):
-        raise BadInput(f"{path}: it has {len(values)} complete rows, not {sum(stretches)} as when the run began")
+        rows = "rows" if keeps else "complete rows"
+        raise BadInput(f"{path}: it has {len(values)} {rows}, not {sum(stretches)} as when the run began")
     return SeriesTable(recording.variables, values, stretches)
 
 
-def cut(recording: Recording, step: float | None = None, remedy: str = "") -> Cut:
+def cut(recording: Recording, step: float | None = None, remedy: str = "", *, keeps_empty: bool = False) -> Cut:
     """The unbroken stretches of `recording`; the default `step` is the minimum difference of two times.
+
+    A row with an empty cell ends a stretch, unless the learner `keeps_empty` cells.
 
     Raises `BadInput` for a duplicate time in a series, for irregular times, and if no stretch has two rows; errors on
     times end with `remedy`.
     """
     is_next, step = _is_next_step(recording, step, remedy)
-    rows = np.flatnonzero(recording.complete)
+    rows = np.arange(len(recording.values)) if keeps_empty else np.flatnonzero(recording.complete)
     unbroken = (np.diff(rows) == 1) & is_next[rows[:-1]]
     edges = np.concatenate([[0], np.flatnonzero(~unbroken) + 1, [len(rows)]]) if rows.size else np.zeros(1, np.intp)
     lengths = tuple(int(length) for length in np.diff(edges))

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.choose import AUTO, choices
+from fedbnsl.algorithms.choose import AUTO, SERIES, choices
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS, AlgorithmSpec, Entry
 from fedbnsl.algorithms.errors import BadInput, quoted
@@ -53,6 +53,11 @@ def check(job: Job, schema: Schema) -> None:
     _check_outliers(job, schema)
     _check_adjustment(job, schema)
     _check_experiments(job, schema)
+    if schema.gaps and schema.kind == "time-series" and not entry.series_gaps:
+        raise BadInput(
+            f"{name} needs series without empty cells, and {job.dataset} has some: use "
+            f"{suitable_algorithms(job, schema, lambda one: one.series_gaps)}"
+        )
     if (schema.gaps or job.settings.outliers == "set-aside") and not entry.gaps:
         fitting = suitable_algorithms(job, schema, lambda one: one.gaps)
         others = f"use {fitting}, or " if fitting else ""
@@ -229,7 +234,16 @@ def reading_of(options: LearnOptions) -> Reading:
         learned_from=True,
         by=options.by,
         condition=options.condition,
+        series_gaps=_models_gaps_of_series(options),
     )
+
+
+def _models_gaps_of_series(options: LearnOptions) -> bool:
+    """Whether the learner models empty cells of series; components cannot be subtracted from series with some."""
+    learner = SERIES[0].name if options.algorithm == AUTO else options.algorithm
+    if options.missing != "model" or options.detrend or options.deseasonalise or options.difference:
+        return False
+    return not is_private(options) and registry.entry(learner).series_gaps
 
 
 def selected_silos(options: LearnOptions) -> tuple[str, ...]:

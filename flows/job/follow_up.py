@@ -278,7 +278,7 @@ ALLOWED_FOR = "Nothing to do: the structure rests on the sum of the silos' own s
 
 def _missingness_findings(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
     """The findings on the dependence of missing values, if there are any, and the bytes of the exchange."""
-    if not session.schema.gaps:
+    if not session.schema.gaps or session.schema.kind == "time-series":  # means of autocorrelated series drift
         return [], 0
     found = extra_exchange(job, session, AlgorithmSpec("missingness", missingness.Missingness(masked)), "missingness")
     return ([] if found.lost else missingness.findings(found.last.server)), found.bytes_sent

@@ -55,7 +55,8 @@ def with_imputation_model(job: Job, session: Session) -> Job:
         return job
     hidden = registry.build(job.spec).is_masked(schema, requested=job.settings.secure)
     if schema.kind != "discrete":
-        settings = ExpectationMaximisation(masked=hidden)
+        lags = job.spec.settings.reach(schema) if schema.kind == "time-series" else 0
+        settings = ExpectationMaximisation(masked=hidden, lags=lags)
         return _with_covariance(job, session, AlgorithmSpec("em", settings), screens=MAX_SCREENS if set_aside else 0)
     if entry.fills:
         return _stochastic_em(job, session, masked=hidden)

@@ -97,7 +97,7 @@ def row_version(
 def version_under(terms: RunTerms, silo: str, table: Table, key: bytes, seal: str) -> RowVersion:
     """The version of the rows of `silo` that enter its replies: those in `table`, read as `terms` declare."""
     schema, declared = terms.schema, terms.declared
-    drops_rows = schema.complete_rows or schema.kind == "time-series"
+    drops_rows = schema.complete_rows or (schema.kind == "time-series" and not schema.gaps)
     chosen = (declared.form, declared.step, declared.reading.silos, schema.stretches.get(silo, ()))
     reading = keyed_checksum(key, schema.kind, dict(declared.marks), *chosen)
     return row_version(table, schema, key, seal, reading, schema.variables if drops_rows else ())

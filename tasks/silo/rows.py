@@ -76,6 +76,8 @@ class DescribedSeries:
     step: float
     left_out: int = 0
     """number of rows with an empty cell, which are in no stretch"""
+    empty: tuple[int, ...] = ()
+    """the number of empty cells of each column, if the learner models them"""
 
     @property
     def rows(self) -> int:
@@ -120,7 +122,7 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) 
     if series and not declared.reading.private:
         found = read_series(source, declared)
         check_series_domains(source, found.variables, found.values, declared)
-        return DescribedSeries(silo, found.variables, found.stretches, found.step, found.left_out)
+        return DescribedSeries(silo, found.variables, found.stretches, found.step, found.left_out, found.empty)
     return Described(silo, open_table(source, declared).profile(), is_streamed(source, declared))
 
 

@@ -119,7 +119,10 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
             raise BadInput(f"silos {first.silo} and {part.silo} disagree: only one of them has column {odd[0]}")
     stretches = {part.silo: part.stretches for part in series}
     rows, levels = {part.silo: part.rows for part in series}, declared.levels_among(first.variables)
-    return Schema(first.variables, rows, "time-series", levels, stretches)
+    by_column = {part.silo: dict(zip(part.variables, part.empty, strict=True)) for part in series}
+    empty = {silo: tuple(counts[name] for name in first.variables) for silo, counts in by_column.items()}
+    gaps = empty if any(map(any, empty.values())) else {}
+    return Schema(first.variables, rows, "time-series", levels, stretches, empty=gaps)
 
 
 def _described(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> list[AnyDescribed]:

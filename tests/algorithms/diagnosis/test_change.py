@@ -120,3 +120,20 @@ def test_every_series_has_its_own_times_and_few_windows_send_zeros():
     short = drawn(0, 39)
     assert not sums_of(short, 39.0).any()
     assert len(sums_of(short, 39.0)) == len(sums_of(drawn(0, 200), 200.0))
+
+
+def test_windows_with_an_empty_cell_are_left_out_of_the_regressions_that_need_it():
+    rng = np.random.default_rng(0)
+    rows, times = rng.standard_normal((200, 4)), relative_times([200])
+    parents = np.zeros((4, 4), np.bool_)
+    parents[2, 0] = parents[3, 1] = True
+    holed = rows.copy()
+    holed[rng.choice(200, 30, replace=False), 2] = np.nan
+    known = ~np.isnan(holed[:, 2])
+    found, expected, other = (
+        fluctuations(*given, parents, 2, np.ones(4), 200.0)
+        for given in ((holed, times), (rows[known], times[known]), (rows, times))
+    )
+    half = len(found) // 2
+    np.testing.assert_allclose(found[:half], expected[:half])
+    np.testing.assert_allclose(found[half:], other[half:])

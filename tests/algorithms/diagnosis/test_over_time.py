@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.diagnosis.over_time import _period, seasons, trend_t_values
+from fedbnsl.algorithms.diagnosis.over_time import _period, interpolated, seasons, trend_t_values
 from fedbnsl.data.federated import FederatedData, time_series
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.dynamic import dynamic, svar
@@ -114,3 +114,9 @@ def test_equal_errors_are_equal_given_the_past(tmp_path):
     write_folder(tmp_path / "study", data)
     named, _ = found(tmp_path / "study", tmp_path / "run", algorithm="secure-sum")
     assert "unequal errors" not in named
+
+
+def test_lines_join_the_cells_beside_empty_ones():
+    rows = np.array([[np.nan, 1.0, np.nan], [2.0, np.nan, np.nan], [np.nan, np.nan, np.nan], [6.0, 4.0, np.nan]])
+    expected = [[2.0, 1.0, 0.0], [2.0, 2.0, 0.0], [4.0, 3.0, 0.0], [6.0, 4.0, 0.0]]
+    np.testing.assert_allclose(interpolated(rows), expected)

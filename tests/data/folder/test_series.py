@@ -1,6 +1,7 @@
 """Folders of time series: which rows follow each other, whatever their order, their gaps and their holes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 from fedbnsl.algorithms.core.schema import Schema, check_lags
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData, pool, time_series
-from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
-from fedbnsl.data.folder.series import read_series
+from fedbnsl.data.folder.series import read_cut, read_series
 from fedbnsl.tasks.silo.rows import describe_rows, read_rows
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
@@ -52,6 +53,33 @@ def test_a_row_with_an_empty_cell_is_left_out_and_makes_a_gap(tmp_path):
     table = read(tmp_path, "time,x,y\n0,1,1\n1,2,2\n2,,3\n3,4,NA\n4,5,5\n5,6,nan\n6,7,7\n7,8,8\n")
     assert table.values[:, 0].tolist() == [1, 2, 5, 7, 8]
     assert table.stretches == (2, 1, 2)
+
+
+def test_empty_cells_stay_for_a_learner_that_models_them_unless_a_column_has_labels(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("time,x,y\n0,1,1\n1,2,2\n2,,3\n3,4,NA\n5,5,5\n6,6,nan\n")
+    keeps = Declared(reading=Reading(series_gaps=True))
+    table = read_series(path, keeps)
+    assert (table.stretches, table.left_out, table.empty) == ((4, 2), 0, (1, 2))
+    assert np.isnan(read_cut(path, (4, 2), keeps).values).sum() == 3
+    with pytest.raises(BadInput, match=r"it has 6 rows, not 5 as when the run began"):
+        read_cut(path, (5,), keeps)
+    labelled = replace(keeps, levels={"y": ("1", "2", "3", "5")})
+    assert read_series(path, labelled).stretches == (2, 1)
+    path.write_text("time,x,y\n0,1,1\n1,,2\n2,1,3\n")
+    with pytest.raises(BadInput, match=r"column 'x': constant, every cell that is not empty is 1.0"):
+        read_series(path, keeps)
+
+
+def test_both_transports_count_the_empty_cells_of_series(tmp_path):
+    (tmp_path / "a.csv").write_text("time,x,y\n0,1,1\n1,2,2\n2,,3\n3,4,NA\n4,5,5\n5,7,6\n")
+    (tmp_path / "b.csv").write_text("time,y,x\n0,1,1\n1,2,2\n2,4,3\n9,,5\n")
+    reading = Reading(series_gaps=True)
+    schema, declared = read_folder(tmp_path, reading).schema, Declared(reading=reading)
+    assert schema.empty == {"a": (1, 1), "b": (0, 1)}
+    assert read_schema(tmp_path, reading) == schema
+    services = {silo: SiloService(silo, tmp_path / f"{silo}.csv") for silo in "ab"}
+    assert schema_from_descriptions(InProcessTransport(services), ("a", "b"), declared).schema == schema
 
 
 def test_the_notes_of_a_run_count_the_rows_left_out_of_each_silo(tmp_path):
