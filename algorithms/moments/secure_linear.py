@@ -60,12 +60,7 @@ from .experiments import experiment_products, learn_from_experiments, weights_of
 from .model_fit import misfit
 from .non_gaussian import contrast_sums, correlations, credible_contrasts, direct_edges, standardising, undirected_edges
 from .pooled import moments_of_least_bic
-from .tiers import (
-    best_lagged_fit,
-    free_lagged_fit,
-    has_few_windows,
-    ridge_strengths,
-)
+from .tiers import best_lagged_fit, free_lagged_fit, has_few_windows, ridge_strengths
 
 ONE = np.ones(1)
 MAX_LOST_WINDOWS = 0.05
@@ -251,20 +246,16 @@ def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear
     The products of windows with empty cells are expectations under the imputation model of the schema.
     """
     assert isinstance(table, np.ndarray)
+    if schema.gaps and not settings.center_series:
+        raise BadInput("series with empty cells need center_series=true: the model of empty cells has their own means")
+    all_rows = sum(schema.windows(settings.reach(schema)).values())
     if schema.gaps:
-        return _open_windows_with_gaps(table, schema, silo, settings)
+        rows, total = centred_windows_with_gaps(table, schema, silo, settings.reach(schema))
+        return Silo(rows, np.zeros(rows.shape[1]), total, all_rows)
     cut, reach = centred_windows if settings.center_series else windows, settings.reach(schema)
     rows, *shorter = (cut(table, schema.stretches[silo], lags) for lags in (reach, *settings.shorter(schema)))
     products = tuple(one.T @ one for one in shorter)
-    return Silo(rows, np.zeros(rows.shape[1]), rows.T @ rows, sum(schema.windows(reach).values()), products)
-
-
-def _open_windows_with_gaps(table: FloatArray, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
-    if not settings.center_series:
-        raise BadInput("series with empty cells need center_series=true: the model of empty cells has their own means")
-    reach = settings.reach(schema)
-    rows, total = centred_windows_with_gaps(table, schema, silo, reach)
-    return Silo(rows, np.zeros(rows.shape[1]), total, sum(schema.windows(reach).values()))
+    return Silo(rows, np.zeros(rows.shape[1]), rows.T @ rows, all_rows, products)
 
 
 def _moment_units(schema: Schema, settings: SecureLinear) -> FloatArray:

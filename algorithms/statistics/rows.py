@@ -21,7 +21,8 @@ from ..errors import BadInput
 from .coding import coded_units
 from .corner_counts import count_corners
 from .count_tables import PAD, CodePasses, Codes, count, count_limits
-from .em import gibbs_impute, own_moments
+from .em import own_moments
+from .gibbs import gibbs_impute
 from .moments import Table, chunks, column_units, conditions_of, moment_units, per_row
 
 NO_VALUES: FloatArray = np.empty(0)

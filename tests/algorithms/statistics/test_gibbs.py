@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.core.schema import ImputationModel
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.statistics.em import gibbs_impute
+from fedbnsl.algorithms.statistics.gibbs import gibbs_impute
 
 SIZES = np.array([2, 3, 2, 2])
 # 0 -> 1 <- 2, 1 -> 3
