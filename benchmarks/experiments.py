@@ -1,4 +1,4 @@
-"""Experiments with known targets: drawn data, the nine conditions of Sachs et al., and GIES by the package `gies`.
+"""Experiments: drawn data, the nine conditions of Sachs et al., GIES by the package `gies`, and unknown targets.
 
 `python benchmarks/experiments.py` runs all tables, `--table NAME` one of them. Drawn data are those of `prepare
 interventions`: six silos of unequal sizes with offsets of their own, of which four set one or two variables each;
@@ -16,6 +16,7 @@ import numpy as np
 from measure import mean_and_sd, run, run_tables, show
 from numpy.typing import NDArray
 
+import fedbnsl
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -28,7 +29,7 @@ from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.generators.interventions import interventions
 from fedbnsl.data.networks.sachs import sachs
 
-SEEDS = range(1000, 1010)
+SEEDS, FALSE_ALARM_SEEDS = range(1000, 1010), range(1000, 1040)
 KINDS: tuple[tuple[Experiment, float, str], ...] = (
     ("randomised", 0.2, "randomised"),
     ("soft", 0.2, "soft"),
@@ -121,6 +122,75 @@ def drawn() -> None:
     show("experiments-drawn", rows, runs)
 
 
+def changed(data: FederatedData, experiment: Experiment) -> set[tuple[str, str]]:
+    """The silos and variables whose mechanism the experiment changes: inhibition changes none without causes."""
+    assert data.truth is not None
+    caused = dict(zip(data.truth.variables, data.truth.adjacency.any(axis=0), strict=True))
+    each = ((silo, name) for silo, (own,) in data.schema.targets.items() for name in own)
+    return {(silo, name) for silo, name in each if experiment != "inhibiting" or caused[name]}
+
+
+def unknown(data: FederatedData, seed: int) -> tuple[set[tuple[str, str]], NDArray[np.bool_]]:
+    """The targets that are found without being given, by silo, and the graph learned with them, `[d, d]`."""
+    found = fedbnsl.learn(data, algorithm="secure-linear", targets="unknown", seed=seed, engine="inline", bootstrap=0)
+    assert found.result.found_targets is not None
+    pairs = {(one.condition, one.variable) for one in found.result.found_targets.changes}
+    return pairs, found.result.structure.adjacency
+
+
+def f1(found: set[tuple[str, str]], truth: set[tuple[str, str]]) -> float:
+    """The harmonic mean of precision and recall; 1 for two empty sets."""
+    return 2 * len(found & truth) / (len(found) + len(truth)) if found or truth else 1.0
+
+
+def unknown_targets() -> None:
+    """Targets that are found, and the graph with them beside that with the true targets and without any."""
+    rows = []
+    for experiment, strength, words in KINDS:
+        for d in (8, 14, 20):
+            for n in (1000, 5000):
+                scores, distances, errors = [], [], 0
+                for seed in SEEDS:
+                    data = interventions(d, 6, n, seed, experiment, targeted=4, edges=3 * d // 2, strength=strength)
+                    data = shuffled(data, seed)
+                    found, graph = unknown(data, seed)
+                    true = changed(data, experiment)
+                    scores.append(f1(found, true))
+                    errors += len(found - true)
+                    plain = replace(data, schema=replace(data.schema, targets={}))
+                    others = [run("secure-linear", {}, one, seed).structure.adjacency for one in (data, plain)]
+                    distances.append([distance(one, true_class(data)) for one in (graph, *others)])
+                by_targets = [mean_and_sd([one[k] for one in distances], 2) for k in range(3)]
+                rows.append(
+                    {
+                        "experiment": f"{words}, d = {d}, n = {n:,}",
+                        "F1 of the targets": mean_and_sd(scores, 2),
+                        "all right": f"{sum(one == 1 for one in scores)} of {len(scores)}",
+                        "false targets": str(errors),
+                        "SHD, targets found": by_targets[0],
+                        "SHD, targets given": by_targets[1],
+                        "SHD, without targets": by_targets[2],
+                        "asked": "F1 ≥ .9" if n == 5000 else "",
+                    }
+                )
+                print(rows[-1], flush=True)
+    show("experiments-unknown", rows, {})
+
+
+def false_targets() -> None:
+    """How many runs find a target although no experiment was made: silos of unequal sizes with other offsets."""
+    rows = []
+    for d, n in ((8, 300), (8, 1000), (8, 5000), (14, 1000)):
+        alarms = 0
+        for seed in FALSE_ALARM_SEEDS:
+            data = shuffled(interventions(d, 6, n, seed, "soft", targeted=0, edges=3 * d // 2), seed)
+            alarms += bool(unknown(data, seed)[0])
+        share = f"{alarms} of {len(FALSE_ALARM_SEEDS)}"
+        rows.append({"no experiments": f"d = {d}, n = {n:,}", "runs with targets": share, "asked": "≤ 5 %"})
+        print(rows[-1], flush=True)
+    show("experiments-false-targets", rows, {})
+
+
 def sachs_conditions() -> None:
     """The nine conditions of Sachs et al. as silos, logarithms, against the network of 17 edges."""
     data = sachs(1, 0, by_condition=True, truth="17", transform="log")
@@ -194,4 +264,5 @@ def member(data: FederatedData, graph: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 if __name__ == "__main__":
-    run_tables({"drawn": drawn, "sachs": sachs_conditions, "gies": against_gies}, __doc__, __file__)
+    tables = {"drawn": drawn, "sachs": sachs_conditions, "gies": against_gies}
+    run_tables({**tables, "unknown": unknown_targets, "false": false_targets}, __doc__, __file__)

@@ -25,7 +25,7 @@ from .pictures.delays import draw_delays
 from .pictures.picture import MAX_UNROLLED_VARIABLES, as_png, draw_matrices
 from .report.drawings import draw_result
 from .report.report import report_html
-from .result import NOT_COVERED, Metric, RunResult, silo_edges, strengths_in
+from .result import NOT_COVERED, FoundTargets, Metric, RunResult, silo_edges, strengths_in
 from .staging import write_files
 
 MODELS = ("model.bif", "model.json")
@@ -35,6 +35,7 @@ OPTIONAL_OUTPUTS = (
     "matrices.png",
     "silo_structures.csv",
     "silo_edges.csv",
+    "targets.csv",
     "silos.csv",
     "intensities.csv",
     "delays.png",
@@ -90,6 +91,8 @@ def _optional_contents(result: RunResult, title: str) -> dict[str, str | bytes]:
             found["delays.png"] = as_png(draw_delays(result.parameters.intensities, result.structure, title))
     if result.silo_scores:
         found["silos.csv"] = silos_csv(result.silo_scores)
+    if result.found_targets:
+        found["targets.csv"] = targets_csv(result.found_targets)
     if result.changes:
         found[CHANGES] = changes_csv(result.changes)
     return found
@@ -170,6 +173,15 @@ def intensities_csv(found: Intensities) -> str:
     return _csv(
         header, ((name, int(n), float(mu), float(own), float(by), found.delay) for name, n, mu, own, by in rows)
     )
+
+
+def targets_csv(found: FoundTargets) -> str:
+    """One line per mechanism that was found to differ: where, of which variable given which parents, the evidence."""
+    rows = (
+        (one.condition, one.variable, " ".join(one.parents), one.statistic, one.parameters, one.p_value, int(one.tied))
+        for one in found.changes
+    )
+    return _csv((found.by, "variable", "parents", "statistic", "parameters", "p_value", "tied"), rows)
 
 
 def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:
@@ -263,6 +275,7 @@ def config(result: RunResult) -> dict[str, Any]:
         "secure": result.secure,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
         **({"targets": result.schema.targets} if result.targets else {}),
+        **({"found_targets": asdict(result.found_targets)} if result.found_targets else {}),
         **({"conditions": _conditions(result.schema)} if result.schema.condition_names else {}),
         "bootstrap": result.bootstrap,
         "register": result.register,

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from fedbnsl.algorithms.core.experiments import MechanismChange
 from fedbnsl.algorithms.core.knowledge import Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
@@ -170,6 +171,46 @@ class HeldOutScores:
 
 
 @dataclass(frozen=True)
+class FoundTargets:
+    """The mechanisms that were found to differ between silos or conditions, and what it took to find them."""
+
+    changes: tuple[MechanismChange, ...]
+    by: Literal["silo", "condition"]
+    compared: int
+    """number of silos or conditions"""
+    exchanges: int
+    bytes_sent: int
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """The number of changes, and the cost of finding them."""
+        return {
+            "changed_mechanisms": len(self.changes),
+            "target_exchanges": self.exchanges,
+            "target_bytes": self.bytes_sent,
+        }
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What the targets rest on, in whole sentences."""
+        compared = f"the targets were found, not given, by comparing {self.compared} {self.by}s"
+        if not self.changes:
+            return (f"No mechanism differs between silos: {compared}.",)
+        tied = dict.fromkeys(one.variable for one in self.changes if one.tied)
+        names = ", ".join(dict.fromkeys(one.variable for one in self.changes))
+        lines = [
+            f"Mechanisms of {names} differ: {compared}. The largest group of {self.by}s without a difference is taken "
+            f'as unchanged; what is "set" below is a mechanism that differs from it.'
+        ]
+        if tied:
+            lines.append(
+                f"For {', '.join(tied)} as much speaks for the other {self.by}s as the changed ones; the directions "
+                "are the same."
+            )
+        return tuple(lines)
+
+
+@dataclass(frozen=True)
 class Diagnosed:
     """Findings on the data and the result; `bytes_sent` is in addition to the rounds."""
 
@@ -261,6 +302,8 @@ class RunResult(RunDescription):
     """the fit of the graph without a truth"""
     edge_figures: Mapping[EdgeKey, EdgeFigures] = field(default_factory=dict)
     """what each edge contributes to the fit, and its p-values, where they are known"""
+    found_targets: FoundTargets | None = None
+    """the mechanisms that were found to differ between silos, if the targets of experiments are not known"""
     tuning: Tuning | None = None
     """the comparison of candidate settings, if requested"""
     held_out: HeldOutScores = HeldOutScores()

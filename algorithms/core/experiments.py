@@ -10,6 +10,9 @@ If a condition targets exactly one of two adjacent variables, the data determine
 the two are scored on other rows. So an edge between variables of different sums is directed (ibid., Definition 14; for
 experiments that do not cut a variable off from its causes Yang, Katcoff, Uhler 2018).
 
+If the targets are not known, each further sum is of one condition (`experiments_of_each`): the mechanisms of all
+conditions are then compared (`score/mechanisms.py`).
+
 Two sums that differ in a single silo disclose that silo's part. `discloses` decides it for any combination of sums.
 """
 
@@ -25,6 +28,26 @@ Targets = tuple[tuple[str, ...], ...]
 """the targets of each condition of a silo; without conditions, those of all its rows"""
 Unit = tuple[str, int]
 """a silo and the number of one of its conditions"""
+MIN_COMPARED = 3
+"""the minimum number of conditions in which a changed mechanism can be told from the others"""
+
+
+@dataclass(frozen=True)
+class MechanismChange:
+    """A variable whose mechanism differs in a silo or condition, with the evidence (`score/unknown_targets.py`)."""
+
+    condition: str
+    """the name of the silo or condition"""
+    variable: str
+    parents: tuple[str, ...]
+    statistic: float
+    """the likelihood ratio statistic against the unchanged mechanism"""
+    parameters: int
+    """its degrees of freedom"""
+    p_value: float
+    """by χ², times the number of comparisons: of variables, with each other condition"""
+    tied: bool
+    """whether as much speaks for the other conditions as those in which the mechanism has changed"""
 
 
 @dataclass(frozen=True)
@@ -35,6 +58,8 @@ class Experiments:
     """the number of the sum from which each variable is scored, `[d]`"""
     used: dict[str, NDArray[np.bool_]]
     """by silo, whether each of its conditions is part of each sum, `[n_sums, n_conditions]`"""
+    each: bool = False
+    """whether each further sum is of one condition, because the targets are not known"""
 
     @property
     def n_sums(self) -> int:
@@ -43,7 +68,12 @@ class Experiments:
 
     @property
     def separated(self) -> NDArray[np.bool_]:
-        """Whether some condition targets exactly one of two variables, `[d, d]`, symmetric."""
+        """Whether some condition targets exactly one of two variables, `[d, d]`, symmetric.
+
+        If each sum is of one condition, the score decides every direction.
+        """
+        if self.each:
+            return ~np.eye(len(self.group), dtype=np.bool_)
         return np.asarray(self.group[:, None] != self.group[None, :])
 
     def rows(self, lengths: Mapping[str, Sequence[int]], means: int = 1) -> NDArray[np.int64]:
@@ -82,6 +112,30 @@ def experiments_of(
         for silo in silos
     }
     return Experiments(np.array([order.index(units) for units in left_out], np.int64), used)
+
+
+def experiments_of_each(variables: Sequence[str], conditions: Mapping[str, Sequence[str]]) -> Experiments:
+    """The sum of all rows, and one for each of the `conditions`, whose names are given by silo.
+
+    Conditions of the same name are in one sum. Raises `BadInput` for fewer than three names: of two it is not known
+    which one is changed.
+    """
+    names = condition_names(conditions)
+    if len(names) < MIN_COMPARED:
+        raise BadInput(
+            f"--targets unknown compares {MIN_COMPARED} silos or conditions at least, and there are {len(names)}: of "
+            "two mechanisms it is not known which one is changed"
+        )
+    used = {
+        silo: np.array([[True] * len(own), *([name == one for one in own] for name in names)], np.bool_)
+        for silo, own in conditions.items()
+    }
+    return Experiments(np.zeros(len(variables), np.int64), used, each=True)
+
+
+def condition_names(conditions: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The names of all conditions, sorted."""
+    return tuple(sorted({name for own in conditions.values() for name in own}))
 
 
 def check_targets(place: str, targets: Mapping[str, Targets], variables: Sequence[str]) -> None:

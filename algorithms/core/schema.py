@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import BadInput, quoted, require_number
 from .adjustment import NO_ADJUSTMENT, Adjustment
-from .experiments import Experiments, Targets, experiments_of
+from .experiments import Experiments, Targets, experiments_of, experiments_of_each
 from .knowledge import NO_KNOWLEDGE, Knowledge, Prior
 
 
@@ -152,6 +152,8 @@ class Schema:
     """by silo, the variables that were set from outside, for each of its conditions; empty without experiments"""
     condition_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """by silo, the names of its conditions, which are its `stretches`; empty if a silo is one condition"""
+    compares_conditions: bool = False
+    """whether each condition has a sum of its own, because the targets are to be found"""
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -175,16 +177,23 @@ class Schema:
 
     @property
     def has_targets(self) -> bool:
-        """Whether any variable was set from outside in any silo."""
-        return any(any(conditions) for conditions in self.targets.values())
+        """Whether any variable was set from outside in any silo, or may have been."""
+        return self.compares_conditions or any(any(conditions) for conditions in self.targets.values())
 
     def conditions(self, silo: str) -> tuple[int, ...]:
         """The numbers of rows of the conditions of `silo`, whose rows are in their order; one without conditions."""
         return self.stretches.get(silo, (self.rows[silo],))
 
     @property
+    def named_conditions(self) -> dict[str, tuple[str, ...]]:
+        """By silo, the names of its conditions, or its own name if it is one."""
+        return {silo: self.condition_names.get(silo, (silo,)) for silo in self.rows}
+
+    @property
     def experiments(self) -> Experiments:
         """The sums from which variables are scored; raises `BadInput` for a variable that every condition targets."""
+        if self.compares_conditions:
+            return experiments_of_each(self.variables, self.named_conditions)
         sizes = {silo: len(self.conditions(silo)) for silo in self.rows}
         return experiments_of(self.variables, sizes, self.targets)
 

@@ -58,3 +58,16 @@ ALGORITHMS: dict[str, Entry] = {
     ),
 }
 """the learners of this family, by name"""
+STEPS: dict[str, Entry] = {
+    "unknown-targets": Entry(
+        summary="before a run with --targets unknown: which mechanisms changed in which silo or condition",
+        source="ours; Perry, von Kügelgen, Schölkopf 2022; Squires, Wang, Uhler 2020",
+        disclosure="of each of its conditions (a silo is one without --condition): centred moments of numbers, or "
+        "counts over the sets of variables that the search requests; masked, in the sum of silos with that condition",
+        maker=lazy_factory("score.families:SecureSearch", "score.unknown_targets:build"),
+        kinds=OWN_ROWS,
+        streams=True,
+        experiments=True,
+    ),
+}
+"""exchanges of a run besides those of its algorithm"""

@@ -56,6 +56,8 @@ class Server(Generic[State]):
     """experiments: the number of the sum from which each variable is scored, `[d]`; all 0 without"""
     sum_rows: NDArray[np.int64]
     """experiments: the rows of each sum, and then those that each leaves out, `[2·n_sums]`; empty without"""
+    compares: bool
+    """experiments: whether each sum but the first is of one condition, as the targets are not known"""
     known: KnownCounts
     """labels in complete rows without experiments: the counts of all exchanges so far"""
     ends: float = math.inf

@@ -81,6 +81,7 @@ from .discrete import (
     sets_of,
 )
 from .experiment_scores import (
+    Request,
     best_class,
     block_scores,
     length_of_tables,
@@ -91,6 +92,7 @@ from .experiment_scores import (
 from .families import Batch, Families, SearchSettings, SecureSearch, listed_families, no_families
 from .gaussian import score_configurations, score_own_rows
 from .known_counts import no_counts
+from .mechanisms import Sums, score_by_mechanism, sums_of_numbers, sums_of_tables
 from .procedures import (
     BOSS,
     ScoreSearch,
@@ -98,6 +100,7 @@ from .procedures import (
     open_search_rows,
     refuse_gaps,
     refuse_wide,
+    search,
     search_blocks,
     search_moments,
     shuffled,
@@ -191,6 +194,7 @@ def _initial_server(
         S=np.empty((0, 0)),
         freedom=0,
         own_price=0.5 * parts * sum(math.log(max(rows / parts - 1, 1)) for rows in schema.rows.values()),
+        compares=schema.compares_conditions,
         group=group if schema.has_targets else np.zeros(d, np.int64),
         sum_rows=sum_rows,
         known=no_counts(d),
@@ -249,6 +253,16 @@ def _with_sum(
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if not settings.in_tables(server.kind):
+        if server.compares:
+            sums = sums_of_conditions(server, replies.total, settings)
+            found = search(
+                procedure,
+                len(server.variables),
+                settings,
+                lambda batch: score_by_mechanism(batch, sums),
+                server.prior,
+            )
+            return replace(server, found=found, done=True)
         each = replies.total.reshape(max(len(server.sum_rows) // 2, 1), -1)
         moments = np.stack([undo_per_row(one, server.rows) for one in each])
         return _from_moments(server, moments, procedure, settings)
@@ -291,10 +305,16 @@ def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch
         listed = np.insert(batch.members.astype(np.int16), ends, PAD)
         return Query("families", listed.reshape(1, -1), exchange=server.exchanges)
     if len(server.sum_rows):
-        each = requests(batch, server.group, len(server.sum_rows) // 2, settings.targeted)
-        sets = numbered_sets(each, server.cardinalities, settings.most_cells)
-    else:
-        sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
+        return tables_of_sums(server, batch, settings)
+    sets = sets_of(batch, server.cardinalities, settings.most_cells).sets
+    return Query("tables" if server.kind == "discrete" else "configurations", sets, exchange=server.exchanges)
+
+
+def tables_of_sums(server: Server[Any], batch: Batch, settings: SecureSearch) -> Query:
+    """The query for what determines the scores of `batch` with experiments: the tables of each sum, or its moments."""
+    if not settings.in_tables(server.kind):
+        return Query("moments", exchange=server.exchanges)
+    sets = numbered_sets(_requests(server, batch, settings), server.cardinalities, settings.most_cells)
     return Query("tables" if server.kind == "discrete" else "configurations", sets, exchange=server.exchanges)
 
 
@@ -330,13 +350,33 @@ def score_batch(server: Server[Any], total: NDArray[Any], batch: Batch, settings
         return _score_tables(server, total, batch, settings, server.rows)
     scores, begin, n_sums = np.zeros(len(batch)), 0, len(server.sum_rows) // 2
     discrete = None if server.kind == "discrete" else np.array(server.coding.discrete)
-    for k, chosen, families in requests(batch, server.group, n_sums, settings.targeted):
+    if server.compares:
+        return score_by_mechanism(batch, sums_of_conditions(server, total, settings))
+    for k, chosen, families in _requests(server, batch, settings):
         sets = sets_of(families, server.cardinalities, settings.most_cells).sets
         end = begin + length_of_tables(sets, server.cardinalities, discrete)
         rows, prior = int(server.sum_rows[k]), k < n_sums
         scores[chosen] += _score_tables(server, total[begin:end], families, settings, rows, prior=prior)
         begin = end
     return scores
+
+
+def _requests(server: Server[Any], batch: Batch, settings: SecureSearch) -> list[Request]:
+    """The families to count in each sum: those of its variables or, to compare conditions, all in each condition."""
+    n_sums = len(server.sum_rows) // 2
+    if server.compares:
+        return [(k, np.arange(len(batch)), batch) for k in range(1, n_sums)]
+    return requests(batch, server.group, n_sums, settings.targeted)
+
+
+def sums_of_conditions(server: Server[Any], total: NDArray[Any], settings: SecureSearch) -> Sums:
+    """The sums of each condition, from the summed reply to the query about a batch: its tables, or all moments."""
+    n_sums, d = len(server.sum_rows) // 2, len(server.variables)
+    if server.kind == "continuous":
+        moments = [undo_per_row(one, server.rows) for one in total.reshape(n_sums, -1)[1:]]
+        return sums_of_numbers(np.stack(moments), d, math.log(d))
+    tables, rows = total.reshape(n_sums - 1, -1), server.sum_rows[1:n_sums]
+    return sums_of_tables(tables, rows, server.cardinalities, settings)
 
 
 def _score_tables(

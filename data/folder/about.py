@@ -238,6 +238,8 @@ class Reading:
     targets: tuple[tuple[str, tuple[str, ...]], ...] | None = None
     """the targets of experiments by silo or, with a column of conditions, by condition, which replace those of
     `about.json`; None: keep these"""
+    finds_targets: bool = False
+    """whether the targets are to be found (`--targets unknown`): of `about.json`, only the conditions are used"""
     learned_from: bool = False
     """whether a learner computes with the numbers: values whose powers overflow or underflow are then refused"""
     by: str | None = None
@@ -288,7 +290,7 @@ class Reading:
     @property
     def conditions_column(self) -> str | None:
         """The column whose levels are conditions; None without one, and if targets are not used."""
-        return None if self.targets == () else self.condition
+        return None if self.targets == () and not self.finds_targets else self.condition
 
     def leaves_out(self, name: str) -> str | None:
         """The reason for leaving a column out, None if it is read."""

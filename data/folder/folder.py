@@ -292,7 +292,8 @@ def _with_targets(schema: Schema, declared: Declared) -> Schema:
     """`schema` with the targets of experiments; if only some silos are read, others may be named."""
     others = None if declared.reading.silos else ()
     condition = declared.reading.conditions_column
-    return with_targets(schema, declared.all_targets, declared.targets_place, others, condition)
+    unknown = declared.reading.finds_targets
+    return with_targets(schema, declared.all_targets, declared.targets_place, others, condition, unknown=unknown)
 
 
 def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]:

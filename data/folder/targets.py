@@ -22,6 +22,8 @@ Named = dict[str, tuple[str, ...]]
 """targets by silo, or by condition"""
 HEADERS = (["silo", "variable"], ["condition", "variable"])
 NONE = "none"
+UNKNOWN = "unknown"
+"""the word for targets that are to be found: no target is read"""
 
 
 def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
@@ -36,15 +38,17 @@ def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
 
 
 def read_targets(given: str) -> Named:
-    """The targets in the file `given`; no targets for the word none.
+    """The targets in the file `given`; no targets for the words none and unknown.
 
     Raises `BadInput` naming file, line and column for a file that does not exist, another header and an empty cell.
     """
-    if given == NONE:
+    if given in (NONE, UNKNOWN):
         return {}
     path, found = Path(given), dict[str, list[str]]()
     if not path.is_file():
-        raise BadInput(f"--targets {given}: no such file; it is a CSV file with columns silo,variable, or none")
+        raise BadInput(
+            f"--targets {given}: no such file; it is a CSV file with columns silo,variable, or none, or unknown"
+        )
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
@@ -73,13 +77,19 @@ def with_targets(
     place: str,
     silos: tuple[str, ...] | None = (),
     condition: str | None = None,
+    *,
+    unknown: bool = False,
 ) -> Schema:
     """`schema` with the targets `named` for its silos, as far as their columns are learned from.
+
+    If they are `unknown`, it has none.
 
     `silos` may be named, too: silos that take no part; None: any. With a column `condition`, targets are named for its
     levels. Raises `BadInput`, from `place`, for the name of a silo, a level or a variable that does not exist, and
     for a column of conditions without targets.
     """
+    if unknown:
+        return replace(schema, targets={})
     if condition is not None:
         return _with_targets_by_condition(schema, named, place, condition, some=silos is None)
     known = (*schema.rows, *(silos or ()))

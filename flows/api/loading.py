@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.experiments import MechanismChange
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema, unescape_formula
 from fedbnsl.algorithms.diagnosis.findings import Finding
@@ -23,6 +24,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
 from fedbnsl.tracking.result import (
     Diagnosed,
+    FoundTargets,
     HeldOutScores,
     Metric,
     Parameters,
@@ -74,6 +76,7 @@ def _result(folder: Path) -> RunResult:
         diagnosed=_diagnosed(config, metrics),
         fit=_fit(config["fit"]),
         edge_figures=_edge_figures(folder, structure),
+        found_targets=_found_targets(config.get("found_targets")),
         tuning=_tuning(config["tuning"]),
         held_out=HeldOutScores(**config["held_out"]),
         basis=tuple(config["basis"]),
@@ -83,6 +86,13 @@ def _result(folder: Path) -> RunResult:
         notes=tuple(config["notes"]),
         not_identified=tuple((one, other) for one, other in config["not_identified"]),
     )
+
+
+def _found_targets(config: dict[str, Any] | None) -> FoundTargets | None:
+    if config is None:
+        return None
+    changes = (MechanismChange(**{**one, "parents": tuple(one["parents"])}) for one in config["changes"])
+    return FoundTargets(**{**config, "changes": tuple(changes)})
 
 
 def _schema(config: dict[str, Any]) -> Schema:

@@ -110,7 +110,9 @@ def tables_in_memory(
             )
         data = with_transforms(data, reading)
         if reading.targets is not None:
-            data = replace(data, schema=with_targets(data.schema, dict(reading.targets), "targets"))
+            unknown = reading.finds_targets
+            schema = with_targets(data.schema, dict(reading.targets), "targets", unknown=unknown)
+            data = replace(data, schema=schema)
         return data if reading.outliers == "keep" else without_outliers(data)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / IN_MEMORY

@@ -159,8 +159,8 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
     """Raise `BadInput` for a run whose graph or model does not give effects."""
     if result.privacy is not None:
         raise BadInput(
-            f"{result.name}: the run has an ε: the uncertainty that its noise adds to an effect is not known, and an "
-            "exchange over the rows would be a release that ε does not cover"
+            f"{result.name}: the run has an ε: its rows were clipped, which moves effects by more than an interval for "
+            "the noise covers, and an exchange over the rows would be a release that ε does not cover"
         )
     if result.structure.lags or result.schema.kind == "time-series":
         raise BadInput(f"{result.name}: a run of time series: effects are computed for independent rows")

@@ -14,7 +14,7 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
 from fedbnsl.data.folder.about import Reading, parse_transforms
 from fedbnsl.data.folder.scan import check_levels_public
-from fedbnsl.data.folder.targets import read_targets
+from fedbnsl.data.folder.targets import UNKNOWN, read_targets
 
 from ..options.learn import LearnOptions, LearnSettings
 from .fit import check_held_out
@@ -23,6 +23,7 @@ from .job import Job
 from .preparation import knowledge_of, outlier_refusal
 from .score import check_truth
 from .tuning import check_tuning
+from .unknown_targets import check_unknown_targets
 
 
 def suitable_algorithms(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
@@ -88,7 +89,8 @@ def check(job: Job, schema: Schema) -> None:
 
 def _check_experiments(job: Job, schema: Schema) -> None:
     """Raise `BadInput` for targets of experiments that the algorithm, or a learner of such data, cannot use."""
-    if not schema.has_targets:
+    unknown = job.settings.targets == UNKNOWN
+    if not schema.has_targets and not unknown:
         return
     name, remedy = job.spec.name, "use --targets none to learn as if there had been no experiment"
     if schema.kind in ("time-series", "events"):
@@ -103,6 +105,8 @@ def _check_experiments(job: Job, schema: Schema) -> None:
             f"targets of experiments need complete tables, as a model of empty cells would mix the conditions: drop "
             f"the rows that have one with --missing complete-rows, or {remedy}"
         )
+    if unknown:
+        check_unknown_targets(job, schema)
     _ = schema.experiments  # refuses a variable that every silo targets
 
 
@@ -235,6 +239,7 @@ def reading_of(options: LearnOptions) -> Reading:
         by=options.by,
         condition=options.condition,
         series_gaps=_models_gaps_of_series(options),
+        finds_targets=options.targets == UNKNOWN,
     )
 
 

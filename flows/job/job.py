@@ -14,6 +14,7 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.adjustment import Adjustment
+from fedbnsl.algorithms.core.experiments import Targets
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import NO_IMPUTATION, FloatArray, ImputationModel, Schema
@@ -65,6 +66,10 @@ class Job:
     """the cost of that model"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for synthetic data that have them"""
+    targets: dict[str, Targets] = field(default_factory=dict)
+    """the targets of experiments that were found by comparing silos; empty if they were given"""
+    compares_conditions: bool = False
+    """whether an exchange is to find the targets"""
     resamples: int = 0
     """how many resamples to learn from after the run"""
 
@@ -108,7 +113,10 @@ class Job:
         forbidden = (*self.knowledge.forbidden, *(arc for arc in apart if arc not in self.knowledge.forbidden))
         known = replace(self.knowledge, forbidden=forbidden) if apart else self.knowledge
         adjusted = schema.adjusted(self.adjustment)
-        return replace(adjusted, units=self.units, imputation_model=self.imputation_model, knowledge=known)
+        own = replace(adjusted, units=self.units, imputation_model=self.imputation_model, knowledge=known)
+        if not self.targets and not self.compares_conditions:
+            return own
+        return replace(own, targets=self.targets, compares_conditions=self.compares_conditions)
 
     @property
     def adjustment(self) -> Adjustment:

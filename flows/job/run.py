@@ -17,7 +17,7 @@ from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_lines
-from fedbnsl.tracking.result import Confidence, Parameters, RunResult
+from fedbnsl.tracking.result import Confidence, FoundTargets, Metric, Parameters, RunResult, Tuning
 
 from .check import check
 from .continuation import Continued, continued
@@ -37,6 +37,7 @@ from .preparation import comparable_truth, with_imputation_model, with_knowledge
 from .score import Scored, privacy_metrics, privacy_spent, score
 from .series_model import dynamics
 from .tuning import with_tuning
+from .unknown_targets import with_found_targets
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     """Run `job` to its end and return the result, which records lost silos; raises `BadInput` as `check` does."""
     check(job, session.schema)
     session = replace(session, schema=session.schema.adjusted(job.adjustment))
-    job, tuned = with_tuning(with_imputation_model(with_lags(with_units(job, session), session), session), session)
+    job, session, found_targets, tuned = _prepared(job, session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
     start, limits = time.perf_counter(), _limits(job, resumed)
@@ -105,7 +106,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         rounds=tuple(rows),
         metrics=scored.metrics
         | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
-        | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | (tuned.metrics if tuned else {}))
+        | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | _metrics(tuned, found_targets))
         | (diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows) | job.imputation_cost.metrics)
         | (confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
@@ -118,7 +119,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         edge_figures=figures,
         held_out=scores,
         tuning=tuned,
-        basis=_basis(job, session.schema, algorithm, last.server, scored.structure),
+        found_targets=found_targets,
+        basis=_basis(job, session.schema, algorithm, last.server, scored.structure, found_targets),
         privacy=privacy,
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),
         confidence=edge_confidence,
@@ -153,12 +155,33 @@ def _resampled(
     return replace(job, resamples=0) if refused else job, found
 
 
-def _basis(job: Job, schema: Schema, algorithm: Algorithm, server: Any, structure: Structure) -> tuple[str, ...]:
-    """The assumptions behind the directions, and the treatment of numbers and of empty cells."""
+def _prepared(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | None, Tuning | None]:
+    """The job and the session with what exchanges before the rounds find: units, lags, targets and settings."""
+    job = with_imputation_model(with_lags(with_units(job, session), session), session)
+    job, session, targets = with_found_targets(job, session)
+    job, tuned = with_tuning(job, session)
+    return job, session, targets, tuned
+
+
+def _metrics(*found: Tuning | FoundTargets | None) -> dict[str, Metric]:
+    """The metrics of what was found before the rounds."""
+    return {name: value for one in found if one for name, value in one.metrics.items()}
+
+
+def _basis(
+    job: Job,
+    schema: Schema,
+    algorithm: Algorithm,
+    server: Any,
+    structure: Structure,
+    targets: FoundTargets | None,
+) -> tuple[str, ...]:
+    """The targets that were found, the assumptions behind the directions, the treatment of numbers and empty cells."""
     assumptions = algorithm.basis(server) or registry.direction_assumptions(job.spec, structure)
     lines = transform_lines(schema)
     scales = f"Each silo transforms its numbers ({lines}): weights and parameters are on that scale." if lines else ""
-    return (*assumptions, *(line for line in (scales, job.imputation_cost.summary) if line))
+    first = targets.lines if targets else ()
+    return (*first, *assumptions, *(line for line in (scales, job.imputation_cost.summary) if line))
 
 
 def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:

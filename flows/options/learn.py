@@ -203,10 +203,10 @@ class LearnOptions(Options):
         str | None,
         Field(
             title="Targets",
-            description="CSV file with columns silo, variable: the variables that an experiment has set in each silo; "
-            "none: treat all data as observational; default: the targets in about.json.",
+            description="CSV file with columns silo, variable: what an experiment has set in each silo; none: treat "
+            "all data as observational; unknown: find changed mechanisms; default: the targets in about.json.",
         ),
-        OnCommandLine(value="FILE|none"),
+        OnCommandLine(value="FILE|none|unknown"),
     ] = None
     condition: Annotated[
         str | None,

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.experiments import discloses
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
@@ -154,6 +154,11 @@ class Policy:
         sums, least = schema.experiments.units(schema.rows), max(self.silos, MIN_DIFFERENCE)
         for one in sums[1:]:
             left_out, summed = {unit[0] for unit in set(sums[0]) - set(one)}, {unit[0] for unit in one}
+            if schema.compares_conditions and len(summed) < least:
+                return (
+                    "--targets unknown compares sums of one silo or condition, and one would be of "
+                    f"{pluralize(len(summed), 'silo')}: the minimum is {least}"
+                )
             if 0 < len(left_out) < least or len(summed) < least:
                 return (
                     f"the targets of experiments leave {', '.join(sorted(left_out))} out of a sum over "

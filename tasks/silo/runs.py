@@ -68,7 +68,7 @@ class RunTerms:
     def announced(self) -> tuple[str, ...]:
         """The silos and, with experiments, their targets: one run has one of both, or it is compared as another."""
         targets = (f"{silo}: {own}" for silo, own in sorted(self.schema.targets.items()))
-        return (*self.schema.silos, *targets)
+        return (*self.schema.silos, *targets, *["conditions compared"] * self.schema.compares_conditions)
 
     def summed(self, silos: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """The sets of silos whose sums are unmasked if these `silos` remain: all, and those that experiments leave."""

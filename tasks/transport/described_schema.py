@@ -39,7 +39,8 @@ def schema_from_descriptions(
     ]
     named, others = _joined_targets(declared, own), None if declared.reading.silos else expected
     condition = None if any(isinstance(part, DescribedPooled) for part in first) else declared.reading.conditions_column
-    schema = with_targets(inferred.schema, named.all_targets, named.targets_place, others, condition)
+    unknown = declared.reading.finds_targets
+    schema = with_targets(inferred.schema, named.all_targets, named.targets_place, others, condition, unknown=unknown)
     return replace(inferred, schema=schema)
 
 
@@ -59,7 +60,7 @@ def _joined_targets(declared: Declared, described: list[tuple[str, str, tuple[st
                 f"{', '.join(theirs)}: agree on one about.json"
             )
         own[name], owners[name] = targets, silo
-    ignored = declared.reading.targets == ()  # --targets none
+    ignored = declared.reading.targets == ()  # --targets none or unknown
     return (
         declared
         if ignored or not own

@@ -16,9 +16,13 @@ from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.interventions import interventions
 from fedbnsl.flows.api.loading import load
+from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.job import run as running
+from fedbnsl.flows.job.run import rounds_row
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
+from tests.algorithms.score.test_experiments import LEVELS, NAMES, TARGETS, draw
 from tests.flows.cli.test_commands import run
 
 
@@ -202,3 +206,48 @@ def test_one_file_with_columns_of_silos_and_of_conditions(laboratories, tmp_path
     expected = fedbnsl.learn(laboratories[1], condition="drug", seed=0).result
     assert found.schema.targets == expected.schema.targets
     np.testing.assert_array_equal(found.structure.weights, expected.structure.weights)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """Two laboratories whose labels are of five drugs each, with the targets of the drugs."""
+    folder, tables = tmp_path_factory.mktemp("labels") / "study", draw(400, TARGETS, 7, "discrete")
+    folder.mkdir()
+    for number in range(2):
+        halves = {drug: np.array_split(tables[drug], 2)[number] for drug in sorted(tables)}
+        frames = (pd.DataFrame(X, columns=NAMES).replace(dict(enumerate(LEVELS))) for X in halves.values())
+        joined = pd.concat([one.assign(drug=drug) for drug, one in zip(halves, frames, strict=True)])
+        joined.to_csv(folder / f"lab-{number}.csv", index=False)
+    about = {"condition": "drug", "targets": {drug: list(own[0]) for drug, own in TARGETS.items()}}
+    (folder / "about.json").write_text(json.dumps(about))
+    return folder
+
+
+@pytest.mark.slow
+def test_a_run_with_conditions_resumed_between_its_rounds_gives_the_same(
+    labelled, tmp_path, server, monkeypatch, capsys
+):
+    words = ["learn", labelled, "--algorithm", "secure-boss", "-p", "exact=0"]
+    code, _, err = run(capsys, *words, "--engine", "inline", "--out", tmp_path / "whole")
+    assert code == 0, err
+    finished = []
+
+    def crash(algorithm, last):
+        finished.append(last.number)
+        if last.number == 2:
+            raise RuntimeError("the coordinator stopped")
+        return rounds_row(algorithm, last)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "rounds_row", crash)
+        with pytest.raises(RuntimeError):
+            main([str(word) for word in (*words, "--out", tmp_path / "out")])
+    assert finished == [1, 2]
+    assert not (tmp_path / "out" / "metrics.json").exists()
+    code, _, err = run(capsys, "learn", "--resume", tmp_path / "out")
+    assert code == 0, err
+    for name in ("structure.csv", "model.bif"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["conditions"]["lab-0"].keys() == set("pqrst")
+    assert "target" in {row["experiment"] for row in rows(tmp_path / "out")}

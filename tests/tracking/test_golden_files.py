@@ -216,6 +216,7 @@ def test_files_that_only_some_runs_have(folders):
     assert {name for name in OPTIONAL_OUTPUTS if (folders["dynamic"] / name).exists()} == {*OPTIONAL_OUTPUTS} - {
         "intensities.csv",
         "delays.png",
+        "targets.csv",
     }
     assert not {name for name in OPTIONAL_OUTPUTS if (folders["weighted"] / name).exists()}
     assert (folders["weighted"] / "changes.csv").exists()

@@ -144,6 +144,10 @@ TARGET, TARGET_WIDTH = "#8a2da5", 2.2
 """colour and width, in points, of the border of a variable that an experiment set"""
 
 
+SET, CHANGED = "set by experiments", "with changed mechanisms"
+"""what the legend calls targets that were given, and those that were found"""
+
+
 def draw_graph(
     variables: Sequence[str],
     edges: Sequence[Edge],
@@ -154,6 +158,7 @@ def draw_graph(
     labels: Collection[str] = (),
     not_identified: Collection[Arc] = (),
     targets: Collection[str] = (),
+    targets_label: str = SET,
 ) -> "Figure":
     """A figure as large as the graph needs: one inch of layout is one inch on paper.
 
@@ -163,8 +168,7 @@ def draw_graph(
     """
     from matplotlib.figure import Figure
 
-    names = [truncate(name, LONGEST_NAME) for name in variables]
-    ordered, arcs = layout_order(variables, edges)
+    names, (ordered, arcs) = [truncate(name, LONGEST_NAME) for name in variables], layout_order(variables, edges)
     index = {name: place for place, name in enumerate(variables)}
     pairs = [(index[one], index[other]) for one, other in not_identified]
     layout = layered([box_width(name) for name in names], [*arcs, *pairs])
@@ -191,8 +195,8 @@ def draw_graph(
             _draw_band(axes, route)
     for variable, name, (x, y), box in zip(variables, names, layout.centres, layout.widths, strict=True):
         draw_box(axes, name, x, y, box, layout.height, labels=variable in labels, target=variable in targets)
-    marks: dict[str, Any] = {"kinds": bool(labels), "apart": len(pairs), "targets": len(targets)}
-    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, **marks)
+    boxes: dict[str, Any] = {"kinds": bool(labels), "targets": len(targets), "targets_label": targets_label}
+    write_header(axes, title, entries, middle, top + MARGIN, bands, unstable, apart=len(pairs), **boxes)
     return figure
 
 
@@ -303,13 +307,13 @@ def draw_box(
     label.set_parse_math(False)
 
 
-def _box_handles(*, kinds: bool, targets: int) -> list["Artist"]:
+def _box_handles(*, kinds: bool, targets: int, targets_label: str) -> list["Artist"]:
     """The entries of the legend on boxes."""
     from matplotlib.patches import Patch
 
     handles: list[Artist] = []
     if targets:
-        handles.append(Patch(fc=FILL, ec=TARGET, lw=TARGET_WIDTH, label=f"{targets} set by experiments"))
+        handles.append(Patch(fc=FILL, ec=TARGET, lw=TARGET_WIDTH, label=f"{targets} {targets_label}"))
     for fill, kind in ((FILL, "numbers"), (LABELS_FILL, "labels")) if kinds else ():
         handles.append(Patch(fc=fill, ec="#4a5a6e", label=kind))
     return handles
@@ -327,12 +331,13 @@ def write_header(
     kinds: bool = False,
     apart: int = 0,
     targets: int = 0,
+    targets_label: str = SET,
 ) -> None:
     """Write the title, and below it the legend, whose lower edge is at `bottom`.
 
     `bands` counts the required edges, `unstable` those that at most half of the resamples have, `apart` the pairs that
-    are not identified, and `targets` the variables that experiments set. With `kinds`, the legend distinguishes the
-    boxes of numbers and of labels.
+    are not identified, and `targets` the variables that experiments set, called `targets_label`. With `kinds`, the
+    legend distinguishes the boxes of numbers and of labels.
     """
     from matplotlib.lines import Line2D
 
@@ -348,7 +353,7 @@ def write_header(
         handles.append(Line2D([], [], color=INK, linewidth=1.0, alpha=UNSTABLE_OPACITY, label=f"{unstable} unstable"))
     if apart:
         handles.append(Line2D([], [], color=NOT_IDENTIFIED, linestyle=":", label=f"{apart} not identified"))
-    handles += _box_handles(kinds=kinds, targets=targets)
+    handles += _box_handles(kinds=kinds, targets=targets, targets_label=targets_label)
     axes.legend(
         handles=handles,
         loc="center",

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 
-from .drawing import INK, draw_graph
+from .drawing import INK, SET, draw_graph
 from .heat_map import draw_heat_map, draw_matrices
 from .unrolled import draw_unrolled
 
@@ -54,6 +54,7 @@ def draw_structure(
     labels: Collection[str] = (),
     not_identified: Collection[Arc] = (),
     targets: Collection[str] = (),
+    targets_label: str = SET,
 ) -> "Figure":
     """A figure of `structure`, compared with `truth` if there is one; line widths show the `strengths`.
 
@@ -67,7 +68,8 @@ def draw_structure(
     edges, compared = classify(structure, truth), truth is not None
     if len(structure.variables) > MAX_DRAWN_VARIABLES:
         return draw_heat_map(structure.variables, edges, compared, title, not_identified)
-    return draw_graph(structure.variables, edges, compared, title, strengths, required, labels, not_identified, targets)
+    marks = (required, labels, not_identified, targets, targets_label)
+    return draw_graph(structure.variables, edges, compared, title, strengths, *marks)
 
 
 def _draw_dynamic(structure: Structure, truth: Structure | None, title: str, strengths: Strengths | None) -> "Figure":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from fedbnsl.algorithms.graphs.edges import classify, weighted
 
 from ..pictures.delays import draw_delays
+from ..pictures.drawing import CHANGED, SET
 from ..pictures.picture import (
     MAX_DRAWN_VARIABLES,
     MAX_UNROLLED_VARIABLES,
@@ -33,6 +34,7 @@ def draw_result(result: RunResult, title: str = "") -> "Figure":
         result.labelled,
         result.not_identified,
         result.targets,
+        CHANGED if result.found_targets else SET,
     )
 
 

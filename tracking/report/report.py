@@ -42,6 +42,7 @@ from .tables import (
     data_rows,
     drift_table,
     edge_sections,
+    evidence_table,
     excluded_by_reason,
     figure_table,
     forecast_table,
@@ -110,6 +111,7 @@ FIT = {
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
 ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared", "findings"}
 ELSEWHERE |= {"diagnoses", "diagnosis_bytes", "filling_exchanges", "filling_bytes"}
+ELSEWHERE |= {"changed_mechanisms", "target_exchanges", "target_bytes"}
 ELSEWHERE |= {"bootstrap", "threshold", "averaged_edges", "averaged_shd", "bootstrap_rounds", "bootstrap_bytes"}
 ELSEWHERE |= {"lags", "spectral_radius", "forecast_mse", "persistence_mse", "forecast_wrong", "persistence_wrong"}
 ELSEWHERE |= {"epsilon", "epsilon_tight", "delta", "adjacency", "privacy", "epsilon_all_runs"}
@@ -341,8 +343,11 @@ def _experiments(result: RunResult) -> dict[str, Any] | None:
         return None
     arcs = result.experimental
     rows, by = _set_variables(result.schema), "condition" if result.schema.condition_names else "silo"
+    given = ReportTable((by, "variables set by an experiment"), rows, scrolling=len(rows) > SCROLLING_ROWS)
+    found = result.found_targets
     return {
-        "targets": ReportTable((by, "variables set by an experiment"), rows, scrolling=len(rows) > SCROLLING_ROWS),
+        "found": found is not None,
+        "targets": evidence_table(found) if found else given,
         "target": _counted_arcs([arc for arc, mark in arcs.items() if mark == "target"]),
         "follows": _counted_arcs([arc for arc, mark in arcs.items() if mark == "follows"]),
     }
@@ -452,6 +457,9 @@ def _communication(result: RunResult) -> ReportTable:
         ("Coordinator to silos: serialised bytes", metrics.get("bytes_down")),
         ("Both directions by the papers' formula: megabytes", metrics.get("formula_megabytes")),
     ]
+    if "target_exchanges" in metrics:
+        rows.append(("Targets, before the rounds: exchanges", metrics["target_exchanges"]))
+        rows.append(("Targets, before the rounds: bytes in both directions", metrics["target_bytes"]))
     if metrics.get("filling_exchanges"):
         rows.append(("Imputation model, before the rounds: exchanges", metrics["filling_exchanges"]))
         rows.append(("Imputation model, before the rounds: bytes in both directions", metrics["filling_bytes"]))

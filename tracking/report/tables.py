@@ -29,7 +29,7 @@ from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 from fedbnsl.algorithms.statistics.transforms import FORMULAS
 
 from ..comparison import Comparison
-from ..result import RunResult, SiloEdge, radius_of, silo_edges
+from ..result import FoundTargets, RunResult, SiloEdge, radius_of, silo_edges
 
 SCROLLING_ROWS = 12
 """rows above which a table scrolls"""
@@ -432,3 +432,13 @@ def _beside(model: object, same: object) -> tuple[object, object, object]:
     if isinstance(model, float) and isinstance(same, float) and same > 0:
         return model, same, model / same
     return model, same, None
+
+
+def evidence_table(found: FoundTargets) -> ReportTable:
+    """The mechanisms that were found to differ, with the evidence."""
+    rows = [
+        (one.condition, one.variable, ", ".join(one.parents) or "none", one.statistic, one.parameters, one.p_value)
+        for one in found.changes
+    ]
+    header = (found.by, "variable", "its causes", "likelihood ratio", "degrees of freedom", "p, corrected")
+    return ReportTable(header, rows, scrolling=len(rows) > SCROLLING_ROWS)

@@ -156,6 +156,29 @@ def test_why_an_effect_is_not_identified():
     assert "has no direct effects" in identify(pag(tuple("xy"), marks_of("x o-o y", "xy")), 0, 1, "direct").reason
 
 
+PUBLISHED = {
+    "Example 3, Figure 3a: no edge has a direction": ("w o-o x,x o-o v,x o-o y,v o-o y", "wxvy", None),
+    "Example 3, Figure 3b: nothing points at x": ("x --> w,x --> v,x --> y,v --> y", "wxvy", None),
+    "Example 3, Figure 3c: the edges from x are visible": ("w --> x,x --> v,x --> y,v --> y", "wxvy", ""),
+    "Example 4, Figure 4a: the set is d, alone or with a and b": (
+        "a o-> x,b o-> x,x --> y,x --> c,d o-> x,c o-> y,d --> y,d --> c",
+        "abxycd",
+        "d",
+    ),
+    "Example 4, Figure 4b: amenable, but no set is valid": (
+        "a o-> x,b o-> x,x --> c,x <-> d,c --> y,d --> y,c <-> d",
+        "abxycd",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("edges", "names", "covariates"), PUBLISHED.values(), ids=PUBLISHED)
+def test_published_examples(edges, names, covariates):
+    """Perković, Textor, Kalisch, Maathuis 2018, as in the tests of R's pcalg (`gac`)."""
+    assert question(edges, names, "x", "y")[0] == covariates
+
+
 def test_a_hidden_cause_of_treatment_and_outcome_leaves_the_effect_open():
     """An instrument, x → v → y, and a hidden cause of x and y: the instrument is joined to y, so nothing is visible."""
     marks = pag_of(with_latent(4, [(0, 1), (1, 2), (2, 3)], [(1, 3)]), [4])

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
 from fedbnsl import learn
 from fedbnsl.flows.cli.main import main
@@ -109,6 +111,10 @@ def test_a_registered_model_of_a_whole_run(server, example, tmp_path, mlflow_uri
     effect(tmp_path / "out", "x1", "x2", "--track")
     metrics = client.get_run(version.run_id).data.metrics
     assert [name for name in metrics if name.startswith("effect/x1 0 to 1 on mean of x2")] != []
+    assert metrics["fit_failing_share"] == found.metrics["fit_failing_share"]
+    with get_client(sync_client=True) as prefect:
+        published = prefect.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=["fit"])))
+    assert any(str(found.metrics["fit_tested"]) in str(one.data) for one in published)
 
 
 def effect(run, treatment, outcome, *words):

@@ -1,0 +1,169 @@
+"""Unknown targets: which mechanisms changed in which silo or condition, with the evidence (ours).
+
+The exchanges are those of BOSS with one sum for each condition (`core/experiments.py`). A family's score allows its
+mechanism to differ between classes of conditions, at a price (`mechanisms.py`), so that the search finds the graph and
+the classes together. One more exchange asks for the families of the graph that was found, and the server decides which
+class of each variable is the unchanged one:
+
+- the class of the silos in which nothing changed, if at least two silos share all their mechanisms: of all such groups
+  the largest, then the one that leaves the fewest changes;
+- otherwise, for each variable, the largest class.
+
+The classes themselves do not depend on this choice, and neither do the directions that they give; the names of the
+targets do. The evidence for a change is the likelihood ratio of a mechanism of its own against the one that the
+condition would share with the unchanged class, and its p-value by χ², times the number of variables and of other
+conditions that were compared (Bonferroni).
+
+Tables of numbers and labels have no such search: a test of a label's mechanism given numbers that holds whatever the
+distribution of these numbers would be a logistic regression for every family and condition.
+
+What leaves a silo: the second moments of each of its conditions, once; of labels the counts over the sets that the
+search requests, of each condition. They are sent as masked sums, but a sum over the only silo with a condition is that
+silo's own (`docs/privacy.md`).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from ..core.experiments import MechanismChange, Targets, condition_names
+from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.schema import Schema
+from ..statistics.rows import Numbers, Query, Rows, bytes_of, summand
+from .families import Batch, SecureSearch
+from .mechanisms import Sums, classes_of
+from .search_server import BossServer, structure
+from .secure_search import secure_boss, sums_of_conditions, tables_of_sums, units_of
+
+MIN_UNCHANGED = 2
+"""the number of conditions that share all mechanisms, from which on these are the unchanged ones"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server's state: the search, and the changes once its graph has been compared."""
+
+    search: BossServer
+    conditions: tuple[str, ...]
+    """names of the conditions, in the order of their sums"""
+    changes: tuple[MechanismChange, ...]
+    done: bool
+
+
+def build(settings: SecureSearch) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
+    """The search for the targets of a schema that `compares_conditions`."""
+    boss = secure_boss(settings)
+    return FederatedAlgorithm(
+        open_silo=boss.open_silo,
+        open_server=lambda schema: Server(
+            boss.open_server(schema), condition_names(schema.named_conditions), (), done=False
+        ),
+        broadcast=lambda server: _question(server, boss, settings),
+        local_solve=boss.local_solve,
+        aggregate=lambda server, replies: _aggregate(server, replies, boss, settings),
+        converged=lambda server: server.done,
+        structure=lambda server: structure(server.search),
+        server_type=Server,
+        silo_type=Rows,
+        broadcast_type=Query,
+        reply_type=Numbers,
+        max_rounds=settings.rounds,
+        summand=summand,
+        entry_units=units_of,
+        needs_secure_sum=True,
+        cost=bytes_of,
+    )
+
+
+def _question(server: Server, boss: FederatedAlgorithm[Any, Rows, Query, Numbers], settings: SecureSearch) -> Query:
+    """The query of the search or, when that is done, for the families of its graph."""
+    if not server.search.done:
+        query: Query = boss.broadcast(server.search)
+        return query
+    return tables_of_sums(server.search, _families(server.search.found), settings)
+
+
+def _aggregate(
+    server: Server,
+    replies: Replies[Numbers],
+    boss: FederatedAlgorithm[Any, Rows, Query, Numbers],
+    settings: SecureSearch,
+) -> Server:
+    if not server.search.done:
+        return replace(server, search=boss.aggregate(server.search, replies))
+    assert replies.total is not None
+    batch = _families(server.search.found)
+    sums = sums_of_conditions(server.search, replies.total, settings)
+    names = server.search.variables
+    return replace(server, changes=changes_of(batch, sums, names, server.conditions), done=True)
+
+
+def _families(dag: NDArray[np.bool_]) -> Batch:
+    """The family of each variable in `dag` `[d, d]`."""
+    members = [np.concatenate([[child], np.flatnonzero(dag[:, child])]) for child in range(len(dag))]
+    first = np.cumsum([0, *map(len, members)]).astype(np.int64)
+    return Batch(first, np.concatenate(members).astype(np.uint16))
+
+
+def changes_of(
+    batch: Batch, sums: Sums, variables: tuple[str, ...], conditions: tuple[str, ...]
+) -> tuple[MechanismChange, ...]:
+    """The changed mechanisms of the families in `batch`, one of each variable, by condition and variable."""
+    classes = classes_of(batch, sums)
+    unchanged, tied = unchanged_conditions(classes.of_condition, sums.rows)
+    likelihood, parameters = sums.likelihood(batch), sums.parameters(batch)
+    tests, found = len(batch) * (len(conditions) - 1), []
+    for v, u in np.argwhere(~unchanged).tolist():
+        reference = int((np.int64(1) << np.flatnonzero(unchanged[v])).sum())
+        apart = [float(likelihood(one, np.array([v]))[0]) for one in (reference, 1 << u, reference | 1 << u)]
+        statistic = 2 * (apart[0] + apart[1] - apart[2])
+        child, parents = batch.family(v)
+        p_value = min(1.0, float(chi2.sf(statistic, parameters[v])) * tests)
+        names = tuple(variables[p] for p in parents.tolist())
+        evidence = (statistic, round(float(parameters[v])), p_value, bool(tied[v]))
+        found.append(MechanismChange(conditions[u], variables[child], names, *evidence))
+    return tuple(sorted(found, key=lambda one: (one.condition, variables.index(one.variable))))
+
+
+def unchanged_conditions(
+    of_condition: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether each variable has its unchanged mechanism in each condition, `[d, n_conditions]`, and whether only the
+    numbers of rows decide that, `[d]`.
+
+    `of_condition` has the class of each variable in each condition, `[d, n_conditions]`.
+    """
+    d, n_conditions = of_condition.shape
+    like = [of_condition == of_condition[:, [u]] for u in range(n_conditions)]
+
+    def rank(u: int) -> tuple[int, int, int]:
+        whole = like[u].all(axis=0)
+        return int(whole.sum()), int(like[u].sum()), int(rows[whole].sum())
+
+    best = max(range(n_conditions), key=rank)
+    if rank(best)[0] >= MIN_UNCHANGED:
+        equal = [u for u in range(n_conditions) if rank(u)[:2] == rank(best)[:2]]
+        return like[best], np.any([(like[u] != like[best]).any(axis=1) for u in equal], axis=0)
+
+    def size(v: int, u: int) -> tuple[int, int]:
+        return int(like[u][v].sum()), int(rows[like[u][v]].sum())
+
+    each = [[size(v, u) for u in range(n_conditions)] for v in range(d)]
+    unchanged = np.stack([like[sizes.index(max(sizes))][v] for v, sizes in enumerate(each)])
+    equal_size = [sum(one[0] == max(sizes)[0] for one in sizes) > max(sizes)[0] for sizes in each]
+    return unchanged, np.array(equal_size)
+
+
+def found_targets(changes: tuple[MechanismChange, ...], schema: Schema) -> dict[str, Targets]:
+    """The targets of each silo and its conditions, as in a schema."""
+    by_condition: dict[str, list[str]] = {}
+    for one in changes:
+        by_condition.setdefault(one.condition, []).append(one.variable)
+    each = {
+        silo: tuple(tuple(by_condition.get(name, ())) for name in names)
+        for silo, names in schema.named_conditions.items()
+    }
+    return {silo: own for silo, own in each.items() if any(own)}

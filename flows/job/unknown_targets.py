@@ -1,0 +1,64 @@
+"""Targets of experiments that are not known: an exchange before the rounds finds them (`--targets unknown`).
+
+The run then uses them as it would use given ones: its sums leave out what they target, which the exchange before has
+disclosed already. The exchange searches with BOSS whatever the algorithm of the run, for GES moves between classes of
+equal score, and without targets only equal graphs score alike.
+"""
+
+from dataclasses import replace
+
+from fedbnsl.algorithms.core.experiments import experiments_of_each
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.score.families import SecureSearch
+from fedbnsl.algorithms.score.mechanisms import MAX_CONDITIONS
+from fedbnsl.algorithms.score.unknown_targets import found_targets
+from fedbnsl.data.folder.targets import UNKNOWN
+from fedbnsl.tracking.result import FoundTargets
+
+from .job import Job, Session, extra_exchange
+
+
+def check_unknown_targets(job: Job, schema: Schema) -> None:
+    """Raise `BadInput` for silos or conditions among which no changed mechanism can be found."""
+    if schema.kind == "mixed":
+        raise BadInput(
+            f"--targets unknown compares tables of numbers or of labels, and {job.dataset} has both: select columns of "
+            "one kind with --only, or name the targets"
+        )
+    compared = experiments_of_each(schema.variables, schema.named_conditions).n_sums - 1
+    if compared > MAX_CONDITIONS:
+        raise BadInput(
+            f"--targets unknown compares at most {MAX_CONDITIONS} silos or conditions, and {job.dataset} has {compared}"
+        )
+    if schema.streamed and schema.kind != "continuous":
+        raise BadInput(
+            f"--targets unknown counts rows in memory, and silo {schema.streamed[0]} of {job.dataset} streams its rows"
+        )
+
+
+def with_found_targets(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | None]:
+    """`job` and `session` with the targets that an exchange finds, if they are unknown; else unchanged.
+
+    The exchange runs over the same silos, masked, under the run id `<run id>-targets`. Raises `BadInput` if a silo is
+    lost meanwhile.
+    """
+    if job.settings.targets != UNKNOWN:
+        return job, session, None
+    schema = session.schema
+    how = SecureSearch(score="bic", seed=job.settings.seed)
+    comparing = replace(job, compares_conditions=True)
+    found = extra_exchange(comparing, session, AlgorithmSpec("unknown-targets", how), "targets")
+    if found.lost:
+        raise BadInput(f"{', '.join(found.last.lost)} did not respond while the targets of experiments were found")
+    server = found.last.server
+    targets = found_targets(server.changes, schema)
+    result = FoundTargets(
+        server.changes,
+        "condition" if schema.condition_names else "silo",
+        len(server.conditions),
+        found.last.number,
+        found.bytes_sent,
+    )
+    return replace(job, targets=targets), replace(session, schema=replace(schema, targets=targets)), result
