@@ -106,10 +106,7 @@ class SecureLinear(OrderSettings):
         require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
 
     def reach(self, schema: Schema) -> int:
-        """The number of lags of the summed windows; 0 unless the data are time series.
-
-        Raises `BadInput` naming a silo whose series are too short.
-        """
+        """The number of lags of the summed windows, 0 for rows; raises `BadInput` for a silo with too short series."""
         return lags_to_sum(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
 
     def shorter(self, schema: Schema) -> range:
@@ -284,14 +281,14 @@ def broadcast(server: Server) -> Broadcast:
 
 def local_solve(silo: Silo, request: Broadcast) -> Reply:
     """The silo's part of the requested sums, divided by the number of all rows."""
-    if not len(request.standard):
-        return Reply(np.concatenate([triangle(one / silo.all_rows) for one in (silo.products, *silo.shorter)]))
+    n, chosen = silo.all_rows, len(request.standard)
+    if not chosen:
+        return Reply(np.concatenate([triangle(one / n) for one in (silo.products, *silo.shorter)]))
 
     def edge_sums(rows: FloatArray) -> FloatArray:
-        centred = (rows - silo.means)[:, : len(request.standard)]
-        return contrast_sums(centred, request.standard, request.edges, request.correlations)
+        return contrast_sums((rows - silo.means)[:, :chosen], request.standard, request.edges, request.correlations)
 
-    return Reply(sum_over_chunks(silo.table, edge_sums).ravel() / silo.all_rows)
+    return Reply(sum_over_chunks(silo.table, edge_sums).ravel() / n)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:
@@ -308,9 +305,9 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
     if schema.has_targets:
         left = server.schema.of_silos(replies.silos).in_order()
         found = learn_from_experiments(rescaled * answered_rows, server.schema, left, settings, settings.targeted)
-        moments, unequal = found.S[0], replace(server.evidence, equal=False)
-        known = replace(server, schema=left, S=moments, rows=int(found.rows[0]), evidence=unequal, done=True)
-        return replace(known, graph=found.graph, sums=found.S, group=found.group)
+        server = replace(server, schema=left, S=found.S[0], rows=int(found.rows[0]), done=True)
+        server = replace(server, evidence=replace(server.evidence, equal=False))
+        return replace(server, graph=found.graph, sums=found.S, group=found.group)
     d, reach, shorter = len(server.schema.variables), settings.reach(server.schema), settings.shorter(server.schema)
     sizes = np.cumsum([(lags + 1) * d * ((lags + 1) * d + 1) // 2 for lags in (reach, *shorter)])
     first, *rest = np.split(rescaled * answered_rows, sizes[:-1])

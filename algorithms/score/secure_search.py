@@ -162,10 +162,8 @@ def _initial_server(
     known, present, group, sum_rows = schema.prior, len(schema.variables), np.zeros(0, np.int64), np.zeros(0, np.int64)
     if schema.has_targets:
         experiments = schema.experiments
-        group, sum_rows = (
-            experiments.group,
-            experiments.rows({silo: schema.conditions(silo) for silo in schema.rows}, 0),
-        )
+        group = experiments.group
+        sum_rows = experiments.rows({silo: schema.conditions(silo) for silo in schema.rows}, 0)
         sum_rows = np.concatenate([sum_rows, sum_rows[0] - sum_rows])
     schema = settings.columns(schema)
     cardinalities = cardinalities_of(schema)
@@ -499,5 +497,4 @@ def _from_moments(
 def _interrupted(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
     """The state of a search that ends between two exchanges, with the best graph so far."""
     found = shuffled(len(server.variables), settings).graph(procedure.so_far(server.state, server.families))
-    found = pdag_with_knowledge(found, server.prior.required, server.prior.possible)
-    return replace(server, found=found, cut=True)
+    return replace(server, found=pdag_with_knowledge(found, server.prior.required, server.prior.possible), cut=True)

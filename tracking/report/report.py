@@ -201,9 +201,7 @@ def warnings(result: RunResult) -> list[str]:
     messages = []
     if result.outcome == "silo lost":
         who = ", ".join(result.lost) or "a silo"
-        messages.append(
-            f"Silo lost: {who} stopped responding. The graph is that of the last round that all silos completed."
-        )
+        messages.append(f"Silo lost: {who} stopped responding. The graph is that of the last round of all silos.")
     elif result.lost:
         messages.append(
             f"Dropped out during the run: {', '.join(result.lost)}. The result is based on the remaining silos."
@@ -217,9 +215,7 @@ def warnings(result: RunResult) -> list[str]:
         )
     if result.outcome in ENDED_EARLY:
         what = "time" if result.outcome == "out of time" else "megabytes"
-        messages.append(
-            f"Ended early: the {what} that the run was given did not suffice. The graph is the best one until then."
-        )
+        messages.append(f"Ended early: the {what} given to the run did not suffice. It is the best graph until then.")
     messages += small_cell_warnings(result)
     messages += series_warnings(result)
     cycle = result.structure.cycle
