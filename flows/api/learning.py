@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack, overload
 from uuid import uuid4
 
 import numpy as np
@@ -31,6 +31,7 @@ from ..engines.inline import job_inline, run_inline
 from ..engines.resuming import run_lock
 from ..job.check import check, check_options, reading_of, selected_silos
 from ..job.run import Listener
+from ..options.keywords import message_in_python
 from ..options.learn import (
     Columns,
     Dates,
@@ -42,7 +43,7 @@ from ..options.learn import (
     SmallCells,
     TuneBy,
 )
-from ..options.model import OnCommandLine, one_line_errors
+from ..options.model import one_line_errors
 from ..options.prepare import recipe
 from ..servers.environment import prepare_environment
 from ..start import check_inline, check_out, learn_with_prefect, precheck
@@ -242,12 +243,6 @@ def learn(
             return _learned(settings, data, engine, tables, truth, listeners)
 
 
-OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
-"""an option of the command line in a message, and the next word, which may be its value"""
-SETTING = re.compile(r"(?<![\w-])-p (\w+=)")
-"""a setting of an algorithm, as the command line has it"""
-
-
 @contextmanager
 def errors_in_python() -> Iterator[None]:
     """Name options as keywords of `learn` in the errors of the block: `held_out` for `--held-out`."""
@@ -255,28 +250,8 @@ def errors_in_python() -> Iterator[None]:
         yield
     except BadInput as error:
         if error.args and isinstance(error.args[0], str):
-            parts = error.args[0].split("`")  # every second part is a command, which stays as a shell needs it
-            parts[::2] = (SETTING.sub(r"\1", OPTION.sub(_keyword, part)) for part in parts[::2])
-            error.args = ("`".join(parts), *error.args[1:])
+            error.args = (message_in_python(error.args[0]), *error.args[1:])
         raise
-
-
-def _keyword(option: "re.Match[str]") -> str:
-    """The keyword of an `option` of the command line, the option itself if `learn` has none."""
-    forms = {
-        flag.lstrip("-").replace("-", "_"): name
-        for name, field in LearnOptions.model_fields.items()
-        for form in field.metadata
-        if isinstance(form, OnCommandLine)
-        for flag in form.names
-    }
-    name, rest = option[1].replace("-", "_"), f" {option[2]}" if option[2] else ""
-    name = forms.get(name, name)
-    if name in LearnOptions.model_fields:
-        choices = get_args(LearnOptions.model_fields[name].annotation)
-        return f"{name}='{option[2]}'" if option[2] in choices else name + rest
-    switched = name.removeprefix("no_")
-    return f"{switched}=False{rest}" if switched in LearnOptions.model_fields else option[0]
 
 
 OPTIONS = {
