@@ -1,9 +1,6 @@
 """The model of a run: its network with parameters, for pgmpy and as a file."""
 
 import json
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,22 +36,13 @@ def pgmpy_model(result: RunResult) -> Any:
     return as_pgmpy(network.as_json())
 
 
-@contextmanager
-def quiet_imports() -> Iterator[None]:
-    """Without the warnings with which pgmpy's modules announce to each other what will move."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        yield
-
-
 def pgmpy_dynamic(structure: Structure) -> Any:
     """A dynamic structure as a pgmpy `DynamicBayesianNetwork`: edges within a time slice, and into the next.
 
     It has no parameters: in dynamic networks, pgmpy supports only discrete variables. Raises `ValueError` unless the
     structure is an acyclic graph with a single lag.
     """
-    with quiet_imports():
-        from pgmpy.models import DynamicBayesianNetwork
+    from pgmpy.models import DynamicBayesianNetwork
 
     if structure.lagged is None or structure.lags != 1:
         raise ValueError(f"a network of two time slices needs a single lag, not {structure.lags}")
@@ -87,13 +75,11 @@ def as_pgmpy(content: dict[str, Any]) -> Any:
     if "tables" not in content:
         from io import StringIO
 
-        with quiet_imports():
-            from pgmpy.models import LinearGaussianBayesianNetwork
+        from pgmpy.models import LinearGaussianBayesianNetwork
 
         return LinearGaussianBayesianNetwork.load(StringIO(json.dumps(content)))
-    with quiet_imports():
-        from pgmpy.factors.discrete import TabularCPD
-        from pgmpy.models import DiscreteBayesianNetwork
+    from pgmpy.factors.discrete import TabularCPD
+    from pgmpy.models import DiscreteBayesianNetwork
 
     model = DiscreteBayesianNetwork()
     model.add_nodes_from(content["nodes"])

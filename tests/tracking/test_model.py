@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -115,20 +113,3 @@ def test_labels_that_bif_cannot_say_are_in_the_file_of_the_model_all_the_same(ch
     assert parse_bif(text).levels["smoke"] == ("no", word)
     theirs = BIFReader(string=text).get_model().get_cpds("smoke")
     assert [unescape_name(label) for label in theirs.state_names["smoke"]] == ["no", word]
-
-
-def test_a_model_in_pgmpy_comes_without_warnings():
-    """In a process of its own: a module warns only when it is imported first."""
-    program = """
-import pandas as pd
-from fedbnsl import learn
-labels = pd.DataFrame({"a": [*"xyxyxxyy"] * 20, "b": [*"uvvuuvuv"] * 20})
-found = learn([labels, labels])
-print(type(found.to_pgmpy()).__name__, found.query("P(a | b=u)"))
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "error::FutureWarning", "-c", program], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("DiscreteBayesianNetwork")
-    assert "Warning" not in done.stderr
