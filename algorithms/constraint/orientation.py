@@ -69,7 +69,7 @@ def orient(
     """The CPDAG `[d, d]` of the skeleton `joined`: colliders directed, then closed under Meek's rules.
 
     Edges first take the `known_directions` `[d, d]` of background knowledge; a triple with such a direction out of its
-    middle is no collider, for any separating sets. Meek's fourth rule (1995) applies only with such knowledge.
+    middle is no collider, whatever its separating sets. Meek's fourth rule (1995) applies only with such knowledge.
 
     With `rules` these sweeps take turns, and an edge of which colliders or rules disagree takes part in no rule, as in
     Runge (2020); by default one sweep applies all rules.

@@ -142,7 +142,8 @@ def distance(own: FloatArray, rest: FloatArray) -> float:
 
 
 def dependence(own: FloatArray, rest: FloatArray) -> float:
-    """The Kullback-Leibler divergence per row of a pair's table, less those of its margins and its size by chance.
+    """The Kullback-Leibler divergence per row of a pair's table, minus those of its margins and the value expected by
+    chance.
 
     At most zero if only the margins differ. The others' counts are smoothed by one row spread over all cells.
     """

@@ -3,15 +3,16 @@
 Both steps run inside the silo:
 
 - `without_far_cells`: cells further than `FAR_DEVIATIONS` from the median of their column in this silo, in standard
-  deviations estimated by the median absolute deviation, become empty. Columns in which half of the cells agree have no
-  such scale, and keep all cells.
-- `screen`: wrong cells that lie within the range of their column do not fit their row. Given a covariance of all
-  columns (`em.py`), the cell j of a row with observed columns o deviates from its expectation given the other cells by
-  z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the covariance of o. In each row the cell of
-  largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM then runs again, and so on, until hardly any cell
-  is new (`flows/job/preparation.py`).
+  deviations estimated by the median absolute deviation, become empty. If half of a column's cells have the same value,
+  this scale is zero, and the column keeps all cells.
+- `screen` finds wrong cells that lie within the range of their column, because they do not fit their row. Given a
+  covariance of all columns (`em.py`), the cell j of a row with observed columns o deviates from its expectation given
+  the other cells by z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the covariance of o. In
+  each row the cell of largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM and the screen alternate until
+  a screen finds hardly any further cell (`flows/job/preparation.py`).
 
-With Gaussian columns the first step empties two cells in a billion, and the second one row in 16,000 for each column.
+With Gaussian columns the first step empties two cells in a billion; the second empties, for each column, a cell in one
+of 16,000 rows.
 """
 
 import numpy as np
@@ -81,7 +82,7 @@ def screen(table: FloatArray, schema: Schema, covariance: FloatArray) -> FloatAr
 
 @njit(cache=True)
 def _unlikely(rows, first, patterns, S, mean, numbers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """By row, the observed number of largest |z| if that is too large, otherwise −1."""
+    """By row, the index of the observed number with the largest |z| if that is too large, otherwise −1."""
     worst = np.full(len(rows), -1)
     for p in range(len(patterns)):
         observed = np.flatnonzero(patterns[p])

@@ -3,7 +3,8 @@
 - `JointColumn`: the profile of a column at each silo, their sums, and the suggestion of the majority of its cells.
 - `joined_columns`: the same columns at every silo (`--columns union|common`).
 - `labels_among_marks`: the words, such as None and NA, that are labels of a column although they mark a missing value
-  in others. Every other cell with content that is read as missing is noted, with the declaration that overrides it.
+  in others. All other cells that have content but are read as missing appear in a note, with the declaration that
+  overrides this.
 - `count_codings`, `transforms_of`: which columns are counts, and the transform of each column of numbers. The majority
   of cells decides for all silos. A declaration or an option takes precedence.
 """
@@ -50,7 +51,7 @@ class JointColumn:
 
     @property
     def marks(self) -> Counter[str]:
-        """The cells that mark a missing value, except those without content, and their numbers."""
+        """The cells that mark a missing value, except those without content, with the count of each."""
         total = Counter[str]()
         for part in self.parts.values():
             total.update(dict(part.marks))
@@ -139,7 +140,7 @@ class JointColumn:
 
     @property
     def unique(self) -> bool:
-        """Whether no silo has an empty cell or a value twice."""
+        """Whether, at every silo, no cell is empty and no value occurs twice."""
         return all(part.unique for part in self.parts.values())
 
     @property
@@ -149,7 +150,7 @@ class JointColumn:
 
 
 LACKING = ColumnProfile(0, 0, 0, whole=True, unique=True, consecutive=True)
-"""the description of a column that a silo does not have, for no rows"""
+"""the profile, over no rows, of a column that a silo lacks"""
 
 
 def joined_columns(
@@ -277,7 +278,7 @@ def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[
 
 
 def with_words(profile: Profile, words: Mapping[str, tuple[str, ...]]) -> Profile:
-    """`profile` if, by column, the marks `words` are labels."""
+    """`profile` with the marks `words` of each column counted as labels."""
     columns = {name: column.with_words(words.get(name, ())) for name, column in profile.columns.items()}
     return replace(profile, columns=columns)
 
@@ -396,7 +397,7 @@ def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
 def skewed_columns(
     numbers: Mapping[str, JointColumn], transforms: Mapping[str, Transform], declared: Declared
 ) -> dict[str, Transform]:
-    """The transforms to suggest: of the columns that most cells of all silos show as skewed, unless they have one."""
+    """The transforms to suggest, for columns that most cells of all silos show to be skewed and that have none yet."""
     found: dict[str, Transform] = {}
     for name, column in numbers.items():
         shape = column.majority(lambda part: part.shape, NORMAL_SCORES)
@@ -464,6 +465,6 @@ def check_series_domains(path: Path, variables: tuple[str, ...], values: FloatAr
 
 
 def common_derived(profiles: Mapping[str, Profile], numbers: Sequence[str]) -> dict[str, str]:
-    """The columns among `numbers` that others among them determine at every silo, with the formula."""
+    """The columns of `numbers` that others of them determine at every silo, each with its formula."""
     found = set.intersection(*(set(profile.derived) for profile in profiles.values()))
     return {name: formula for name, formula, *sources in sorted(found) if {name, *sources} <= set(numbers)}

@@ -43,7 +43,7 @@ def check_truth(job: Job, schema: Schema) -> None:
     """Raise `BadInput`, before the run learns, for a truth that is unusable for comparison.
 
     A truth of time series without lags is a summary of effects at any lag, which may have cycles. If the silos' truths
-    have different edges, each of these is compared, and their union may have cycles.
+    have different edges, each truth is checked by itself; their union may have cycles.
     """
     if job.truth is None:
         return
@@ -166,7 +166,7 @@ def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
 
 
 def privacy_metrics(privacy: PrivacySpent | None, job: Job) -> dict[str, Metric]:
-    """The privacy part of `metrics.json`: ε is null where nothing is promised, with or without noise."""
+    """The privacy part of `metrics.json`: ε is null if nothing is promised, even if noise was added."""
     if privacy is None:
         return {"epsilon": None, "delta": None}
     return {

@@ -315,8 +315,8 @@ class LearnOptions(Options):
         default=None,
         gt=0,
         title="Megabytes",
-        description="Most megabytes that the rounds send, in both directions: they end with the best graph so far "
-        "before the next exchange would exceed it. There is at least one.",
+        description="Maximum number of megabytes that the rounds send, in both directions together. If the next "
+        "exchange would exceed it, the rounds end with the best graph so far. The first exchange always takes place.",
     )
     seed: Annotated[
         int,
