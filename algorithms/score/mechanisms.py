@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from ..core.schema import FloatArray
 from ..statistics.moments import covariance
@@ -80,7 +80,7 @@ def prices_of(parameters: FloatArray, sums: Sums) -> FloatArray:
     """The price of a further mechanism with these numbers of parameters."""
     tests = sums.variables * len(sums.rows)
     each, place = np.unique(parameters, return_inverse=True)
-    by_test = 0.5 * np.asarray(chi2.isf(FALSE_CHANGES / tests, each))
+    by_test = 0.5 * np.asarray(chdtri(each, FALSE_CHANGES / tests))
     return np.asarray(np.maximum(by_test, 0.5 * each * math.log(max(float(sums.rows.mean()), 2.0)))[place.ravel()])
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from ..core.experiments import MechanismChange, Targets, condition_names
 from ..core.protocol import FederatedAlgorithm, Replies
@@ -121,7 +121,7 @@ def changes_of(
         apart = [float(likelihood(one, np.array([v]))[0]) for one in (reference, 1 << u, reference | 1 << u)]
         statistic = 2 * (apart[0] + apart[1] - apart[2])
         child, parents = batch.family(v)
-        p_value = min(1.0, float(chi2.sf(statistic, parameters[v])) * tests)
+        p_value = min(1.0, float(chdtrc(parameters[v], statistic)) * tests)
         names = tuple(variables[p] for p in parents.tolist())
         evidence = (statistic, round(float(parameters[v])), p_value, bool(tied[v]))
         found.append(MechanismChange(conditions[u], variables[child], names, *evidence))

@@ -83,10 +83,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     job, session, found_targets, tuned = _prepared(job, session)
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
-    start, limits = time.perf_counter(), _limits(job, resumed)
-    pending = _rounds(session.wrap(algorithm, federation), federation, resumed, limits)
-    last, rows = _run_rounds(job, algorithm, pending, listeners, resumed)
-    seconds = time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
+    pending = _rounds(session.wrap(algorithm, federation), federation, resumed, _limits(job, resumed))
+    last, rows, seconds = _run_rounds(job, algorithm, pending, listeners, resumed)
     best, sums = _diagnosed(job, session, algorithm, last)
     job, algorithm, last, diagnosed = best.job, best.algorithm, best.last, best.diagnosed
     scored, truth = _scored(job, session, algorithm, last.server)
@@ -209,8 +207,8 @@ def _run_rounds(
     rounds: Iterator[Round[Any]],
     listeners: Iterable[Listener],
     resumed: Resumed | None,
-) -> tuple[Round[Any], list[dict[str, float]]]:
-    """Run `rounds` and call the listeners for each new one; return the last round, and the rows of `rounds.csv`."""
+) -> tuple[Round[Any], list[dict[str, float]], float]:
+    """Run `rounds` and call the listeners for each new one; return the last round, rows of `rounds.csv`, seconds."""
     rows = list(resumed.rows if resumed else ())
     last: Round[Any] | None = None
     before, start = len(rows), time.perf_counter()
@@ -222,7 +220,7 @@ def _run_rounds(
             for listener in listeners:
                 listener(progress)
     assert last is not None
-    return last, rows
+    return last, rows, time.perf_counter() - start + (resumed.seconds if resumed else 0.0)
 
 
 def _limits(job: Job, resumed: Resumed | None) -> Limits:

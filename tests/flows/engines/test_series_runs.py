@@ -59,7 +59,8 @@ def test_a_run_leaves_all_its_files(series, capsys):
     assert "the silos' own structures: " in out
     folder = Path("r")
     assert {path.name for path in folder.iterdir()} == {*OUTPUTS, *OPTIONAL_OUTPUTS, "model.json"} - {
-        *("intensities.csv", "delays.png")  # of event sequences
+        *("intensities.csv", "delays.png"),  # of event sequences
+        "targets.csv",  # of experiments whose targets are not known
     }
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["lags"] == json.loads((folder / "config.json").read_text())["params"]["lags"] >= 1

@@ -128,7 +128,8 @@ def test_the_model_that_gains_more_is_kept_and_the_bytes_of_both_count(monkeypat
     monkeypatch.setattr(continuation, "_with_own_weights", tried(own_gain, 400))
     job = SimpleNamespace(settings=SimpleNamespace(algorithm="auto"), spec=SimpleNamespace(settings=SecureLinear()))
     session = SimpleNamespace(schema=Schema(("a", "b"), {"one": 9}))
-    found = continuation.continued(job, session, None, None, Diagnosed((), 1000))
+    ended = SimpleNamespace(outcome="converged")
+    found = continuation.continued(job, session, None, ended, Diagnosed((), 1000))
     assert (found.gain, found.diagnosed.bytes_sent) == (best, 1430)
 
 
