@@ -254,7 +254,8 @@ class Cut:
 def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
     """Read a silo's file of time series; the step is as `declared`, or the minimum difference of two times.
 
-    Raises `BadInput` naming file, line, column and value as `read_recording`, `cut` and `check_table` do.
+    Raises `BadInput` naming file, line, column and value as `read_recording`, `cut` and `check_table` do, and for an
+    empty cell if empty cells are refused.
     """
     if path.is_dir() or kind_of(path) == "query":
         raise BadInput(
@@ -262,6 +263,8 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
             'variable, declare {"kind": "continuous"} in about.json'
         )
     recording = _recording(path, declared)
+    if declared.reading.missing == "refuse":
+        _refuse_empty(recording)
     keeps = keeps_empty_cells(declared)
     stretches = cut(recording, declared.step, NOT_SERIES, keeps_empty=keeps)
     values = recording.values[stretches.rows]
@@ -420,14 +423,28 @@ def _place(recording: Recording, row: int) -> str:
 
 def _missing_rows(recording: Recording) -> str:
     """The number of rows with an empty cell and the place of the first, for a message."""
+    place = _first_empty_cell(recording)
+    if place is None:
+        return " in any series"
+    count = f"{int((~recording.complete).sum())} of {len(recording.rows)} have an empty cell"
+    return f" are complete: {count}, the first in {place.removeprefix(f'{recording.path}: ')}"
+
+
+def _first_empty_cell(recording: Recording) -> str | None:
+    """File, line and column of the first empty cell, row by row as in the file; None without one."""
     incomplete = np.flatnonzero(~recording.complete)
     if not incomplete.size:
-        return " in any series"
+        return None
     row = int(incomplete[np.argmin(recording.rows[incomplete])])
     column = recording.variables[int(np.argmax(np.isnan(recording.values[row])))]
-    place = place_of_row(recording.path, int(recording.rows[row]), recording.form).removeprefix(f"{recording.path}: ")
-    count = f"{len(incomplete)} of {len(recording.rows)} have an empty cell"
-    return f" are complete: {count}, the first in {place}, column {quoted(column)}"
+    return f"{place_of_row(recording.path, int(recording.rows[row]), recording.form)}, column {quoted(column)}"
+
+
+def _refuse_empty(recording: Recording) -> None:
+    """Raise `BadInput` for the first empty cell of a recording."""
+    place = _first_empty_cell(recording)
+    if place is not None:
+        raise BadInput(f"{place}: the cell is empty, and --missing refuse allows no empty cells")
 
 
 def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:

@@ -71,6 +71,20 @@ def test_empty_cells_stay_for_a_learner_that_models_them_unless_a_column_has_lab
         read_series(path, keeps)
 
 
+@pytest.mark.parametrize("levels", [{}, {"y": ("1", "2", "3", "5")}])
+def test_an_empty_cell_is_named_if_empty_cells_are_refused(tmp_path, levels):
+    path = tmp_path / "s.csv"
+    path.write_text("time,x,y\n3,5,5\n1,2,2\n2,3,NA\n0,,1\n")
+    refusing = Declared(reading=Reading(missing="refuse"), levels=levels)
+    with pytest.raises(BadInput, match=r"s.csv: line 4, column 'y': the cell is empty, and --missing refuse") as caught:
+        read_series(path, refusing)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(BadInput, match=r"s.csv: line 4, column 'y': the cell is empty, and --missing refuse"):
+        describe_rows("s", path, replace(refusing, kind="time-series"))
+    path.write_text("time,x,y\n0,5,5\n1,2,2\n2,3,1\n")
+    assert read_series(path, refusing).stretches == (3,)
+
+
 def test_both_transports_count_the_empty_cells_of_series(tmp_path):
     (tmp_path / "a.csv").write_text("time,x,y\n0,1,1\n1,2,2\n2,,3\n3,4,NA\n4,5,5\n5,7,6\n")
     (tmp_path / "b.csv").write_text("time,y,x\n0,1,1\n1,2,2\n2,4,3\n9,,5\n")

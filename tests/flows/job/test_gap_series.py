@@ -1,6 +1,7 @@
 """Runs on series with empty cells: what is modelled, what is left out, and that both engines learn the same."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -83,6 +84,16 @@ def test_rows_are_left_out_on_request_and_where_components_are_subtracted(capsys
     code, out, err = run(capsys, "learn", folder, *option, "--engine", "inline", "--out", tmp_path / "o")
     assert code == 0
     assert "rows left out because of empty cells" in out + err
+
+
+def test_refused_empty_cells_end_the_run_in_one_line(capsys, folder, tmp_path):
+    for algorithm in ("auto", "fdbnl"):
+        options = ["--missing", "refuse", "--algorithm", algorithm, "--engine", "inline", "--out", tmp_path / "o"]
+        code, out, err = run(capsys, "learn", folder, *options)
+        assert code == 2
+        (line,) = [one for one in (out + err).splitlines() if "--missing refuse" in one]
+        assert re.search(r"north\.csv: line \d+, column '[a-e]': the cell is empty, and --missing refuse allows no", line)
+        assert not (tmp_path / "o").exists()
 
 
 def test_a_learner_that_needs_complete_series_names_one_that_does_not():
