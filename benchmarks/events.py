@@ -1,9 +1,9 @@
-"""Event sequences: `python benchmarks/events.py [DATA]`.
+"""Event sequences: `python benchmarks/events.py [DATA]`, or `linked` for linked devices alone.
 
 Graphs of random Hawkes processes (`prepare events`, about 20,000 events on 60 devices, dealt to five unequal silos) for
 seeds from 1000 on. With DATA, a folder with the 18-variable alarms of telecom devices (`18V_55N_Wireless_alarms.csv.gz`
 and `18V_55N_Wireless_truth.json` of the PCIC 2021 competition): devices dealt at random to five unequal silos, each
-observed during the whole recording, compared with the same rows in one silo.
+observed during the whole recording, compared with the same rows in one silo. They have no links between devices.
 """
 
 import json
@@ -26,6 +26,9 @@ from fedbnsl.tasks.transport.in_process import InProcessFederation
 SEEDS = range(1000, 1005)
 SIZES = (10, 20, 40)
 SILOS = 5
+LINKED_SEEDS, LINKED_EVENTS = range(1000, 1010), 5000
+WEIGHTS = (0.0, 0.5, 1.0, 1.5)
+"""effects on both neighbours together, relative to those on the device itself, in `linked`"""
 
 
 def telecom(folder: Path, seed: int) -> FederatedData:
@@ -48,9 +51,9 @@ def telecom(folder: Path, seed: int) -> FederatedData:
     return FederatedData(events(tables, names), tables, Structure(names, truth))
 
 
-def measured(data: FederatedData) -> tuple[dict[str, float], Structure]:
+def measured(data: FederatedData, hops: int = 0) -> tuple[dict[str, float], Structure]:
     """The scores, the exchanges and the CPU seconds of a run on `data`, and its structure."""
-    algorithm = registry.build(registry.specify("fed-hawkes"))
+    algorithm = registry.build(registry.specify("fed-hawkes", {"hops": hops}))
     begin = time.process_time()
     *_, last = rounds(algorithm, InProcessFederation(data.schema, data.tables))
     seconds = time.process_time() - begin
@@ -60,8 +63,23 @@ def measured(data: FederatedData) -> tuple[dict[str, float], Structure]:
     return {"f1": scores["f1"] or 0.0, "exchanges": last.number, "seconds": seconds}, structure
 
 
+def linked() -> None:
+    """Devices in rings, whose events excite their neighbours: the graph with links and without."""
+    rows = []
+    for weight in WEIGHTS:
+        drawn = [generator.linked_events(10, SILOS, LINKED_EVENTS, 12, seed, weight) for seed in LINKED_SEEDS]
+        for hops in (0, 1):
+            runs = [measured(data, hops)[0] for data in drawn]
+            row = {"effect on neighbours": weight, "run": f"hops = {hops}", "runs": len(runs)}
+            rows.append(row | summary(runs))
+    show("events-linked", rows, {})
+
+
 def main(folder: str = "") -> None:
-    """Run all and print the table."""
+    """Run all and print the tables; only that of linked devices for the word linked."""
+    linked()
+    if folder == "linked":
+        return
     rows = []
     for d in SIZES:
         runs = [measured(generator.events(d, SILOS, 20_000, 60, seed))[0] for seed in SEEDS]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT, share_class
@@ -73,6 +73,8 @@ class FederatedData:
             raise ValueError(f"tables of {sorted(self.tables)}, schema of {list(self.schema.silos)}")
         for silo, table in self.tables.items():
             shape = (self.schema.rows[silo], len(self.schema.table_columns))
+            if self.schema.kind == "events":  # further columns have the neighbours of devices
+                table = table[:, : shape[1]]
             if table.shape != shape:
                 raise ValueError(f"{silo}: a table of {table.shape}, not {shape}")
             if isinstance(table, np.ndarray) == (silo in self.schema.streamed):
@@ -153,12 +155,15 @@ def events(tables: Mapping[str, NDArray[np.float64]], types: tuple[str, ...]) ->
 
 
 def renumbered_devices(tables: Iterable[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """Tables of events in which no two have a device of the same number."""
-    found, devices = [], 0.0
-    for table in tables:
-        found.append(table.copy())
-        found[-1][:, 0] += devices
-        devices = found[-1][-1, 0] + 1 if len(table) else devices
+    """Tables of events in which no two have a device of the same number, all with the same number of columns."""
+    found, devices, whole = [], 0.0, list(tables)
+    width = max(table.shape[1] for table in whole)
+    for table in whole:
+        renumbered = np.pad(table, ((0, 0), (0, width - table.shape[1])), constant_values=-1.0)
+        numbers = renumbered[:, [0, *range(len(EVENT_COLUMNS), width)]]
+        renumbered[:, [0, *range(len(EVENT_COLUMNS), width)]] = np.where(numbers < 0, numbers, numbers + devices)
+        found.append(renumbered)
+        devices += numbers.max(initial=-1.0) + 1
     return found
 
 

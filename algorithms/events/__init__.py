@@ -15,7 +15,7 @@ def _message_size(settings: Any, d: int) -> int:
 ALGORITHMS: dict[str, Entry] = {
     "fed-hawkes": Entry(
         summary="a graph of event types by the likelihood of a Hawkes process: the result of pooled devices",
-        source="Hawkes 1971; Ogata 1981; the search is ours, after Cai et al. 2022 (THP) without a topology",
+        source="Hawkes 1971; Ogata 1981; the search is ours, after Cai et al. 2022 (THP)",
         disclosure="numbers of events and length of observation, once; its part of log-likelihoods of families, with "
         "first and second derivatives, in each round; masked with --secure",
         maker=lazy_factory("events.fed_hawkes:FedHawkes"),

@@ -2,13 +2,14 @@
 
 The score of a graph over the event types is the Bayesian information criterion: the maximum log-likelihoods of its
 families (`hawkes.py`) minus ½ ln(number of events) for each edge. Every type may excite itself. The graph is acyclic,
-as in Cai et al. 2022 (THP: structural Hawkes processes with topology; here without a topology of devices), unless
-`acyclic` is false. Hill climbing adds, removes and turns edges.
+as in Cai et al. 2022 (THP: structural Hawkes processes with topology), unless `acyclic` is false. With `hops`, events
+also excite events on linked devices of the silo (`topology.py`). Hill climbing adds, removes and turns edges.
 
 1. One sum: the number of events of each type, and the time of observation. Their ratio τ is the unit of time.
 2. The mean delay 1/δ: families of three columns, the base rate, the type itself and all others together, are fitted for
    delays from 4τ to τ/4096, and a parabola through the best three log-likelihoods has the maximum δ. After the
-   first search, δ is refined in the same way with the families of the graph, and the search goes on from there.
+   first search, δ is refined in the same way with the families of the graph, and the search goes on from there. The
+   weight of a hop is chosen with it; it is 0 unless links raise the log-likelihood by more than the price of an edge.
 3. The search. Each exchange takes all families that are not yet fitted one Newton step further, at `trials` step
    lengths at once, so that no exchange is lost to a step that is too long. Fitted families are not computed again. A
    move changes one or two families, so only their neighbours are new, and all moves of at least the share `batch` of
@@ -27,13 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
-from ..core.schema import FloatArray, Schema
+from ..core.schema import FloatArray, Schema, pluralize
 from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
 from .families import EXACT, STEPS, TOLERANCE, BoolArray, Pool, new_pool, no_families, stepped
 from .hawkes import MAX_SCALED, TIME_SCALES, Intensities
 from .silo import Broadcast, Reply, Silo, local_solve
+from .topology import MAX_HOPS
 
 DELAYS = 4.0 ** np.arange(1, -7, -1)
 """mean delays from which the search for δ starts, in units of τ"""
@@ -41,6 +43,8 @@ STARTS = ((0.03, 1.0), (0.15, 0.8), (0.4, 0.6), (0.005, 1.0))
 """starts of the fit of a new edge: its weight as a share of the events of the effect, and a factor of the others"""
 NEARBY = (0.7, 1.0, 1.4)
 """factors of δ that are compared once the graph is known"""
+FIRST_HOP, HOPS_NEARBY = 0.25, (0.0, 0.0625, 1.0, 4.0)
+"""the weight of a hop in the first search, and those that are compared with it once the graph is known"""
 RELATIVE_TOLERANCE = 0.1
 """the same as a share of the gain of a move"""
 DELAY_EXCHANGES, MAX_POLISHING = 5, 8
@@ -61,6 +65,10 @@ class FedHawkes:
     """moves of at least this share of the best gain are made together; 1: one at a time"""
     trials: int = 4
     """points at which a family is evaluated in an exchange, 1 to 4"""
+    hops: int = 0
+    """links between devices over which events excite others, up to 10; 0: only events on the same device"""
+    hop_weight: float = 0.0
+    """effect on all devices one hop further away, relative to that on the nearer ones; 0: of maximum likelihood"""
     rounds: int = 200
     """maximum number of exchanges"""
 
@@ -70,6 +78,8 @@ class FedHawkes:
         require(0 <= self.penalty < np.inf, "penalty", self.penalty, "0 or more")
         require(0 < self.batch <= 1, "batch", self.batch, "above 0 and at most 1")
         require(1 <= self.trials <= len(STEPS), "trials", self.trials, f"1 to {len(STEPS)}")
+        require(0 <= self.hops <= MAX_HOPS, "hops", self.hops, f"0 to {MAX_HOPS}")
+        require(0 <= self.hop_weight < np.inf, "hop_weight", self.hop_weight, "0 or more")
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
 
 
@@ -97,6 +107,9 @@ class Server:
     """whether δ has been compared with rates nearby, given the graph"""
     exchanges: int = 0
     polishing: int = 0
+    hops: int = 0
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
+    """the weight of a hop for each of the `rates`, with `hops`"""
 
     @property
     def unit(self) -> float:
@@ -147,7 +160,8 @@ def open_server(schema: Schema, settings: FedHawkes) -> Server:
     possible = schema.knowledge.possible(names) & ~np.eye(d, dtype=bool)
     pool = no_families(1 + d, settings.trials)
     events = sum(schema.rows.values())
-    return Server(names, events, possible, required, "counts", np.zeros(d), 0.0, np.empty(0), required.copy(), pool)
+    server = Server(names, events, possible, required, "counts", np.zeros(d), 0.0, np.empty(0), required.copy(), pool)
+    return replace(server, hops=settings.hops)
 
 
 def unfitted(server: Server) -> BoolArray:
@@ -175,7 +189,8 @@ def broadcast(server: Server) -> Broadcast:
     """The families that are not fitted yet."""
     pool = server.pool.chosen(unfitted(server))
     pooled = server.phase == "delay"
-    return Broadcast(server.rates, server.unit, pooled, pool.target, pool.rate, pool.member, pool.trials)
+    families = (pool.target, pool.rate, pool.member, pool.trials)
+    return Broadcast(server.rates, server.unit, pooled, *families, server.weights, server.hops)
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: FedHawkes) -> Server:
@@ -188,9 +203,9 @@ def aggregate(server: Server, replies: Replies[Reply], settings: FedHawkes) -> S
     if server.phase == "delay":
         if unfitted(server).any() and server.exchanges <= DELAY_EXCHANGES:
             return server
-        return _start_search(*_with_delay(server), settings)
+        return _start_search(*_with_delay(server, len(server.rates)), settings)
     if server.phase == "refine":
-        return server if unfitted(server).any() else _start_search(*_with_delay(server), settings)
+        return server if unfitted(server).any() else _start_search(*_refined(server, settings), settings)
     if server.phase == "search":
         return _searched(server, settings)
     polishing = server.polishing + 1
@@ -206,8 +221,12 @@ def _counted(server: Server, total: FloatArray, settings: FedHawkes) -> Server:
     server = replace(server, counts=counts, time=float(times[scale] / TIME_SCALES[scale] * server.events))
     if not server.time > 0:
         return replace(server, phase="done")
+    first = settings.hop_weight or FIRST_HOP
     if settings.delay:
-        fixed = replace(server, rates=np.array([1 / settings.delay]), refined=True)
+        weights = np.full(min(server.hops, 1), first)
+        fixed = replace(
+            server, rates=np.array([1 / settings.delay]), weights=weights, refined=not _seeks_weight(settings)
+        )
         return _start_search(fixed, np.tile(0.25 * counts[:, None] / server.events, (1, 1 + d)), settings)
     rates = 1 / (DELAYS * server.unit)
     present = np.flatnonzero(counts)
@@ -218,24 +237,49 @@ def _counted(server: Server, total: FloatArray, settings: FedHawkes) -> Server:
     theta = np.column_stack([0.5 * share, np.full(len(share), 0.25), 0.25 * share])
     start = np.repeat(theta[:, None], settings.trials, axis=1)
     pool = new_pool(target, rate, np.ones(theta.shape, bool), theta, start)
-    return replace(server, phase="delay", rates=rates, pool=pool)
+    weights = np.full(len(rates) if server.hops else 0, first)
+    return replace(server, phase="delay", rates=rates, weights=weights, pool=pool)
 
 
-def _with_delay(server: Server) -> tuple[Server, FloatArray]:
-    """The state with the rate δ of maximum likelihood, and the parameters `[d, 1 + d]` from which the search starts."""
+def _seeks_weight(settings: FedHawkes) -> bool:
+    """Whether the weight of a hop is to be chosen."""
+    return settings.hops > 0 and not settings.hop_weight
+
+
+def _refined(server: Server, settings: FedHawkes) -> tuple[Server, FloatArray]:
+    """The state with δ and the weight of a hop of maximum likelihood, and the parameters from which the search starts.
+
+    The weight is 0 unless another one has a log-likelihood that is higher by the price of an edge.
+    """
+    delays = len(server.rates) - len(HOPS_NEARBY) * _seeks_weight(settings)
+    chosen, theta = _with_delay(server, delays)
+    if _seeks_weight(settings):
+        profile = np.bincount(server.pool.rate, server.pool.value, len(server.rates))
+        tried = np.array([delays // 2, *range(delays + 1, len(profile))])
+        best = tried[int(np.argmax(profile[tried]))]
+        useful = profile[best] - profile[delays] > 0.5 * settings.penalty * np.log(server.events)
+        chosen = replace(chosen, weights=server.weights[[best if useful else delays]])
+    return chosen, theta
+
+
+def _with_delay(server: Server, delays: int) -> tuple[Server, FloatArray]:
+    """The state with the rate δ of maximum likelihood, and the parameters `[d, 1 + d]` from which the search starts.
+
+    The first `delays` rates of the pool are compared.
+    """
     pool, d = server.pool, len(server.variables)
-    profile = np.bincount(pool.rate, pool.value, len(server.rates))
+    profile = np.bincount(pool.rate, pool.value, len(server.rates))[:delays]
     at, shift = int(np.argmax(profile)), 0.0
     if 0 < at < len(profile) - 1:
         low, middle, high = profile[at - 1 : at + 2]
         shift = float(0.5 * (low - high) / (low - 2 * middle + high))
-    rate = server.rates[at] * np.exp(shift * np.log(server.rates[-1] / server.rates[0]) / (len(profile) - 1))
+    rate = server.rates[at] * np.exp(shift * np.log(server.rates[delays - 1] / server.rates[0]) / max(delays - 1, 1))
     theta, best = np.zeros((d, 1 + d)), pool.chosen(pool.rate == at)
     if server.phase == "refine":
         theta[best.target] = best.theta
     else:
         theta[best.target, 0], theta[best.target, 1 + best.target] = best.theta[:, 0], best.theta[:, 1]
-    return replace(server, rates=np.array([rate])), theta
+    return replace(server, rates=np.array([rate]), weights=server.weights[:1]), theta
 
 
 def _start_search(server: Server, theta: FloatArray, settings: FedHawkes) -> Server:
@@ -252,13 +296,19 @@ def _start_search(server: Server, theta: FloatArray, settings: FedHawkes) -> Ser
 
 
 def _start_refinement(server: Server, settings: FedHawkes) -> Server:
-    """The state in which the families of the graph are fitted for several rates δ."""
+    """The state in which the families of the graph are fitted for several rates δ and weights of a hop."""
     pool = _families_of_graph(server)
     m = len(pool.target)
-    rate = np.repeat(np.arange(len(NEARBY)), m)
-    target, member, theta = (np.concatenate([one] * len(NEARBY)) for one in (pool.target, pool.member, pool.theta))
+    near = np.ones(1) if settings.delay else np.array(NEARBY)
+    weights = np.repeat(server.weights, len(near))
+    if _seeks_weight(settings):
+        near = np.append(near, np.ones(len(HOPS_NEARBY)))
+        weights = np.append(weights, HOPS_NEARBY)
+    rate = np.repeat(np.arange(len(near)), m)
+    target, member, theta = (np.concatenate([one] * len(near)) for one in (pool.target, pool.member, pool.theta))
     again = new_pool(target, rate, member, theta, np.repeat(theta[:, None], settings.trials, axis=1))
-    return replace(server, phase="refine", refined=True, rates=server.rates[0] * np.array(NEARBY), pool=again)
+    rates = server.rates[0] * near
+    return replace(server, phase="refine", refined=True, rates=rates, weights=weights, pool=again)
 
 
 def _families_of_graph(server: Server) -> Pool:
@@ -430,7 +480,21 @@ def basis(server: Server) -> tuple[str, ...]:
     found = server.intensities
     if not found.delay:
         return ()
+    delay = f"The mean delay between cause and effect is {found.delay:.3g} in the unit of the times."
+    if not server.hops:
+        return (
+            "Time directs the edges: an event raises the rate of later events of its effects on the same device.",
+            delay,
+        )
+    if not server.weights[0]:
+        return (
+            "Time directs the edges: an event raises the rate of later events of its effects on the same device. Links "
+            "between devices do not raise the likelihood.",
+            delay,
+        )
     return (
-        "Time directs the edges: an event raises the rate of later events of its effects on the same device.",
-        f"The mean delay between cause and effect is {found.delay:.3g} in the unit of the times.",
+        "Time directs the edges: an event raises the rate of later events of its effects on the same device and, over "
+        f"up to {pluralize(server.hops, 'link')}, on others; each further link multiplies the effect by "
+        f"{server.weights[0]:.3g}, on all devices at that distance together.",
+        delay,
     )

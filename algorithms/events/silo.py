@@ -10,16 +10,18 @@ from ..core.schema import FloatArray
 from ..errors import BadInput
 from .families import BoolArray
 from .hawkes import CURVATURE, EVENT, design, family_sums, pooled_causes, scaled_time
+from .topology import LINKS, MAX_HOPS, linked_design, reach_of
 
 
 @dataclass(frozen=True, eq=False)
 class Silo:
-    """The events `[n, 5]`, and their design for each of the `rates`: of all types, or of three columns by type."""
+    """The events `[n, 5 + links]`, and their design for each of the `rates`: of all types, or of three by type."""
 
     table: FloatArray
     types: int
     events: int
     rates: FloatArray = field(default_factory=lambda: np.empty(0))
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
     designs: tuple[Any, ...] = ()
 
 
@@ -35,6 +37,9 @@ class Broadcast:
     rate: NDArray[np.int64]
     member: BoolArray
     trials: FloatArray
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
+    """the weight of a hop for each of the `rates`, if there are `hops`"""
+    hops: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +56,10 @@ def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
         counts = np.bincount(codes, minlength=silo.types).astype(np.float64)
         return silo, Reply(np.concatenate([counts / silo.events, scaled_time(silo.table, silo.events)]))
     _require_families(request, silo.types)
-    if silo.rates.tobytes() != request.rates.tobytes():
-        designs = tuple(_designs(silo, float(rate), request) for rate in request.rates)
-        silo = replace(silo, rates=request.rates, designs=designs)
+    asked = request.rates.tobytes() + request.weights.tobytes()
+    if silo.rates.tobytes() + silo.weights.tobytes() != asked:
+        designs = tuple(_designs(silo, rate, request) for rate in range(len(request.rates)))
+        silo = replace(silo, rates=request.rates, weights=request.weights, designs=designs)
     sums = [
         family_sums(
             silo.designs[rate][target][0],
@@ -89,6 +95,8 @@ def _require_families(request: Broadcast, types: int) -> None:
         and bool((request.trials[..., 0] > 0).all())
         and bool((np.isfinite(request.rates) & (request.rates > 0)).all())
         and 0 < request.unit < np.inf
+        and (not request.hops or (0 < request.hops <= MAX_HOPS and request.weights.shape == request.rates.shape))
+        and bool((np.isfinite(request.weights) & (request.weights >= 0)).all())
     )
     if not valid:
         raise BadInput("a request for event sequences does not list families of their types with positive base rates")
@@ -99,9 +107,15 @@ def _whole(numbers: NDArray[np.int64], limit: int) -> bool:
     return numbers.dtype.kind == "i" and bool(((numbers >= 0) & (numbers < limit)).all())
 
 
-def _designs(silo: Silo, rate: float, request: Broadcast) -> list[tuple[FloatArray, FloatArray]]:
-    """By type, the columns at its events `[n_i, C]`, and their compensators `[C]`."""
-    whole, codes = design(silo.table, silo.types, rate, request.unit), silo.table[:, EVENT].astype(np.int64)
+def _designs(silo: Silo, place: int, request: Broadcast) -> list[tuple[FloatArray, FloatArray]]:
+    """By type, the columns at its events `[n_i, C]` and their compensators `[C]`, for the rate at this place."""
+    rate = float(request.rates[place])
+    if request.hops and request.weights[place] > 0 and silo.table.shape[1] > LINKS:
+        reach = reach_of(silo.table, request.hops, float(request.weights[place]))
+        whole = linked_design(silo.table, silo.types, rate, request.unit, reach)
+    else:
+        whole = design(silo.table, silo.types, rate, request.unit)
+    codes = silo.table[:, EVENT].astype(np.int64)
     return [
         pooled_causes(whole, codes == target, target)
         if request.pooled

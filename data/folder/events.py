@@ -1,17 +1,19 @@
 """Event sequences: a silo's table with a row for each event, its time, its type and, optionally, its device.
 
-The columns are `time`, `event` and `device`, in capitals or not. Times are numbers, or dates, which are converted to
+The columns are `time`, `event`, `device` and `neighbours`, in capitals or not; a cell of the last one lists the devices
+that are linked with that of the row, separated by semicolons. Times are numbers, or dates, which are converted to
 seconds; without devices, all events of a silo are of one. A device is observed from its first to its last event or, if
 `about.json` has `{"window": [begin, end]}`, in that window, in the unit of the times or as dates. The variables of the
 public schema are the types of events over all silos.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, FloatArray, Schema, check_names
 from fedbnsl.algorithms.errors import BadInput, quoted
@@ -24,19 +26,27 @@ from .scan import canonical_order, empty_cells, labels_of, place_of_row
 from .series import TIME, find_column, times_of
 
 NO_EPSILON = "--epsilon: no learner of event sequences is private"
-EVENT, DEVICE = "event", "device"
+EVENT, DEVICE, NEIGHBOURS = "event", "device", "neighbours"
 """columns of a silo's file besides the times"""
 
 
 @dataclass(frozen=True, eq=False)
 class EventTable:
-    """A silo's events, sorted by device and time; the codes in `values` `[n, 5]` are indices into `types`."""
+    """A silo's events, sorted by device and time; the codes in `values` `[n, 5 + links]` are indices into `types`.
+
+    The last columns have the numbers of the neighbours of the row's device, -1 in the rest of them.
+    """
 
     types: tuple[str, ...]
     values: FloatArray
 
+    @property
+    def linked(self) -> bool:
+        """Whether any device has a neighbour."""
+        return bool(self.values.shape[1] > len(EVENT_COLUMNS))
+
     def rows(self, schema: Schema, place: str | Path) -> FloatArray:
-        """The table `[n, 5]` with the codes of `schema`; raises `BadInput` for a type that it does not have."""
+        """The table `[n, 5 + links]` with the codes of `schema`; raises `BadInput` for a type that it does not have."""
         unknown = [name for name in self.types if name not in schema.variables]
         if unknown:
             raise BadInput(f"{place}: column 'event': {quoted(unknown[0])} was not among the types when the run began")
@@ -55,7 +65,7 @@ def refuse_undeclared(path: Path, declared: Declared) -> None:
         found = sorted(name.lower() for name in read_names(path, declared.form, declared.keeps) if declared.keeps(name))
     except (BadInput, *BROKEN):
         return  # the reader of the rows reports it
-    if found in (sorted((TIME, EVENT)), sorted((TIME, EVENT, DEVICE))):
+    if found in (sorted((TIME, EVENT)), sorted((TIME, EVENT, DEVICE)), sorted((TIME, EVENT, DEVICE, NEIGHBOURS))):
         advice = 'declare {"kind": "events"} in about.json, or {"kind": "time-series"}'
         raise BadInput(f"{path}: its columns {', '.join(found)} suggest event sequences: {advice}")
 
@@ -69,13 +79,17 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     if path.is_dir() or kind_of(path) == "query":
         raise BadInput(f"{path}: events cannot be read in passes: write them to one file")
     columns = {column.name: column for column in read_columns(path, declared.form, declared.keeps)}
-    keys = {word: find_column(path, list(columns), word) for word in (TIME, EVENT, DEVICE)}
+    keys = {word: find_column(path, list(columns), word) for word in (TIME, EVENT, DEVICE, NEIGHBOURS)}
     for word in (TIME, EVENT):
         if keys[word] is None:
             raise BadInput(f"{path}: no column '{word}', which a table of events needs")
     other = next((name for name in columns if name not in keys.values()), None)
     if other is not None:
-        raise BadInput(f"{path}: column {quoted(other)}: a table of events has time, event and device; use --ignore")
+        raise BadInput(
+            f"{path}: column {quoted(other)}: a table of events has time, event, device and neighbours; use --ignore"
+        )
+    if keys[NEIGHBOURS] is not None and keys[DEVICE] is None:
+        raise BadInput(f"{path}: column {quoted(str(keys[NEIGHBOURS]))} needs a column 'device'")
     clock, event = columns[str(keys[TIME])], columns[str(keys[EVENT])]
     moments, faults = times_of(clock.cells)
     labels = [one for one in (keys[EVENT], keys[DEVICE]) if one is not None]
@@ -85,11 +99,32 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     if n < 2:
         raise BadInput(f"{path}: fewer than two events")
     times = moments[clock.codes]
-    devices = _codes(columns[str(keys[DEVICE])])[1] if keys[DEVICE] is not None else np.zeros(n, np.intp)
+    names, devices = _codes(columns[str(keys[DEVICE])]) if keys[DEVICE] is not None else ((), np.zeros(n, np.intp))
     types, codes = _codes(event)
     order = np.lexsort((codes, times, devices))
     starts, ends = _windows(path, clock, times, devices, declared)
-    return EventTable(types, np.column_stack([devices, times, codes, starts, ends]).astype(np.float64)[order])
+    values = np.column_stack([devices, times, codes, starts, ends]).astype(np.float64)
+    if keys[NEIGHBOURS] is not None:
+        values = np.hstack([values, _links(names, devices, columns[str(keys[NEIGHBOURS])])[devices]])
+    return EventTable(types, values[order])
+
+
+def _links(names: tuple[str, ...], devices: NDArray[np.intp], column: Column) -> FloatArray:
+    """By device, the numbers of its neighbours, and -1 in the rest of the columns; those without events come last.
+
+    The neighbours of a device are those in any of its rows.
+    """
+    listed = [labels_of([part for part in map(str.strip, cell.split(";")) if part], None) for cell in column.cells]
+    number = {name: place for place, name in enumerate(names)}
+    for other in canonical_order({name for part in listed for name in part} - set(names)):
+        number[other] = len(number)
+    found: list[set[int]] = [set() for _ in names]
+    for device, cell in np.unique(np.column_stack([devices, column.codes]), axis=0).tolist():
+        found[device] |= {number[name] for name in listed[cell]} - {device}
+    links = np.full((len(names), max(map(len, found))), -1.0)
+    for device, others in enumerate(found):
+        links[device, : len(others)] = sorted(others)
+    return links
 
 
 def events_schema(place: str, types: Mapping[str, tuple[str, ...]], rows: Mapping[str, int]) -> Schema:
@@ -98,6 +133,14 @@ def events_schema(place: str, types: Mapping[str, tuple[str, ...]], rows: Mappin
     check_names(place, names)
     check_labels(place, EVENT, names)
     return Schema(names, dict(sorted(rows.items())), kind="events")
+
+
+def link_notes(linked: Iterable[str]) -> tuple[str, ...]:
+    """A note that names the silos whose devices are `linked`, as links have no effect by default."""
+    silos = ", ".join(sorted(linked))
+    return (f"{silos}: links between devices (column 'neighbours') have an effect with -p hops=1 or more",) * bool(
+        silos
+    )
 
 
 def _window_of(declared: Declared, place: Path) -> tuple[float, float] | None:
@@ -112,12 +155,15 @@ def _window_of(declared: Declared, place: Path) -> tuple[float, float] | None:
 
 
 def write_events(path: Path, schema: Schema, table: FloatArray) -> None:
-    """Write the events of `table` `[n, 5]` to `path` (.csv or .parquet)."""
+    """Write the events of `table` `[n, 5 + links]` to `path` (.csv or .parquet)."""
     import pandas as pd
 
     device, time, codes = (table[:, EVENT_COLUMNS.index(name)] for name in (DEVICE, TIME, EVENT))
     types = np.array(schema.variables, dtype=object)[codes.astype(np.intp)]
     frame = pd.DataFrame({TIME: time, EVENT: types, DEVICE: device.astype(np.int64) + 1})
+    links = table[:, len(EVENT_COLUMNS) :].astype(np.int64)
+    if links.size:
+        frame[NEIGHBOURS] = [";".join(str(other + 1) for other in row if other >= 0) for row in links]
     if path.suffix == ".parquet":
         frame.to_parquet(path, index=False)
     else:

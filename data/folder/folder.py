@@ -49,7 +49,7 @@ from .check import (
 )
 from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
 from .columns import read_names
-from .events import NO_EPSILON, events_schema, read_events, refuse_undeclared, write_events
+from .events import NO_EPSILON, events_schema, link_notes, read_events, refuse_undeclared, write_events
 from .fingerprint import fingerprint
 from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of
 from .harmonise import check_harmonised, check_silos
@@ -349,7 +349,8 @@ def _read_events(
     types = {silo: one.types for silo, one in tables.items()}
     rows = {silo: len(one.values) for silo, one in tables.items()}
     schema = events_schema(str(folder), types, rows)
-    return InferredSchema(schema), {silo: one.rows(schema, files[silo]) for silo, one in tables.items()}
+    notes = link_notes(silo for silo, one in tables.items() if one.linked)
+    return InferredSchema(schema, notes), {silo: one.rows(schema, files[silo]) for silo, one in tables.items()}
 
 
 def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:

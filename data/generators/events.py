@@ -24,6 +24,8 @@ BASE = (0.5, 1.5)
 """base rates, in units of their mean, drawn uniformly"""
 DELAY = 1.0
 """mean delay between cause and effect, the unit of time"""
+MAX_WEIGHT = 2.0
+"""maximum effect on neighbours: from 2.3 on, self-excitation may add more than one event to each"""
 SPACING = 20.0
 """mean time between two immigrants of a device"""
 
@@ -78,6 +80,63 @@ def events(
     return FederatedData(
         schema_of(tables, columns), tables, truth, {}, about | {"parameters": parameters, "seed": seed}
     )
+
+
+def linked_events(
+    variables: int, silos: int, events: int, devices: int, seed: int, weight: float, degree: float = EVENT_DEGREE
+) -> FederatedData:
+    """About `events` events on as many `devices` in each of the `silos`, which form a ring and excite their neighbours.
+
+    An event causes α_ij events on its device on average, and `weight` times as many on both neighbours together.
+    Raises `BadInput` for an invalid value.
+    """
+    _check(variables, silos, events, devices * silos, seed, degree)
+    if devices < 3:
+        raise BadInput(f"devices: {devices} are not a ring; the minimum is 3")
+    if not 0 <= weight <= MAX_WEIGHT:
+        raise BadInput(f"weight: {weight} is not from 0 to {MAX_WEIGHT:g}")
+    rng, d = np.random.default_rng(seed), variables
+    order = rng.permutation(d)
+    edges = np.zeros((d, d), bool)
+    edges[np.ix_(order, order)] = np.triu(rng.random((d, d)) < 2 * degree / (d - 1), 1)
+    excitation = np.where(edges, rng.uniform(*EXCITATION, (d, d)), 0.0)
+    own, base = np.diag(rng.uniform(*SELF_EXCITATION, d)), _base_rates(d, rng)
+    total = np.linalg.solve(np.eye(d) - (1 + weight) * (excitation + own).T, base).sum()
+    window = events / (devices * silos) / total
+    tables = {name: _ring(base, excitation + own, window, devices, weight, rng) for name in silo_names(silos)}
+    for name, table in tables.items():
+        if len(table) < 2:
+            raise BadInput(f"events: silo {name} has fewer than two: draw more")
+    names = variable_names(d)
+    about: dict[str, Any] = {"kind": "events", "generator": "linked_events", "source": "Cai et al. 2022"}
+    about["window"] = [0.0, float(window)]
+    return FederatedData(schema_of(tables, names), tables, Structure(names, excitation), {}, about | {"seed": seed})
+
+
+def _ring(
+    base: FloatArray, excitation: FloatArray, window: float, devices: int, weight: float, rng: np.random.Generator
+) -> FloatArray:
+    """The events `[n, 7]` of a ring of `devices` in a `window`: the last columns are the neighbours of the device."""
+    d = len(base)
+    counts = rng.poisson(base * window, (devices, d))
+    owners, types = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
+    times = rng.uniform(0, window, len(types))
+    found = [np.column_stack([owners, times, types])]
+    while len(types):
+        children = rng.poisson((1 + weight) * excitation[types])
+        parents, types = np.nonzero(children)
+        repeats = children[parents, types]
+        parents, types = np.repeat(parents, repeats), np.repeat(types, repeats)
+        steps = np.where(rng.random(len(parents)) * (1 + weight) < 1, 0, rng.choice((-1, 1), len(parents)))
+        owners = (owners[parents] + steps) % devices
+        times = times[parents] + rng.exponential(DELAY, len(parents))
+        inside = times < window
+        owners, times, types = owners[inside], times[inside], types[inside]
+        found.append(np.column_stack([owners, times, types]))
+    whole = np.concatenate(found)
+    whole = whole[np.lexsort((whole[:, 1], whole[:, 0]))]
+    ends = np.tile([0.0, window], (len(whole), 1))
+    return np.hstack([whole, ends, (whole[:, :1] + [-1, 1]) % devices])
 
 
 def _base_rates(types: int, rng: np.random.Generator) -> FloatArray:

@@ -92,6 +92,8 @@ class DescribedEvents:
     silo: str
     types: tuple[str, ...]
     rows: int
+    linked: bool = False
+    """whether devices have neighbours"""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -116,7 +118,7 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) 
         if declared.reading.private:
             raise BadInput(NO_EPSILON)
         events = read_events(source, declared)
-        return DescribedEvents(silo, events.types, len(events.values))
+        return DescribedEvents(silo, events.types, len(events.values), events.linked)
     refuse_undeclared(source, declared)
     series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
     if series and not declared.reading.private:

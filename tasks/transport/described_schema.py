@@ -6,7 +6,7 @@ from dataclasses import replace
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
-from fedbnsl.data.folder.events import events_schema
+from fedbnsl.data.folder.events import events_schema, link_notes
 from fedbnsl.data.folder.joint_columns import with_declared_transforms
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
@@ -82,7 +82,8 @@ def _inferred(
     events = [part for part in first if isinstance(part, DescribedEvents)]
     if events:
         types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}
-        return InferredSchema(events_schema("the silos", types, rows))
+        notes = link_notes(part.silo for part in events if part.linked)
+        return InferredSchema(events_schema("the silos", types, rows), notes)
     answers = [first]
 
     def request_profiles(declaration: Declared) -> dict[str, Profile]:

@@ -16,6 +16,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import unstacked
+from fedbnsl.data.generators.events import linked_events
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 from tests.conformance.test_laws import LEVELS, as_events, in_stretches
@@ -139,6 +140,8 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "acyclic": Change(False, {"rounds": 60, "penalty": 0.0}),
     "penalty": Change(0.0, {"rounds": 60}),
     "batch": Change(1.0, {"rounds": 60, "penalty": 0.0}),
+    "hops": Change(1, {"rounds": 60}, kind="linked events"),
+    "hop_weight": Change(0.7, {"hops": 1}, kind="linked events"),
     "trials": Change(2),
     # Of learners from moments.
     "learner": Change("fed-sparse"),
@@ -250,6 +253,9 @@ def federation(kind: str, hard: bool) -> InProcessFederation:
         return in_stretches(given, variables=names)
     if kind == "events":
         return as_events(given, variables=names)
+    if kind == "linked events":
+        data = linked_events(4, 3, 600, 4, 1, 1.0)
+        return InProcessFederation(data.schema, data.tables)
     if kind == "experiments":
         rows = {silo: len(table) for silo, table in given.items()}
         targets = {silo: (names[4 * n : 4 * n + 4],) for n, silo in enumerate(sorted(given)[:2])}

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.federated import pool
+from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.folder import read_folder, write_folder
-from fedbnsl.data.generators.events import events
+from fedbnsl.data.generators.events import events, linked_events
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.inspect import show_folder
 from fedbnsl.flows.options.learn import LearnOptions
+from fedbnsl.tasks.silo.rows import describe_rows
 
 GOOD = "time,event,device\n3,b,x\n1,a,x\n2,a,y\n7,b,y\n"
 
@@ -49,6 +52,7 @@ def test_a_declared_window_and_dates(tmp_path):
         ("time,event\n1,a\n20,b\n", {"window": [0, 10]}, r"one.csv: line 3, column 'time': '20' is outside"),
         ("time,event\n1,a\n20,b\n", {"window": [5, 30]}, r"one.csv: line 2, column 'time': '1' is outside"),
         ("time,event\n1,a\n2,b\n", {"window": [9, 3]}, r"window \[9, 3\]"),
+        ("time,event,neighbours\n1,a,x\n2,b,y\n", {}, "one.csv: column 'neighbours' needs a column 'device'"),
         ("time,event\n1,a\n", {}, "one.csv: fewer than two events"),
     ],
 )
@@ -56,6 +60,32 @@ def test_a_fault_is_one_line_with_its_place(tmp_path, text, about, message):
     with pytest.raises(BadInput, match=message) as refused:
         read_folder(study(tmp_path, text, **about))
     assert "\n" not in str(refused.value)
+
+
+def test_neighbours_of_a_device_are_those_of_all_its_rows(tmp_path):
+    linked = "time,event,device,Neighbours\n3,b,x,y; z\n1,a,x,\n2,a,y,x\n7,b,y,quiet\n5,a,z,z\n6,a,z,\n"
+    folder = study(tmp_path / "linked", linked)
+    data = read_folder(folder)
+    links = [tuple(row) for row in data.tables["one"][:, [0, 5, 6]].tolist()]
+    assert links == [(0, 1, 2)] * 2 + [(1, 0, 3)] * 2 + [(2, -1, -1)] * 2
+    assert data.tables["two"].shape == (2, 5)
+    note = "one: links between devices (column 'neighbours') have an effect with -p hops=1 or more"
+    assert data.notes == (note,)
+    parts = {silo: describe_rows(silo, folder / f"{silo}.csv", Declared(kind="events")) for silo in ("one", "two")}
+    assert [one.linked for one in parts.values()] == [True, False]
+    whole = pool(data).tables["pooled"]
+    assert whole[:, [0, 5, 6]].tolist()[-2:] == [[4, -1, -1]] * 2
+    (folder / "two.csv").write_text(linked)
+    assert pool(read_folder(folder)).tables["pooled"][6:, [0, 5, 6]].tolist()[:3] == [[4, 5, 6], [4, 5, 6], [5, 4, 7]]
+
+
+def test_links_are_written_and_read_back(tmp_path):
+    data = linked_events(4, 2, 300, 4, 2, 0.5)
+    write_folder(tmp_path / "drawn", data)
+    again = read_folder(tmp_path / "drawn")
+    for silo, table in data.tables.items():
+        np.testing.assert_array_equal(again.tables[silo][:, :5], table[:, :5])
+        assert [set(row) for row in again.tables[silo][:, 5:]] == [set(row) for row in table[:, 5:]]
 
 
 def test_undeclared_events_are_recognised(tmp_path):
