@@ -56,6 +56,12 @@ def question(dag: NDArray[np.bool_], rng: np.random.Generator) -> tuple[int, int
     return pairs[rng.integers(len(pairs))] if pairs else None
 
 
+def drawn_effects(dag: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.float64]:
+    """The total effects `[D, D]` of a linear model over `dag` with random weights."""
+    weights = dag * rng.uniform(0.3, 1.5, (D, D)) * rng.choice([-1, 1], (D, D))
+    return np.asarray(np.linalg.inv(np.eye(D) - weights))
+
+
 def numbers(seed: int) -> Draw | None:
     """Whether the intervals of one draw contain the effect: from the rows, from the model, and by path products."""
     rng = np.random.default_rng(seed)
@@ -64,8 +70,7 @@ def numbers(seed: int) -> Draw | None:
     if pair is None:
         return None
     x, y = pair
-    weights = dag * rng.uniform(0.3, 1.5, (D, D)) * rng.choice([-1, 1], (D, D))
-    mixing = np.linalg.inv(np.eye(D) - weights)
+    mixing = drawn_effects(dag, rng)
     spread = rng.uniform(0.5, 2.0, D)
     products = np.zeros((D, D))
     for n in SILOS:
@@ -89,8 +94,7 @@ def learned(seed: int, *, standardised: bool = False) -> dict[str, tuple[float, 
     rng = np.random.default_rng(seed)
     dag = random_dag(rng)
     x, y = rng.choice(D, 2, replace=False).tolist()
-    weights = dag * rng.uniform(0.3, 1.5, (D, D)) * rng.choice([-1, 1], (D, D))
-    mixing = np.linalg.inv(np.eye(D) - weights)
+    mixing = drawn_effects(dag, rng)
     spread = np.ones(D) if not standardised else rng.uniform(0.5, 2.0, D)
     scale = np.sqrt((spread[:, None] ** 2 * mixing**2).sum(axis=0)) if standardised else np.ones(D)
     names = [f"v{i}" for i in range(D)]
@@ -141,8 +145,7 @@ def clipped(seed: int, clip: float, rows: int) -> tuple[bool, float] | None:
     if pair is None:
         return None
     x, y = pair
-    weights = dag * rng.uniform(0.3, 1.5, (D, D)) * rng.choice([-1, 1], (D, D))
-    mixing = np.linalg.inv(np.eye(D) - weights)
+    mixing = drawn_effects(dag, rng)
     table = (rng.normal(size=(rows, D)) * rng.uniform(0.5, 2.0, D)) @ mixing
     scales = np.sqrt((table**2).mean(axis=0))
     unit, norm, bits = gram.units(scales), gram.radius(scales, clip), gram.bits_for(rows)

@@ -384,7 +384,7 @@ def private() -> None:
 
 
 PUBLIC_ONLY = ("equal variances claimed", "asked", "directed of the class's undirected")
-"""columns that say nothing of private runs: they always assume equal variances"""
+"""columns that are left out for private runs, which always assume equal error variances"""
 
 
 def truth_of(path: Path, names: Sequence[str]) -> Structure:

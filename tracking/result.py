@@ -195,7 +195,7 @@ class FoundTargets:
         """What the targets rest on, in whole sentences."""
         compared = f"the targets were found, not given, by comparing {self.compared} {self.by}s"
         if not self.changes:
-            return (f"No mechanism differs between silos: {compared}.",)
+            return (f"No mechanism differs between {self.by}s: {compared}.",)
         tied = dict.fromkeys(one.variable for one in self.changes if one.tied)
         names = ", ".join(dict.fromkeys(one.variable for one in self.changes))
         lines = [

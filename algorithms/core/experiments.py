@@ -29,7 +29,7 @@ Targets = tuple[tuple[str, ...], ...]
 Unit = tuple[str, int]
 """a silo and the number of one of its conditions"""
 MIN_COMPARED = 3
-"""the minimum number of conditions in which a changed mechanism can be told from the others"""
+"""the minimum number of conditions: with two, it is unknown which mechanism has changed"""
 
 
 @dataclass(frozen=True)

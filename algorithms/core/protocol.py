@@ -165,8 +165,8 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """sentences on choices made from the data, and on the assumptions behind the directions"""
     cost: Callable[[Any], int] = dense_cost
     """bytes of a broadcast or a reply by the papers' formula"""
-    anytime: "Anytime[Server] | None" = None
-    """set if more than the current structure is needed to end the rounds early with the best result"""
+    interrupted: Callable[[Server], Server] = lambda server: server
+    """the state between two rounds -> the state with the best result so far, for rounds that end early"""
     local_structures: Callable[[Server], dict[str, Structure]] | None = None
     """for baselines that learn one structure per silo: server -> structures by silo"""
     persisted_state: tuple[str, ...] = ()
@@ -221,21 +221,14 @@ class Federation(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Anytime(Generic[Server]):
-    """How a search at the server ends early with the best result so far."""
+@dataclass(frozen=True, kw_only=True)
+class TimedState:
+    """The part of a server's state from which its searches know when to end, with the best graph so far."""
 
-    limited: Callable[[Server, float], Server]
-    """(state, a time of `time.monotonic`) -> the state whose searches end then"""
-    interrupted: Callable[[Server], Server]
-    """the state of a search between two exchanges -> the state with its best graph as the result"""
-    is_cut: Callable[[Server], bool]
+    ends: float = math.inf
+    """the time of `time.monotonic` at which a search ends at the latest"""
+    cut: bool = False
     """whether a search has ended early"""
-
-
-def timed_search(interrupted: Callable[[Server], Server]) -> Anytime[Server]:
-    """For states with the fields `ends`, the time at which a search ends at the latest, and `cut`, whether it did."""
-    return Anytime(lambda server, ends: replace(server, ends=ends), interrupted, lambda server: server.cut)  # type: ignore[type-var, attr-defined]
 
 
 ENDED_EARLY = ("out of time", "out of bytes")
@@ -289,9 +282,8 @@ def rounds(
     best result so far.
     """
     number, server = resume or (0, algorithm.open_server(federation.schema))
-    anytime = algorithm.anytime
-    if anytime and limits.ends < math.inf:
-        server = anytime.limited(server, limits.ends)
+    if isinstance(server, TimedState) and limits.ends < math.inf:
+        server = replace(server, ends=limits.ends)
     outcome: Outcome | None = None
     sent = 0
     while outcome is None:
@@ -307,12 +299,12 @@ def rounds(
         server = algorithm.dual_update(algorithm.aggregate(server, replies))
         sent += traffic.total
         if algorithm.converged(server):
-            outcome = "out of time" if anytime and anytime.is_cut(server) else "converged"
+            outcome = "out of time" if isinstance(server, TimedState) and server.cut else "converged"
         elif number >= algorithm.max_rounds:
             outcome = "out of rounds"
         else:
             outcome = limits.outcome(sent, traffic.total)
-            server = anytime.interrupted(server) if anytime and outcome else server
+            server = algorithm.interrupted(server) if outcome else server
         yield Round(number, server, traffic, outcome, lost)
 
 

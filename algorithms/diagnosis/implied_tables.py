@@ -180,10 +180,8 @@ class CountsBySet:
 
     def strata(self, test: Sequence[int]) -> FloatArray:
         """The counts by state of the other variables, level of the first and of the second one, `[states, x, y]`."""
-        x, y, *_ = members = [v for v in test if v != PAD]
-        ordered = sorted(members)
-        table = np.moveaxis(self.table(ordered), (ordered.index(x), ordered.index(y)), (-2, -1))
-        return table.reshape(-1, *table.shape[-2:])
+        ((_, strata),) = self.by_shape(np.array([test], np.int16))
+        return np.asarray(strata[0])
 
     def by_shape(self, tests: NDArray[np.int16]) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
         """Yield the numbers of `tests` `[k, size]` whose tables are alike, and their strata `[tests, states, x, y]`."""

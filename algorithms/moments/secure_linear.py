@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field, timed_search
+from ..core.protocol import FederatedAlgorithm, Replies, TimedState, only_field
 from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_lags
 from ..errors import BadInput, require
 from ..graphs.cpdag import dag_extension, pdag_with_knowledge
@@ -169,7 +169,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Server:
+class Server(TimedState):
     """The sums so far, and the fits to them."""
 
     schema: Schema
@@ -189,10 +189,6 @@ class Server:
     misfit: float
     """evidence against every sparse DAG, above 1 if none fits (`model_fit.py`); 0 without a class"""
     done: bool
-    ends: float = math.inf
-    """the time of `time.monotonic` at which the search for a class ends at the latest"""
-    cut: bool = False
-    """whether it ended then, with the best graph so far"""
     sums: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
     """experiments: the covariance on which each variable is regressed on its parents, `[n_sums, d, d]`; else empty"""
     group: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -224,7 +220,6 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
         tolerates_dropout=True,
         measures=measures,
         basis=basis,
-        anytime=timed_search(lambda server: server),
     )
 
 

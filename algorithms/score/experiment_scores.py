@@ -30,7 +30,7 @@ from ..statistics.rows import configuration_offsets
 from .boss import rounding_error
 from .discrete import sets_of
 from .equivalence import member_of
-from .families import Batch, SearchSettings, Targeted, split_by_group
+from .families import Batch, SearchSettings, Targeted, families_of, split_by_group
 from .gaussian import score_blocks, score_covariance, score_own_covariance
 from .ges import Scores
 from .procedures import ScoreSearch, search
@@ -93,9 +93,7 @@ def best_class(
 
 def total_score(dag: NDArray[np.bool_], scores: Scores) -> float:
     """The sum of the `scores` of the families of `dag` `[d, d]`."""
-    families = [np.concatenate([[child], np.flatnonzero(dag[:, child])]) for child in range(len(dag))]
-    first = np.cumsum([0, *map(len, families)]).astype(np.int64)
-    return float(scores(Batch(first, np.concatenate(families).astype(np.uint16))).sum())
+    return float(scores(families_of(dag)).sum())
 
 
 def _by_sum(

@@ -100,6 +100,13 @@ class Batch:
         return int(self.members[self.first[m]]), self.members[self.first[m] + 1 : self.first[m + 1]]
 
 
+def families_of(dag: NDArray[np.bool_]) -> Batch:
+    """The family of each variable in `dag` `[d, d]`."""
+    members = [np.concatenate([[child], np.flatnonzero(dag[:, child])]) for child in range(len(dag))]
+    first = np.cumsum([0, *map(len, members)]).astype(np.int64)
+    return Batch(first, np.concatenate(members).astype(np.uint16))
+
+
 def listed_families(sets: NDArray[Any], d: int) -> Batch:
     """The families of `d` variables that a query lists in the one row of `sets`, each followed by padding.
 

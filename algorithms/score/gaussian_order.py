@@ -102,10 +102,7 @@ def _empty_paths(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def _sweep(R, order, movers, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`order` after moving each of `movers` to its best position, until none moves or after `sweeps` sweeps.
-
-    The order of a later sweep over all variables is that which the one before it found.
-    """
+    """`order` after moving each of `movers` to its best position, until none moves or after `sweeps` sweeps."""
     m, d = len(R), len(order)
     Q, paths = np.empty((m, m)), _empty_paths(d)
     before = np.arange(m) >= d

@@ -23,7 +23,7 @@ from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
 from .boss import Starts, advance_starts, best_graph, copy_starts, starts_of
 from .discrete import apply_knowledge, consistent_member
-from .families import UNKNOWN, Batch, Families, SearchSettings, find, no_families
+from .families import UNKNOWN, Batch, Families, SearchSettings, families_of, find, no_families
 from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, advance, search_from
 
 MAX_DISTANCE = 2
@@ -117,9 +117,8 @@ def _near(greedy: EquivalenceSearch) -> Prior:
 
 def _total(dag: NDArray[np.bool_], families: Families) -> float:
     """The score of `dag` `[d, d]`; NaN if `families` lacks scores, which are then pending."""
-    members = [np.concatenate([[child], np.flatnonzero(dag[:, child])]) for child in range(len(dag))]
-    first = np.cumsum([0, *map(len, members)])
-    return float(_look_up(first, np.concatenate(members).astype(np.uint16), families.tables).sum())
+    own = families_of(dag)
+    return float(_look_up(own.first, own.members, families.tables).sum())
 
 
 def _known_scores(batch: Batch, families: Families, prior: Prior) -> FloatArray:

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
+from ..core.protocol import TimedState
 from ..core.schema import FloatArray
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding
 from .boss import Starts
 from .equivalence import member_of
 from .experiment_scores import experiment_basis
-from .families import Batch, Families, SecureSearch
+from .families import Batch, Families, SecureSearch, families_of
 from .gaussian import score_covariance
 from .ges import EquivalenceSearch
 from .known_counts import KnownCounts
@@ -23,7 +24,7 @@ from .refinement import RefinedSearch
 
 
 @dataclass(frozen=True)
-class Server(Generic[State]):
+class Server(TimedState, Generic[State]):
     """The server's state: the state of the search, and the known scores."""
 
     variables: tuple[str, ...]
@@ -60,10 +61,6 @@ class Server(Generic[State]):
     """experiments: whether each sum but the first is of one condition, as the targets are not known"""
     known: KnownCounts
     """labels in complete rows without experiments: the counts of all exchanges so far"""
-    ends: float = math.inf
-    """the time of `time.monotonic` at which a search on moments ends at the latest"""
-    cut: bool = False
-    """whether it ended then, or another one between two exchanges, with the best graph so far"""
 
     @property
     def in_corners(self) -> bool:
@@ -155,7 +152,5 @@ def common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArray
 def own_weights_gain(server: BossServer) -> float:
     """The gain in BIC of weights of each silo's own over common ones, at the end of a search with `weights=own`."""
     dag = member_of(server.found)
-    families = [np.concatenate([[j], np.flatnonzero(dag[:, j])]) for j in range(len(dag))]
-    first = np.cumsum([0, *map(len, families)])
-    batch = Batch(first, np.concatenate(families).astype(np.uint16))
+    batch = families_of(dag)
     return float(server.state.total - common_scores(server, batch, 0.5 * math.log(server.freedom)).sum())

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, timed_search
+from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..graphs.cpdag import pdag_with_knowledge
@@ -149,7 +149,7 @@ def _secure(
         needs_secure_sum=True,
         measures=measures,
         cost=bytes_of,
-        anytime=timed_search(lambda server: _interrupted(server, procedure, settings)),
+        interrupted=lambda server: _interrupted(server, procedure, settings),
     )
 
 

@@ -33,7 +33,7 @@ from ..core.experiments import MechanismChange, Targets, condition_names
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
 from ..statistics.rows import Numbers, Query, Rows, bytes_of, summand
-from .families import Batch, SecureSearch
+from .families import Batch, SecureSearch, families_of
 from .mechanisms import Sums, classes_of
 from .search_server import BossServer, structure
 from .secure_search import secure_boss, sums_of_conditions, tables_of_sums, units_of
@@ -83,7 +83,7 @@ def _question(server: Server, boss: FederatedAlgorithm[Any, Rows, Query, Numbers
     if not server.search.done:
         query: Query = boss.broadcast(server.search)
         return query
-    return tables_of_sums(server.search, _families(server.search.found), settings)
+    return tables_of_sums(server.search, families_of(server.search.found), settings)
 
 
 def _aggregate(
@@ -95,17 +95,10 @@ def _aggregate(
     if not server.search.done:
         return replace(server, search=boss.aggregate(server.search, replies))
     assert replies.total is not None
-    batch = _families(server.search.found)
+    batch = families_of(server.search.found)
     sums = sums_of_conditions(server.search, replies.total, settings)
     names = server.search.variables
     return replace(server, changes=changes_of(batch, sums, names, server.conditions), done=True)
-
-
-def _families(dag: NDArray[np.bool_]) -> Batch:
-    """The family of each variable in `dag` `[d, d]`."""
-    members = [np.concatenate([[child], np.flatnonzero(dag[:, child])]) for child in range(len(dag))]
-    first = np.cumsum([0, *map(len, members)]).astype(np.int64)
-    return Batch(first, np.concatenate(members).astype(np.uint16))
 
 
 def changes_of(

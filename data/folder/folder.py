@@ -66,6 +66,7 @@ from .series import (
     left_out_notes,
     read_series,
     series_and_time,
+    series_schema,
 )
 from .suggestions import is_site, site_notes
 from .table import read_table
@@ -386,25 +387,9 @@ def _read_series(
     files: Mapping[str, Path], declared: Declared
 ) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
     tables = dict(_each_series(files, declared))
-    schema = with_declared_transforms(_series_schema(tables, declared), declared)
+    schema = with_declared_transforms(series_schema(tables, declared), declared)
     notes = left_out_notes(schema.rows, {silo: table.left_out for silo, table in tables.items()})
     return InferredSchema(schema, notes), {silo: table.rows(schema) for silo, table in tables.items()}
-
-
-def _series_schema(tables: Mapping[str, SeriesTable], declared: Declared) -> Schema:
-    stretches = {silo: table.stretches for silo, table in tables.items()}
-    rows = {silo: sum(lengths) for silo, lengths in stretches.items()}
-    variables = next(iter(tables.values())).variables
-    by_column = {silo: dict(zip(table.variables, table.empty, strict=True)) for silo, table in tables.items()}
-    empty = {silo: tuple(counts[name] for name in variables) for silo, counts in by_column.items()}
-    return Schema(
-        variables,
-        rows,
-        "time-series",
-        declared.levels_among(variables),
-        stretches,
-        empty=empty if any(map(any, empty.values())) else {},
-    )
 
 
 def declarations_of(schema: Schema) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,6 +240,41 @@ class SeriesTable:
     def rows(self, schema: Schema) -> FloatArray:
         """The table [n_rows, n_variables] with its columns in the order of `schema`."""
         return np.ascontiguousarray(self.values[:, [self.variables.index(name) for name in schema.variables]])
+
+
+class SeriesSize(Protocol):
+    """What the public schema has of a silo's series: its columns, in any order, its stretches and empty cells."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        ...
+
+    @property
+    def stretches(self) -> tuple[int, ...]:
+        """The lengths of the unbroken stretches."""
+        ...
+
+    @property
+    def empty(self) -> tuple[int, ...]:
+        """The number of empty cells of each column."""
+        ...
+
+
+def series_schema(series: Mapping[str, SeriesSize], declared: Declared) -> Schema:
+    """The public schema of time series by silo, with the columns in the order of the first one."""
+    variables = next(iter(series.values())).variables
+    stretches = {silo: one.stretches for silo, one in series.items()}
+    by_column = {silo: dict(zip(one.variables, one.empty, strict=True)) for silo, one in series.items()}
+    empty = {silo: tuple(counts[name] for name in variables) for silo, counts in by_column.items()}
+    return Schema(
+        variables,
+        {silo: sum(lengths) for silo, lengths in stretches.items()},
+        "time-series",
+        declared.levels_among(variables),
+        stretches,
+        empty=empty if any(map(any, empty.values())) else {},
+    )
 
 
 @dataclass(frozen=True, eq=False)

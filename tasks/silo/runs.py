@@ -36,9 +36,12 @@ from .journal import Journal, RunState, keyed_checksum
 from .members import Members
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunTerms:
-    """The terms of a run, the same in every round; sent by the coordinator with each request."""
+    """The terms of a run, the same in every round; sent by the coordinator with each request.
+
+    They are compared by identity: every exchange of a run passes the same object (`terms_digest`).
+    """
 
     run_id: str
     spec: bytes
@@ -91,21 +94,13 @@ class RunTerms:
         return bytes.fromhex(binding_digest(terms_digest(self), broadcast, sparse))
 
 
+@lru_cache(maxsize=1)
 def terms_digest(terms: RunTerms) -> str:
-    """A digest of the terms that determine an answer.
+    """A digest of the terms that determine an answer, which takes milliseconds.
 
-    The last one is kept, as every exchange passes the same object and a digest takes milliseconds. It is kept beside
-    the terms, not in them: these come from the coordinator.
+    The last one is kept here and not in the terms, which the coordinator sends.
     """
-    global _last_digest  # noqa: PLW0603
-    known, digest = _last_digest
-    if known is not terms:
-        digest = binding_digest(terms.spec, terms.schema.in_order(), terms.seed, terms.declared)
-        _last_digest = (terms, digest)
-    return digest
-
-
-_last_digest: tuple[RunTerms | None, str] = (None, "")
+    return binding_digest(terms.spec, terms.schema.in_order(), terms.seed, terms.declared)
 
 
 def _summed_parts(units: Sequence[Unit], every: Mapping[str, int]) -> list[str]:

@@ -10,7 +10,7 @@ from fedbnsl.data.folder.events import events_schema, link_notes
 from fedbnsl.data.folder.joint_columns import with_declared_transforms
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
-from fedbnsl.data.folder.series import check_same_step, left_out_notes
+from fedbnsl.data.folder.series import check_same_step, left_out_notes, series_schema
 from fedbnsl.data.folder.targets import with_targets
 
 from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
@@ -119,12 +119,7 @@ def _series_schema(series: Sequence[DescribedSeries], parts: Sequence[AnyDescrib
         odd = sorted(set(part.variables) ^ set(first.variables))
         if odd:
             raise BadInput(f"silos {first.silo} and {part.silo} disagree: only one of them has column {odd[0]}")
-    stretches = {part.silo: part.stretches for part in series}
-    rows, levels = {part.silo: part.rows for part in series}, declared.levels_among(first.variables)
-    by_column = {part.silo: dict(zip(part.variables, part.empty, strict=True)) for part in series}
-    empty = {silo: tuple(counts[name] for name in first.variables) for silo, counts in by_column.items()}
-    gaps = empty if any(map(any, empty.values())) else {}
-    return Schema(first.variables, rows, "time-series", levels, stretches, empty=gaps)
+    return series_schema({part.silo: part for part in series}, declared)
 
 
 def _described(transport: SiloTransport, silos: tuple[str, ...], declared: Declared) -> list[AnyDescribed]:

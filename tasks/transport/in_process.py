@@ -62,7 +62,7 @@ def in_process_roster(transport: SiloTransport, silos: tuple[str, ...]) -> Roste
     return Roster(transport, silos, IMMEDIATE, start=run_on_wait)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _LocalTerms(RunTerms):
     """The terms of a run of `local_algorithm`, which need not be in the registry."""
 
