@@ -28,6 +28,8 @@ from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abando
 from fedbnsl.tracking.mlflow.store import EXPERIMENT, comparison_link, create_from_template, table_link
 from fedbnsl.tracking.staging import create_private_folder
 
+from .announcement import announced_server, announcement
+
 PATIENCE = 10.0
 """seconds for the server to name the experiment"""
 
@@ -69,7 +71,8 @@ FOR_ONE_RUN = {
 def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     """Yield the URL of a Prefect server's API: the user's (`PREFECT_API_URL`), or one that runs within the block.
 
-    It uses the same database as runs without a server, so that they are seen, too.
+    It uses the same database as runs without a server, so that they are seen, too. Runs of this user find it while it
+    is up.
     """
     known = users_server()
     if known:
@@ -83,8 +86,9 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     env = {"PREFECT_API_URL": url, "PREFECT_SERVER_UI_API_URL": url, "PREFECT_UI_API_URL": url}
     env |= protection(port, api_token())
     words = [*CHILD, "prefect", "server", "start", "--host", HOST, "--port", str(port)]
-    with process(words, env) as server:
+    with announcement(_home()) as public, process(words, env, inherited=public.inherited()) as server:
         wait_until_up(f"{url}/health", server, "the Prefect server", patience)
+        public.name(url)
         os.environ |= {"PREFECT_API_URL": url, TOKEN: api_token()}
         try:
             yield url
@@ -149,7 +153,7 @@ def sign_in_lines(url: str) -> list[str]:
 
 
 def export_words(url: str) -> str:
-    """The shell command after which runs use the server at `url`; it names the file of the token, not the token."""
+    """The shell command after which `prefect` uses the server at `url`; it names the token's file, not the token."""
     words, file = f"export PREFECT_API_URL={url}", _home() / TOKEN_FILE
     return words + f' {TOKEN}="$(cat {shlex.quote(str(file))})"' * file.exists()
 
@@ -160,7 +164,7 @@ Ready = Callable[[], str]
 
 @contextmanager
 def temporary_server(patience: float = 120) -> Iterator[Ready]:
-    """Start a Prefect server for this process alone, unless the user has one.
+    """Start a Prefect server for this process alone, unless the user has one or runs `fedbnsl ui`.
 
     Yield a function that waits until the server answers and returns the URL of its API.
 
@@ -171,6 +175,11 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
     if known:
         check_reachable(known)
         yield lambda: known
+        return
+    running = announced_server(_home(), api_token())
+    if running:
+        with _token(api_token()):
+            yield lambda: running
         return
     _begin_database()
     port = free_port(0)
@@ -184,18 +193,27 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
             wait_until_up(f"{url}/health", server, "the Prefect server", patience)
             return url
 
-        before = os.environ.get(TOKEN)
-        os.environ[TOKEN] = token
         try:
-            yield ready
+            with _token(token):
+                yield ready
         finally:
-            os.environ.pop(TOKEN)
-            if before is not None:
-                os.environ[TOKEN] = before
             if server.poll() is None:
                 stop_services()
             else:
                 abandon_services()
+
+
+@contextmanager
+def _token(token: str) -> Iterator[None]:
+    """Let clients of Prefect's API take `token` within the block."""
+    before = os.environ.get(TOKEN)
+    os.environ[TOKEN] = token
+    try:
+        yield
+    finally:
+        os.environ.pop(TOKEN)
+        if before is not None:
+            os.environ[TOKEN] = before
 
 
 def users_server() -> str | None:
@@ -255,7 +273,8 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
             print(f"MLflow:  {mlflow}", flush=True)
             for line in view_lines(mlflow):
                 print(line, flush=True)
-            print(f"to run on this server: {export_words(prefect_api)}", flush=True)
+            print("`fedbnsl learn` uses this Prefect server while it is up", flush=True)
+            print(f"for the command prefect: {export_words(prefect_api)}", flush=True)
             print("Ctrl-C stops both", flush=True)
             while True:
                 time.sleep(3600)
@@ -264,11 +283,13 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
 
 
 @contextmanager
-def process(words: list[str], env: dict[str, str], log: Path | None = None) -> Iterator["subprocess.Popen[Any]"]:
+def process(
+    words: list[str], env: dict[str, str], log: Path | None = None, inherited: tuple[int, ...] = ()
+) -> Iterator["subprocess.Popen[Any]"]:
     """Run a program within the block, in a session of its own; it and its children end with the block.
 
-    Its output goes to the file `log`, if given. If `words` begin with `CHILD`, it also ends when this
-    process is killed and never leaves the block.
+    Its output goes to the file `log`, if given, and it keeps the `inherited` open files. If `words` begin with `CHILD`,
+    it also ends when this process is killed and never leaves the block.
     """
     with open(log or os.devnull, "wb") as output:
         child = subprocess.Popen(
@@ -277,6 +298,7 @@ def process(words: list[str], env: dict[str, str], log: Path | None = None) -> I
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=inherited,
         )
     try:
         yield child
