@@ -5,8 +5,8 @@ and its count are facts about rows.
 
 A number is suggested if programs and questionnaires use it as a code (`CODES`), if it is repeated, and if it lies
 outside the range of all other values of its column: either far from them (`FAR` of their range, or negative if no other
-is, and a spike beside the nearest value; among few whole numbers `MIN_STEPS` steps), or at all, if it does so in
-several columns (`MIN_COLUMNS`). A label is suggested if it is one of the words of `WORDS`, or a code among words.
+is, and a spike beside the nearest value, zeros apart; among few whole numbers `MIN_STEPS` steps), or at all, if it does
+so in several columns (`MIN_COLUMNS`). A label is suggested if it is one of the words of `WORDS`, or a code among words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -199,7 +199,9 @@ def _outside(values: FloatArray, rows: Any) -> dict[int, bool]:
             is_far = distance >= max(MIN_STEPS, FAR * span) and count >= max(MIN_COUNT + 1, MIN_SHARE * total)
         else:
             negative = value < -1 and inner[0] >= 0
-            is_far = (distance >= FAR * span or negative) and count >= MIN_SPIKE * int(inner_rows[edge])
+            # Zeros beside a negative code may be another mark, and many.
+            nearest = 1 if negative and inner[0] == 0 else edge
+            is_far = (distance >= FAR * span or negative) and count >= MIN_SPIKE * int(inner_rows[nearest])
         if is_far or (distance > 1 and abs(value) > 9):  # counts reach 7 to 9 in several columns
             found[int(value)] = is_far
     return found

@@ -112,17 +112,26 @@ def _spellings(schema: Schema, columns: Columns, joined: Mapping[str, tuple[str,
 
 
 def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
-    """A note on the labels that occur in a single silo."""
-    unique = []
+    """Notes on labels that occur in a single silo, and on a silo that shares no label of a column with the others."""
+    unique, foreign = [], []
     for name in schema.levels:
-        owners: dict[str, list[str]] = {}
-        for silo, part in columns[name].parts.items():
-            for label in part.labels or ():
-                owners.setdefault(label, []).append(silo)
-        if sum(bool(part.filled) for part in columns[name].parts.values()) > 1:
-            unique += [f"{name} {quoted(label)} ({silos[0]})" for label, silos in owners.items() if len(silos) == 1]
+        labels = {silo: set(part.labels or ()) for silo, part in columns[name].parts.items() if part.filled}
+        elsewhere = {silo: set().union(*(labels[other] for other in labels if other != silo)) for silo in labels}
+        apart = [silo for silo in labels if len(labels[silo]) > 1 and elsewhere[silo].isdisjoint(labels[silo])]
+        # Two silos are apart from each other; columns such as cities are apart everywhere.
+        if len(labels) > 1 and (len(apart) == 1 or len(apart) == len(labels) == 2):
+            foreign.append((name, apart[-1], labels[apart[-1]], elsewhere[apart[-1]]))
+        elif len(labels) > 1:
+            unique += [
+                f"{name} {quoted(one)} ({silo})" for silo in labels for one in sorted(labels[silo] - elsewhere[silo])
+            ]
     if unique:
         yield f"levels of a single silo: {listed(unique)}"
+    for name, silo, own, others in foreign:
+        yield (
+            f"{name}: no other silo has a label of {silo} ({listed(map(quoted, sorted(own)))}; elsewhere "
+            f'{listed(map(quoted, sorted(others)))}); if they mean the same, map them by "recode" in about.json'
+        )
 
 
 def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:

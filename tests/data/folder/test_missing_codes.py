@@ -81,6 +81,13 @@ def test_a_weak_code_counts_if_several_columns_have_it(tmp_path):
     assert found == [("age", "99"), ("weight", "99")]
 
 
+def test_a_negative_code_is_found_beside_many_zeros(tmp_path):
+    """Cholesterol of 0 marked what was not measured, at some hospitals; -9 did so at another one."""
+    frame = table(dose=-9)
+    frame.loc[frame.index % 5 == 1, "dose"] = 0
+    assert codes_in(tmp_path, frame) == [("dose", "-9", 12)]
+
+
 def test_a_single_far_value_is_an_outlier_and_no_code(tmp_path):
     frame = table()
     frame.loc[5, "dose"] = 999

@@ -211,6 +211,13 @@ CASES = {
         {"x": ("blue", "red"), "y": ("no", "perhaps", "yes")},
         notes=("levels of a single silo: y 'perhaps' (b)",),
     ),
+    "labels of one silo in another language": Case(
+        {"a.csv": WORDS, "b.csv": b"x,y\nred,Ja\nblue,Nein\nred,Ja\n"},
+        [[1, 3], [0, 2], [1, 3]],
+        "discrete",
+        {"x": ("blue", "red"), "y": ("Ja", "Nein", "no", "yes")},
+        notes=("y: no other silo has a label of b ('Ja', 'Nein'; elsewhere 'no', 'yes'); if they mean",),
+    ),
     "other units": Case(
         {"a.csv": PLAIN, "b.csv": b"x,y\n1500,2\n3250,-4\n500,6\n"},
         NUMBERS,
