@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,20 +77,41 @@ def compared_values(given: str | None) -> Values | None:
 
 
 def show(report: EffectReport) -> None:
-    """Print the effects, strongest first, and their assumptions."""
+    """Print the effects, strongest first, then those that are zero by the graph, together, and their assumptions."""
     from fedbnsl.algorithms.effects.answer import effect_row, variability_lines
 
     from ..terminal.summary import console
 
-    out = console()
-    for one in strongest_first(report):
+    out, explained = console(), set[tuple[str, str]]()
+    ranked = strongest_first(report)
+    zero = [one for one in ranked if one.status == "zero" and not any(variability_lines(one))]
+    for one in ranked:
+        if one in zero:
+            continue
         change, measure, estimate, reason = effect_row(one)
         out.print(f"{one.kind} effect of {change} on {measure}: {estimate}", soft_wrap=True)
-        for line in (reason, *variability_lines(one)):
+        # Several contrasts of a treatment rest on the same adjustment, which is said once.
+        known = (one.treatment, reason) in explained
+        for line in (*(() if known else (reason,)), *variability_lines(one)):
             out.print(f"  {line}", soft_wrap=True)
+        explained.add((one.treatment, reason))
+    for line in zero_lines(zero):
+        out.print(line, soft_wrap=True)
     out.print()
     for line in report.rests_on:
         out.print(line, soft_wrap=True)
+
+
+def zero_lines(effects: Sequence[Effect]) -> Iterator[str]:
+    """The effects that are zero by the graph, two lines for all treatments with the same reason."""
+    together: dict[tuple[str, str, str], dict[str, str]] = {}
+    for one in effects:
+        reason = one.reason.replace(f" {one.treatment} to ", " X to ", 1)
+        together.setdefault((one.kind, one.outcome, reason), {})[one.treatment] = one.reason
+    for (kind, outcome, reason), treatments in together.items():
+        named, *more = treatments
+        yield f"{kind} effect{'s' * bool(more)} of {', '.join(treatments)} on {outcome}: 0 by the graph"
+        yield f"  {reason.replace(' X to ', ' them to ', 1) if more else treatments[named]}"
 
 
 def strongest_first(report: EffectReport) -> list[Effect]:

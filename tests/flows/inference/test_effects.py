@@ -145,6 +145,35 @@ def test_all_effects_on_an_outcome_as_json(capsys, finished):
     assert content["rests_on"]
 
 
+def test_effects_that_are_zero_by_the_graph_are_one_entry(capsys, finished):
+    """A table of labels has dozens of contrasts of treatments that the outcome does not descend from."""
+    lines = run(capsys, "effect", finished.folder, "--all", "--outcome", "z")[1].splitlines()
+    assert lines[0] == "total effects of m, y, x on z: 0 by the graph"
+    assert lines[1] == "  no directed path leads from them to z in the DAG, so the effect is zero"
+    assert sum("0 by the graph" in line for line in lines) == 1
+    lines = run(capsys, "effect", finished.folder, "--all", "--outcome", "x")[1].splitlines()
+    assert lines[0].startswith("total effect of z: 0 → 1 on mean of x: +0.8")
+    assert "total effects of m, y on x: 0 by the graph" in lines
+    one = run(capsys, "effect", finished.folder, "--treatment", "y", "--outcome", "m")[1].splitlines()
+    assert one[1] == "  no directed path leads from y to m in the DAG, so the effect is zero"
+
+
+def test_an_adjustment_is_explained_once_for_each_treatment(capsys, tmp_path):
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 3, 900)
+    y = (rng.random(900) < 0.2 + 0.3 * x).astype(int)
+    table = pd.DataFrame({"x": np.array(["a", "b", "c"])[x], "y": np.array(["no", "yes"])[y]})
+    folder = write(tmp_path / "labels", {"a": table[:400], "b": table[400:]}, "discrete")
+    found = fedbnsl.learn(folder, "secure-boss", out=tmp_path / "run", engine="inline", required_arcs="x->y")
+    lines = run(capsys, "effect", found.folder, "--all", "--outcome", "y")[1].splitlines()
+    assert [line.split(" on ")[0] for line in lines[:1] + lines[2:3]] == [
+        "total effect of x: a → c",
+        "total effect of x: a → b",
+    ]
+    assert lines[1].startswith("  nothing to adjust for")
+    assert not lines[3].strip()
+
+
 def test_both_engines_give_the_same_effect(capsys, server, study, finished, tmp_path):
     out = tmp_path / "prefect"
     code, _, err = run(capsys, "learn", study, "-a", "secure-linear", "--bootstrap", 0, "--no-diagnose", "--out", out)
