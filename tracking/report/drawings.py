@@ -69,7 +69,8 @@ def _averaged_picture(result: RunResult) -> str | None:
     ]
     if pairs[0] == pairs[1]:
         return None
-    return as_svg(draw_structure(found.averaged, result.truth, strengths=found.strengths), "averaged")
+    drawn = draw_structure(found.averaged, result.truth, strengths=found.strengths, labels=result.labelled)
+    return as_svg(drawn, "averaged")
 
 
 def _silo_pictures(result: RunResult) -> list[tuple[str, str]]:

@@ -31,8 +31,8 @@ from fedbnsl.algorithms.statistics.transforms import FORMULAS
 from ..comparison import Comparison
 from ..result import FoundTargets, RunResult, SiloEdge, radius_of, silo_edges
 
-SCROLLING_ROWS = 12
-"""rows above which a table scrolls"""
+SCROLLING_ROWS = 24
+"""rows above which a table scrolls; a shorter one is read whole, also by a reader who does not notice the bar"""
 MAX_SILO_COLUMNS = 8
 """silos up to which each has a column of its own"""
 MAX_FEW_CELLS = 5
@@ -190,7 +190,8 @@ def edge_sections(result: RunResult) -> list[EdgeSection]:
     """The tables of edges: one for most structures, for dynamic ones by whether the effect takes time."""
     structure, truth = result.structure, result.truth
     if not structure.lags:
-        return [EdgeSection("all", _edge_table(classify(structure, truth), structure, truth))]
+        strengths = result.confidence.strengths if result.confidence else None
+        return [EdgeSection("all", _edge_table(classify(structure, truth), structure, truth, strengths))]
     sections = []
     if truth is not None and not truth.lags:
         at_any_lag = summary_graph(structure)
@@ -206,18 +207,24 @@ def edge_sections(result: RunResult) -> list[EdgeSection]:
     return sections
 
 
-def _edge_table(edges: Sequence[Edge], structure: Structure, truth: Structure | None) -> ReportTable | None:
+def _edge_table(
+    edges: Sequence[Edge], structure: Structure, truth: Structure | None, strengths: Strengths | None = None
+) -> ReportTable | None:
+    """A row for each edge, by weight, without weights by strength; None without edges."""
     if not edges:
         return None
     has_weights = weighted(structure) or (truth is not None and weighted(truth))
     true = any(edge.true_weight not in (None, 1.0) for edge in edges)
-    names = ["edge", *["weight"] * has_weights, *["true weight"] * true, *[""] * (truth is not None)]
-    rows = []
-    for edge in sorted(edges, key=lambda edge: -abs(edge.weight or 0.0)):
+    names = ["edge", *["weight"] * has_weights, *["strength", "direction"] * (strengths is not None)]
+    names += [*["true weight"] * true, *[""] * (truth is not None)]
+    ranked = []
+    for edge in edges:
         mark = Mark(edge.category, MARKS.get(edge.category, ""))
+        strength, direction = strengths.strength_and_direction(edge) if strengths else (0.0, None)
         cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight, "": mark}
-        rows.append([cells[name] for name in names])
-    return ReportTable(names, rows, scrolling=True)
+        cells |= {"strength": strength, "direction": direction}
+        ranked.append((-abs(edge.weight or 0.0), -strength, [cells[name] for name in names]))
+    return _long(names, [row for *_, row in sorted(ranked, key=lambda one: one[:2])])
 
 
 FIGURE_LABELS = {
@@ -251,7 +258,7 @@ def _own_past(structure: Structure, truth: Structure | None) -> ReportTable:
         for lag in range(1, lags + 1)
     }
     rows = [(name, *(float(own[v]) or None for own in weights.values())) for v, name in enumerate(structure.variables)]
-    return ReportTable(("variable", *weights), rows, scrolling=True)
+    return _long(("variable", *weights), rows)
 
 
 def changes_table(changes: Comparison) -> ReportTable | None:

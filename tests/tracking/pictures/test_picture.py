@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,6 +7,8 @@ from fedbnsl.algorithms.graphs.edges import classify
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.pictures.drawing import causal_order
 from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_rounds, draw_structure, panels
+from fedbnsl.tracking.report.drawings import pictures
+from tests.tracking.golden import RUNS
 
 
 @pytest.mark.parametrize("d", [8, 60])
@@ -181,3 +185,11 @@ def matrix(d, edges):
     for source, target in edges:
         found[source, target] = 1.0
     return found
+
+
+def test_the_averaged_network_has_the_kinds_of_its_variables():
+    """Beside a graph whose labels are boxes, an averaged network of rounded boxes seems to have other variables."""
+    run = RUNS["cpdag"]
+    mixed = replace(run.schema, kind="mixed", levels={"dose": ("low", "high")}, empty={}, aside={})
+    texts = [pictures(one)["averaged"] for one in (run, replace(run, schema=mixed))]
+    assert [">labels<" in text for text in texts] == [False, True]

@@ -86,6 +86,19 @@ def test_confidence_tells_strength_and_direction_the_way_an_edge_is_written(page
     assert strengths == sorted(strengths, reverse=True)
 
 
+def test_edges_without_weights_stand_by_strength(pages):
+    header, rows = pages["cpdag"]["Edges"].tables[0]
+    assert header[:3] == ("edge", "strength", "direction")
+    confidence = pages["cpdag"]["Confidence"].columns()
+    found = [row for row in rows if not row[-1].endswith("missing")]
+    assert {row[0]: row[1:3] for row in found} == {
+        row[0]: (confidence[row[0]]["strength"], confidence[row[0]]["direction"]) for row in found
+    }
+    strengths = [float(row[1]) for row in found]
+    assert strengths == sorted(strengths, reverse=True)
+    assert len(set(strengths)) > 2
+
+
 def test_lagged_edges_have_a_confidence_of_their_own_lag(pages):
     rows = pages["dynamic"]["Confidence"].columns()
     counted = {"air[t-1] → air": 38, "water[t-1] → soil": 29, "soil[t-1] → water": 11, "air[t-2] → soil": 33}
