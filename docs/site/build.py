@@ -38,6 +38,8 @@ RUN = {"sh", "python"}
 """languages of the blocks that are run"""
 MOST_LINES, MOST_ROWS, MOST_TABLES = 40, 6, 4
 """the most lines of output, rows of a table of figures, and such tables on a page of an algorithm"""
+PATIENCE = 600
+"""seconds that a block of commands may take, also on a busy machine"""
 MOST_BYTES = 1_000_000
 """the largest page"""
 
@@ -79,6 +81,8 @@ def with_output(text: str, page: Path) -> str:
             "COLUMNS": "100",
             "HOME": scratch,
             "PREFECT_HOME": f"{scratch}/.prefect",
+            # Fonts are listed once, not for every page.
+            "XDG_CACHE_HOME": str(ROOT / ".cache/site"),
         }
 
         def run(match: re.Match[str]) -> str:
@@ -86,9 +90,12 @@ def with_output(text: str, page: Path) -> str:
             if language not in RUN:
                 return match[0]
             call = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
-            done = subprocess.run(
-                call, cwd=scratch, env=environment, capture_output=True, text=True, timeout=300, check=False
-            )
+            try:
+                done = subprocess.run(
+                    call, cwd=scratch, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+                )
+            except subprocess.TimeoutExpired:
+                raise SystemExit(f"{page}: this takes more than {PATIENCE} s:\n{code}") from None
             if done.returncode:
                 raise SystemExit(f"{page}: this fails with exit code {done.returncode}:\n{code}\n{done.stderr}")
             lines = done.stdout.rstrip().replace(scratch, "~").splitlines()
