@@ -1,21 +1,28 @@
 """A silo larger than memory: how much of it a run holds, and how fast its rows are read and summed.
 
+`shared` measures how much faster two processes of the owner read it than one.
+
 The silo is a Parquet file of a linear model; beside it is a small one, so that sums are masked. Each figure comes from
 a process of its own, with one thread: its CPU seconds, and the most memory it ever held (`resource.getrusage`). A run
 holds coordinator and both silos in one process, so a worker of the silo alone holds less.
 """
 
+import hashlib
 import multiprocessing
+import os
 import resource
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 VARIABLES, SMALL, BLOCK = 50, 100_000, 1 << 18
+REPETITIONS = 5
 NAMES = ("silo-1", "silo-2")
 
 
@@ -55,10 +62,103 @@ def large(rows: int, seed: int, scratch: Path | None = None) -> list[dict[str, s
     return lines
 
 
+def shared(rows: int, seed: int, scratch: Path | None = None, counts: tuple[int, ...] = (1, 2)) -> list[dict[str, str]]:
+    """The lines of the table of a silo of so many `rows` that `counts` of processes read.
+
+    The processes take turns, `REPETITIONS` times, so that other work on the machine slows all of them; the ratio is the
+    median over turns.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="shared-", dir=scratch))
+    try:
+        alone(make, folder, rows, seed, "float64")
+        turns, held = alone(turns_of, folder, counts).found
+    finally:
+        shutil.rmtree(folder)
+    lines = []
+    for what, seconds in turns.items():
+        assert len({found for turn in seconds for _, _, found in turn.values()}) == 1, "not the same bits"
+        for count in counts:
+            lines.append(
+                {
+                    "what": what,
+                    "processes": str(count),
+                    "seconds": f"{min(turn[count][0] for turn in seconds):.2f}",
+                    "CPU s": f"{min(turn[count][1] for turn in seconds):.2f}",
+                    "times as fast as 1": f"{median(turn[counts[0]][0] / turn[count][0] for turn in seconds):.2f}",
+                    "best turn": f"{max(turn[counts[0]][0] / turn[count][0] for turn in seconds):.2f}",
+                    "MB a process": f"{held:.0f}" if count > 1 else "",
+                    "rows": f"{rows:,}",
+                }
+            )
+            print(" | ".join(lines[-1].values()), flush=True)
+    return lines
+
+
+def turns_of(
+    folder: Path, counts: tuple[int, ...]
+) -> tuple[dict[str, list[dict[int, tuple[float, float, str]]]], float]:
+    """By pass and turn, for each number of processes: seconds, CPU seconds, and a digest of the result.
+
+    And the most memory that one of the processes held, in MB.
+    """
+    from fedbnsl.data.folder.about import Declared
+    from fedbnsl.data.folder.chunked_table import LargeTable, open_table
+    from fedbnsl.tasks.silo.readers import Readers
+
+    readers = {count: Readers(NAMES[0], count) for count in counts}
+    found: dict[str, list[dict[int, tuple[float, float, str]]]] = {"moments": [], "profile": []}
+    try:
+        for one in readers.values():
+            list(one.map(str, range(8)))
+        for _ in range(REPETITIONS):
+            for what, turns in found.items():
+                turns.append({})
+                for count, one in readers.items():
+                    table = open_table(folder / f"{NAMES[0]}.parquet", Declared(), one.map)
+                    assert isinstance(table, LargeTable)
+                    before, begin = _cpu_seconds(one), time.perf_counter()
+                    result = repr(table.profile()) if what == "profile" else moments_of(table)
+                    seconds = time.perf_counter() - begin
+                    turns[-1][count] = seconds, _cpu_seconds(one) - before, hashlib.sha256(result.encode()).hexdigest()
+        held = max(_peak_megabytes(process) for one in readers.values() for process in _processes(one))
+    finally:
+        for one in readers.values():
+            one.close()
+    return found, held
+
+
+def moments_of(table: Any) -> str:
+    """The means and second moments of `table`, in full."""
+    from fedbnsl.algorithms.core.schema import Schema
+    from fedbnsl.algorithms.statistics.moments import about_means
+
+    schema = Schema(table.source.names, {NAMES[0]: table.source.rows})
+    means, products = about_means(table.passes(schema, NAMES[0]))
+    return means.tobytes().hex() + products.tobytes().hex()
+
+
+def _cpu_seconds(readers: Any) -> float:
+    """The CPU seconds of this process and of the processes of `readers`."""
+    ticks = 0
+    for process in _processes(readers):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _processes(readers: Any) -> list[int]:
+    return [] if readers._pool is None else [*(readers._pool._processes or {})]
+
+
+def _peak_megabytes(process: int) -> float:
+    (line,) = (line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1e3
+
+
 def alone(work: Callable[..., Any], *given: Any) -> Used:
     """Return what `work` used in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(used_by, (work, *given))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(used_by, work, *given).result()
 
 
 def used_by(work: Callable[..., Any], *given: Any) -> Used:

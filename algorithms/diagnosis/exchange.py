@@ -392,8 +392,10 @@ def _not_of_few_rows(
     if not tested:
         return gains
 
+    means = silo.means
+
     def sums(chunk: FloatArray) -> FloatArray:
-        z, every = chunk - silo.means, []
+        z, every = chunk - means, []
         for j, pa, weights, inverse in tested:
             x = z[:, pa]
             known = ~np.isnan(x).any(axis=1) & ~np.isnan(z[:, j])

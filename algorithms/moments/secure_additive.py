@@ -19,7 +19,7 @@ Cost: the exchanges of `secure-linear`, then 3d(3d + 1)/2 numbers sent; O(n_p·d
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,7 +34,7 @@ from ..graphs.structure import Structure
 from ..score.block_order import block_boss
 from ..score.families import OrderSettings
 from ..statistics.coding import Blocks, Coding, blocks_of_covariance
-from ..statistics.moments import MAX_UNJOINED_CORRELATION, Chunked, Table, about_means
+from ..statistics.moments import MAX_UNJOINED_CORRELATION, Chunked, Found, Table, about_means, over_parts
 from ..statistics.packing import from_triangle, triangle
 from . import secure_linear
 from .secure_linear import SecureLinear, degrees_of_freedom
@@ -157,6 +157,10 @@ class CodedRows:
     def shape(self) -> tuple[int, int]:
         """Rows and coded columns."""
         return self.table.shape[0], WIDTH * self.table.shape[1]
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """`work` of each part of the table, in order."""
+        return over_parts(self.table, lambda part: work(replace(self, table=part)))
 
     def __iter__(self) -> Iterator[FloatArray]:
         """Read and code the rows again."""

@@ -280,8 +280,10 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
     if not chosen:
         return Reply(np.concatenate([triangle(one / n) for one in (silo.products, *silo.shorter)]))
 
+    means = silo.means  # what other processes may need is the means, and not the silo's state
+
     def edge_sums(rows: FloatArray) -> FloatArray:
-        return contrast_sums((rows - silo.means)[:, :chosen], request.standard, request.edges, request.correlations)
+        return contrast_sums((rows - means)[:, :chosen], request.standard, request.edges, request.correlations)
 
     return Reply(sum_over_chunks(silo.table, edge_sums).ravel() / n)
 

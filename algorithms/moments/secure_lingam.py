@@ -131,11 +131,17 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
     if request.correlations.shape != (m, m):  # compiled code would read beyond them
         raise BadInput(f"the request has not the correlations of the {m} residuals that it defines")
 
+    means = silo.means
+
     def residual_sums(rows: FloatArray) -> FloatArray:
-        residuals = np.ascontiguousarray(((rows - silo.means) @ request.standard).T)
-        return np.asarray(_sums(residuals, request.correlations))
+        return sums_of_residuals((rows - means) @ request.standard, request.correlations)
 
     return Reply(sum_over_chunks(silo.table, residual_sums).ravel() / silo.all_rows)
+
+
+def sums_of_residuals(residuals: FloatArray, correlations: FloatArray) -> FloatArray:
+    """The sums over `residuals` `[n, m]` with these `correlations` `[m, m]` (see `_sums`)."""
+    return np.asarray(_sums(np.ascontiguousarray(residuals.T), correlations))
 
 
 @njit(cache=True)

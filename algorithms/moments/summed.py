@@ -80,11 +80,13 @@ def noisy_part(silo: Silo, plan: Shares, message: Broadcast) -> NDArray[np.int64
     """The silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
     bits = Bits(child_key(silo.key, "second moments" if len(message.scales) else "bucket counts"))
     if not len(message.scales):
-        counts = sum_over_chunks(silo.table, lambda rows: gram.bucket_counts(rows[:, silo.measured])).ravel()
+        measured = silo.measured
+        counts = sum_over_chunks(silo.table, lambda rows: gram.bucket_counts(rows[:, measured])).ravel()
         return np.asarray(counts + discrete_gaussian(bits, plan.count_variance, len(counts)))
     d = len(message.scales)
     within = clipping_ball(message.scales, silo.clip, mixed=silo.mixed)
-    parts = sum_over_chunks(silo.table, lambda rows: gram.integer_gram(rows, *within, plan.bits))
+    precision = plan.bits
+    parts = sum_over_chunks(silo.table, lambda rows: gram.integer_gram(rows, *within, precision))
     for entries, variance in gram.noise_variances(d, plan.gram_variance):
         parts[entries] += discrete_gaussian(bits, variance, int(entries.sum()))
     return parts

@@ -11,8 +11,8 @@ Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
-from .moments import ROUNDING, Chunked, Table, column_units, pooled_packing
+from .moments import ROUNDING, Chunked, Found, Table, column_units, over_parts, pooled_packing
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,10 @@ class CodedPasses:
     def shape(self) -> tuple[int, int]:
         """Rows and coded columns."""
         return self.table.shape[0], self.coding.size
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """`work` of each part of the table, in order."""
+        return over_parts(self.table, lambda part: work(replace(self, table=part)))
 
     def __iter__(self) -> Iterator[FloatArray]:
         """Read and code the rows again."""

@@ -13,13 +13,14 @@ Margins hold only for rows without empty cells, of which each set would leave ou
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from ..errors import BadInput
-from .count_tables import PAD, Codes, DistinctCodes, TableRefused, code_chunks, count_limits, offsets
+from .count_tables import PAD, Codes, DistinctCodes, TableRefused, count_limits, counted, offsets
 
 MIN_DISTINCT_ROWS = 1000
 """number of rows below which all are counted as they are"""
@@ -67,12 +68,12 @@ def count_corners(
     if common.shape != cardinalities.shape or ((common < 0) | (common >= cardinalities)).any():
         raise BadInput("the common levels of a query are not one level of each variable")
     begins = corner_offsets(sets, cardinalities)
-    counts = np.zeros(begins[-1], np.uint32)
-    rows = 0
     order = np.lexsort(sets.T[::-1])
-    for part, weights in code_chunks(columns):
-        _count_corners(part, weights, cardinalities - 1, sets[order], begins[:-1][order], common, counts)
-        rows += int(weights.sum())
+
+    def add_rows(codes: NDArray[np.int16], weights: NDArray[np.uint32], counts: NDArray[np.uint32]) -> None:
+        _add_rows(codes, weights, cardinalities - 1, sets[order], begins[:-1][order], common, counts)
+
+    counts, rows = counted(columns, int(begins[-1]), add_rows)
     limits = count_limits()
     if limits.cells > 1:
         raise TableRefused(f"counts below {limits.cells} would follow from margins")
@@ -80,6 +81,11 @@ def count_corners(
         members = members[members != PAD]
         limits.check(math.prod(cardinalities[members].tolist()), rows, len(members))
     return counts.astype(np.min_scalar_type(max(rows, 256)))
+
+
+def _add_rows(*given: Any) -> None:
+    """As `_count_corners`, which another process then loads as compiled before."""
+    _count_corners(*given)
 
 
 @njit(cache=True)

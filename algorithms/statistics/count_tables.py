@@ -14,10 +14,11 @@
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
 from ..errors import BadInput
-from .moments import Chunked
+from .moments import Chunked, over_parts
 
 PAD = -1
 """padding of a set of variables to the size of the largest"""
@@ -161,16 +162,45 @@ def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int
     public number of rows. They obey the limits in force; raises `TableRefused` for a table that does not.
     """
     begins = offsets(sets, cardinalities)
-    counts = np.zeros(begins[-1], np.uint32)
-    rows, contiguous_sets = 0, np.ascontiguousarray(sets)
-    for part, weights in code_chunks(columns):
-        _count(part, weights, cardinalities, contiguous_sets, begins, counts)
-        rows += int(weights.sum())
+    contiguous_sets = np.ascontiguousarray(sets)
+
+    def add_rows(codes: NDArray[np.int16], weights: NDArray[np.uint32], counts: NDArray[np.uint32]) -> None:
+        _add_rows(codes, weights, cardinalities, contiguous_sets, begins, counts)
+
+    counts, rows = counted(columns, int(begins[-1]), add_rows)
     if count_limits() != NO_LIMITS:
         for s, members in enumerate(sets):
             table = slice(begins[s], begins[s + 1])
             counts[table] = count_limits().apply(counts[table], rows, int((members != PAD).sum()))
     return counts.astype(np.min_scalar_type(max(rows, 256)))
+
+
+def _add_rows(*given: Any) -> None:
+    """As `_count`, which another process then loads as compiled before, not from the bytes of its code."""
+    _count(*given)
+
+
+def counted(
+    columns: Codes,
+    cells: int,
+    add_rows: Callable[[NDArray[np.int16], NDArray[np.uint32], NDArray[np.uint32]], None],
+) -> tuple[NDArray[np.uint32], int]:
+    """The number of rows in each of `cells`, `[cells]`, and of all rows, in `columns` `[n_variables, n_rows]`.
+
+    `add_rows` adds rows to counts, given their codes and how often each of them occurs; also in other processes.
+    """
+
+    def count_part(part: Codes) -> tuple[NDArray[np.uint32], int]:
+        counts, rows = np.zeros(cells, np.uint32), 0
+        for codes, weights in code_chunks(part):
+            add_rows(codes, weights, counts)
+            rows += int(weights.sum())
+        return counts, rows
+
+    if not isinstance(columns, CodePasses):
+        return count_part(columns)
+    parts = over_parts(columns.table, lambda table: count_part(CodePasses(table)))
+    return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), parts)
 
 
 def code_chunks(columns: Codes) -> Iterator[tuple[NDArray[np.int16], NDArray[np.uint32]]]:

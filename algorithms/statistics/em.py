@@ -26,8 +26,10 @@ It is set so that the two are independent given all other columns, which is the 
 The steps use Anderson acceleration (`anderson.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -40,7 +42,16 @@ from ..graphs.structure import Structure, empty_structure
 from .anderson import Iteration, anderson_step
 from .coding import Coding, coded_units, coding_of
 from .lagged import centred_parts, window_rows, window_schema, windows
-from .moments import Table, about_means, centred_moments, chunks, column_summaries, pooled_packing, product_units
+from .moments import (
+    Table,
+    about_means,
+    centred_moments,
+    chunks,
+    column_summaries,
+    over_parts,
+    pooled_packing,
+    product_units,
+)
 from .packing import from_triangle, triangle
 
 
@@ -146,17 +157,34 @@ def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMom
         raise BadInput(f"the covariance of {D} columns has not {D} rows and columns")
     scale = np.sqrt(np.diag(S))
     R = S / np.outer(scale, scale)
-    precision, weighted, n = np.zeros((D, D)), np.zeros(D), 0
+    precision, weighted, n = _sums(over_parts(table, lambda part: _precision(part, coding, scale, R)))
+    mean = np.linalg.lstsq(precision, weighted)[0]
+    (excess,) = _sums(over_parts(table, lambda part: _excess(part, coding, scale, R, mean)))
+    return ExpectedMoments(np.asarray(mean * scale, np.float64), (n * R + R @ excess @ R) * np.outer(scale, scale))
+
+
+def _precision(table: Table, coding: Coding, scale: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+    """The summed precisions `[D, D]` of the observed cells, their weighted sums `[D]`, and the number of rows."""
+    precision, weighted, n = np.zeros((coding.size, coding.size)), np.zeros(coding.size), 0
     for rows in chunks(table):
         part = patterns(coding.rows(rows) / scale)
         _add_precision(part.rows, part.first, part.observed, R, precision, weighted)
         n += len(rows)
-    mean = np.linalg.lstsq(precision, weighted)[0]
-    excess = np.zeros((D, D))
+    return precision, weighted, n
+
+
+def _excess(table: Table, coding: Coding, scale: FloatArray, R: FloatArray, mean: FloatArray) -> tuple[FloatArray]:
+    """The summed excess `[D, D]` of the rows over the expectation of their second moments."""
+    excess = np.zeros((coding.size, coding.size))
     for rows in chunks(table):
         part = patterns(coding.rows(rows) / scale)
         _add_excess(part.rows, part.first, part.observed, R, mean, excess)
-    return ExpectedMoments(np.asarray(mean * scale, np.float64), (n * R + R @ excess @ R) * np.outer(scale, scale))
+    return (excess,)
+
+
+def _sums(parts: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The sum of each component of the `parts`."""
+    return reduce(lambda one, other: tuple(a + b for a, b in zip(one, other, strict=True)), parts)
 
 
 @njit(cache=True)
@@ -362,6 +390,11 @@ def pairwise_complete(table: Table, coding: Coding) -> tuple[FloatArray, FloatAr
     Products are about the means of the observed cells.
     """
     means = column_summaries(coding.encode(table)).means
+    products, pairs = _sums(over_parts(table, lambda part: _complete_pairs(part, coding, means)))
+    return products, pairs
+
+
+def _complete_pairs(table: Table, coding: Coding, means: FloatArray) -> tuple[FloatArray, FloatArray]:
     products, pairs = np.zeros((coding.size, coding.size)), np.zeros((coding.size, coding.size))
     for rows in chunks(table):
         coded = coding.rows(rows)

@@ -1,6 +1,7 @@
 """Moments of columns, the sufficient statistics of linear and Gaussian models, and units for masked sums of them.
 
 - `Chunked`, `chunks`: tables that are read in passes, because a silo's rows may exceed its memory.
+- `Divided`, `over_parts`: tables whose parts several processes read, with the same results for any number of them.
 - `products`, `pooled_moments`, `covariance`, `correlation`: sums of products and covariances.
 - `column_summaries`: a summary of each column.
 - `to_multiples`: multiples of a power of two, whose sums are exact in any order, plain or masked.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,19 @@ class Chunked(Protocol):
         ...
 
 
+Found = TypeVar("Found")
+"""what a statistic of a part of a table is"""
+
+
+@runtime_checkable
+class Divided(Chunked, Protocol):
+    """Rows in parts, whose boundaries depend on the rows alone: several processes may each read one at a time."""
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """Yield `work` of each part, in the order of the parts. It may run in another process."""
+        ...
+
+
 Table = NDArray[Any] | Chunked
 """a silo's rows `[n_rows, n_variables]`, in memory or read in passes"""
 
@@ -55,24 +69,50 @@ def chunks(table: Table) -> Iterator[NDArray[Any]]:
         yield from table
 
 
+def over_parts(table: Table, work: Callable[[Any], Found]) -> Iterator[Found]:
+    """Yield `work` of each part of `table`, in the order of the parts; a table that is not divided is one part.
+
+    Whatever is merged in this order has the same bits for any number of processes.
+    """
+    if isinstance(table, Divided):
+        yield from table.map_parts(work)
+    else:
+        yield work(table)
+
+
 def sum_over_chunks(table: Table, statistic: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-    """The sum of `statistic` over the chunks of `table`."""
-    return reduce(add, map(statistic, chunks(table)))
+    """The sum of `statistic` over the chunks of `table`: of each part, then of the parts."""
+    sums = over_parts(table, lambda part: _sum(map(statistic, chunks(part))))
+    total = _sum(one for one in sums if one is not None)
+    if total is None:
+        raise ValueError("a table without rows has no sums")
+    return total
+
+
+def _sum(summands: Iterator[NDArray[Any]]) -> NDArray[Any] | None:
+    """The sum of all `summands`; None of none, as of a part without a complete row."""
+    first = next(summands, None)
+    return None if first is None else reduce(add, summands, first)
 
 
 def thin_rows(table: Table, max_rows: int) -> NDArray[Any]:
     """Rows `[n, n_variables]` for statistics that are not sums, such as medians.
 
-    They are all rows of a table in memory; of a table that is read in passes, every k-th row, with the smallest k for
-    at most `max_rows` rows.
+    They are all rows of a table in memory; of a table that is read in passes, every k-th row of each part, with the
+    smallest k for at most `max_rows` rows of an undivided table.
     """
     if isinstance(table, np.ndarray):
         return table
-    step, begin, selected = -(-table.shape[0] // max_rows), 0, []
-    for rows in chunks(table):
-        selected.append(rows[-begin % step :: step].copy())
-        begin += len(rows)
-    return np.concatenate(selected)
+    step = -(-table.shape[0] // max_rows)
+
+    def thinned(part: Chunked) -> list[NDArray[Any]]:
+        begin, selected = 0, []
+        for rows in part:
+            selected.append(rows[-begin % step :: step].copy())
+            begin += len(rows)
+        return selected
+
+    return np.concatenate([rows for selected in over_parts(table, thinned) for rows in selected])
 
 
 def conditions_of(table: Table, sizes: Sequence[int], silo: str) -> list[Table]:
@@ -113,19 +153,41 @@ def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
     ("Algorithms for computing the sample variance", Eq. 2.1). Means are subtracted before squaring, so there is no
     cancellation for any offsets of the columns and any order of the rows.
     """
-    rows, means, total = 0, np.zeros(table.shape[1]), np.zeros((table.shape[1],) * 2)
-    for part in chunks(table):
-        own = part.mean(axis=0)
-        X = part - own
-        if not rows:
-            rows, means, total = len(part), own, np.asarray(X.T @ X)
-            continue
-        difference, all_rows = own - means, rows + len(part)
-        total += X.T @ X
-        total += (rows * len(part) / all_rows) * np.outer(difference, difference)
-        means = means + difference * (len(part) / all_rows)
-        rows = all_rows
-    return means, total
+    d = table.shape[1]
+    merged = _Centred(0, np.zeros(d), np.zeros((d, d)))
+    for part in over_parts(table, _centred):
+        merged = merged.with_rows(part)
+    return merged.means, merged.total
+
+
+@dataclass
+class _Centred:
+    """The number of rows, their means `[d]`, and the sums of products about them `[d, d]`."""
+
+    rows: int
+    means: FloatArray
+    total: FloatArray
+
+    def with_rows(self, other: "_Centred") -> "_Centred":
+        """These moments with those of further rows, in the arrays of these."""
+        if not self.rows:
+            return other
+        if not other.rows:
+            return self
+        difference, all_rows = other.means - self.means, self.rows + other.rows
+        self.total += other.total
+        self.total += (self.rows * other.rows / all_rows) * np.outer(difference, difference)
+        return _Centred(all_rows, self.means + difference * (other.rows / all_rows), self.total)
+
+
+def _centred(table: Table) -> _Centred:
+    d = table.shape[1]
+    merged = _Centred(0, np.zeros(d), np.zeros((d, d)))
+    for rows in chunks(table):
+        means = rows.mean(axis=0)
+        X = rows - means
+        merged = merged.with_rows(_Centred(len(rows), means, np.asarray(X.T @ X)))
+    return merged
 
 
 def pooled_packing(d: int) -> Packing:
@@ -267,12 +329,17 @@ def column_summaries(table: Table) -> Columns:
 
     One pass; chunks are merged as in Chan, Golub, LeVeque 1983 ("Algorithms for computing the sample variance").
     """
+    parts = [part for part in over_parts(table, _summary_of_chunks) if part is not None]
+    if not parts:
+        raise ValueError("a table without rows has no column summaries")
+    return reduce(_merge, parts)
+
+
+def _summary_of_chunks(table: Table) -> Columns | None:
     summaries: Columns | None = None
     for rows in chunks(table):
         part = _summarise(rows)
         summaries = part if summaries is None else _merge(summaries, part)
-    if summaries is None:
-        raise ValueError("a table without rows has no column summaries")
     return summaries
 
 

@@ -14,14 +14,14 @@ knows which transform each column has (`Schema.transforms`), and parameters are 
 Costs: a sort for each column with normal scores, otherwise one pass.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..core.schema import FloatArray, Schema, Transform
 from ..errors import BadInput, quoted
-from .moments import Chunked, Table, thin_rows
+from .moments import Chunked, Found, Table, over_parts, thin_rows
 
 NORMAL_SCORES: Transform = "normal-scores"
 FORMULAS: Mapping[Transform, str] = {
@@ -131,6 +131,10 @@ class TransformedPasses:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.table.shape
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """`work` of each part of the table, in order."""
+        return over_parts(self.table, lambda part: work(replace(self, table=part)))
 
     def __iter__(self) -> Iterator[FloatArray]:
         """Read and transform the rows again."""

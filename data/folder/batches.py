@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,6 +51,8 @@ BUFFER_BYTES = 1 << 18
 """read-ahead of a column of a Parquet file"""
 
 
+PART_CELLS = 1 << 24
+"""the fewest cells of a part that one process reads, but for the last one"""
 IN_MEMORY_BYTES = 1 << 28
 """A table is read in passes if its cells, of 8 bytes each, or its text take more bytes than this."""
 
@@ -98,6 +100,8 @@ class ParquetParts:
     path: Path
     words: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    groups: tuple[tuple[Path, tuple[int, ...]], ...] | None = None
+    """the files and their row groups that are read; None: all"""
 
     @cached_property
     def files(self) -> tuple[Path, ...]:
@@ -120,13 +124,36 @@ class ParquetParts:
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows (see `Source.batches`). Raises `BadInput` for a part with other columns than the first."""
-        for file in self.files:
+        for file, groups in self.groups or ((file, None) for file in self.files):
             columns = self._columns(file)
             check_same_columns(file, list(columns), self.names, self.files[0].name)
             with _open_parquet(file) as parquet:
-                selected = [columns[name] for name in names]
-                for batch in parquet.iter_batches(rows_at_once(len(names)), columns=selected, use_threads=False):
+                selected, size = [columns[name] for name in names], rows_at_once(len(names))
+                for batch in parquet.iter_batches(size, row_groups=groups, columns=selected, use_threads=False):
                     yield batch.select(selected)
+
+    def parts(self, columns: int) -> "Sequence[tuple[ParquetParts, int]]":
+        """Consecutive row groups of at least `PART_CELLS` cells (see `parts_of`)."""
+        found: list[tuple[ParquetParts, int]] = []
+        groups: dict[Path, tuple[int, ...]] = {}
+        rows = 0
+        for file, group, size in self._row_groups():
+            groups[file] = (*groups.get(file, ()), group)
+            rows += size
+            if rows * columns >= PART_CELLS:
+                found.append((replace(self, groups=tuple(groups.items())), rows))
+                groups, rows = {}, 0
+        if groups:
+            found.append((replace(self, groups=tuple(groups.items())), rows))
+        return found if len(found) > 1 else ()
+
+    def _row_groups(self) -> Iterator[tuple[Path, int, int]]:
+        """Every file and row group, with its number of rows."""
+        for file in self.files:
+            with _open_parquet(file) as parquet:
+                metadata = parquet.metadata
+                sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+            yield from ((file, group, size) for group, size in enumerate(sizes))
 
     @staticmethod
     def _columns(file: Path) -> dict[str, str]:

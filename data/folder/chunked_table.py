@@ -4,8 +4,9 @@
 time. `open_table` opens every table, in memory or in passes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.statistics.moments import Chunked, Found
 from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import Declared
@@ -40,6 +42,10 @@ CHUNK_CELLS, MIN_CHUNK_ROWS = 1 << 19, 1 << 8
 """size of a chunk, which then fits into a processor's cache, and its minimum number of rows"""
 
 
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+"""as the built-in `map`: it applies a function to each of some objects, and yields the results in their order"""
+
+
 @dataclass(frozen=True)
 class ChunkedRows:
     """The rows of `source` in the form of `schema`, for learners: a `Chunked` table.
@@ -56,6 +62,10 @@ class ChunkedRows:
     """by column, labels that mark a missing value in other columns"""
     lacking: frozenset[str] = frozenset()
     """columns that this silo does not have: all their cells are empty"""
+    mapper: Mapper = map
+    """what applies a function to each part, in this process or in several"""
+    passes: list[int] | None = None
+    """of a part: the number of rows that each pass has read, without incomplete ones if these are left out"""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,6 +89,26 @@ class ChunkedRows:
                 count += len(rows)
                 if len(rows):
                     yield rows
+        if self.passes is not None:
+            self.passes.append(count)
+        else:
+            self._check_count(count)
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """Yield `work` of each part of the rows, in order (see `Divided`)."""
+        parts = parts_of(self.source, len(set(self.schema.variables) - self.lacking))
+        if not parts:
+            yield work(self)
+            return
+        tables = (replace(self, source=part, rows=rows, mapper=map) for part, rows in parts)
+        count: int | None = 0
+        for found, passes in self.mapper(partial(_with_passes, work), tables):
+            count = count + passes[0] if passes and count is not None else None
+            yield found
+        if count is not None:
+            self._check_count(count)
+
+    def _check_count(self, count: int) -> None:
         if count != self.rows:
             raise BadInput(f"{self.source.path}: it has {count} rows, not {self.rows} as when the run began")
 
@@ -119,6 +149,12 @@ class ChunkedRows:
             raise BadInput(f"{self.source.path}: column {quoted(name)}: {quoted(cells.texts[cell])} {reason}")
 
 
+def _with_passes(work: Callable[[Chunked], Found], part: ChunkedRows) -> tuple[Found, list[int]]:
+    """The `work` of a part, and the number of rows of each of its passes."""
+    counted = replace(part, passes=[])
+    return work(counted), counted.passes or []
+
+
 def source_of(path: Path, declared: Declared) -> Source | None:
     """The rows at `path` if they must be read in passes, None if they fit into memory.
 
@@ -128,6 +164,18 @@ def source_of(path: Path, declared: Declared) -> Source | None:
     source, form = _plain_source(path, declared), declared.form
     harmonised = source is not None and (form.recode or form.scale or form.rows)
     return HarmonisedSource(source, form) if source is not None and harmonised else source
+
+
+def parts_of(source: Source, columns: int) -> Sequence[tuple[Source, int]]:
+    """Parts of `source` that can be read separately, in order, with their numbers of rows; none of one part.
+
+    They depend on the files and on the number of `columns` to read alone. A text file and a query are one part: where a
+    row begins is known only after all rows before it. So are rows of which only some are those of the silo, as their
+    number is not known.
+    """
+    if isinstance(source, HarmonisedSource) and source.form.rows is None:
+        return [(replace(source, source=part), rows) for part, rows in parts_of(source.source, columns)]
+    return source.parts(columns) if isinstance(source, ParquetParts) else ()
 
 
 def _plain_source(path: Path, declared: Declared) -> Source | None:
@@ -142,14 +190,20 @@ def _plain_source(path: Path, declared: Declared) -> Source | None:
     return TextFile(path, declared.form, declared.keeps) if large else None
 
 
-def open_table(path: Path, declared: Declared) -> "AnyTable":
-    """The table at `path`: in memory or, if it is too large for that, in passes."""
+def part_count(path: Path, declared: Declared) -> int:
+    """The number of parts of the rows at `path` that several processes can read."""
+    source = source_of(path, declared)
+    return 1 if source is None else max(1, len(parts_of(source, len(source.names))))
+
+
+def open_table(path: Path, declared: Declared, mapper: Mapper = map) -> "AnyTable":
+    """The table at `path`: in memory or, if it is too large for that, in passes, with its parts read by `mapper`."""
     if declared.reading.private:
-        return PrivateTable(path, declared)
+        return PrivateTable(path, declared, mapper)
     source = source_of(path, declared)
     if source is not None and declared.reading.conditions_column is not None:
         raise BadInput(f"{path}: its rows exceed the memory limit, and --condition needs them in memory")
-    return read_table(path, declared) if source is None else LargeTable(source, declared)
+    return read_table(path, declared) if source is None else LargeTable(source, declared, mapper)
 
 
 def is_streamed(path: Path, declared: Declared) -> bool:
@@ -171,6 +225,8 @@ class LargeTable:
 
     source: Source
     declared: Declared
+    mapper: Mapper = map
+    """what applies a function to each part, in this process or in several"""
 
     def profile(self) -> Profile:
         """The profile of the table, as `Table.profile`, in one pass.
@@ -179,10 +235,34 @@ class LargeTable:
         empty cells are refused.
         """
         names = [name for name in self.source.names if self.declared.keeps(name)]
-        tallies = {name: self._tally(name) for name in names}
+        parts, start = [], 0
+        for part, rows in parts_of(self.source, len(names)) or ((self.source, 0),):
+            parts.append((replace(self, source=part, mapper=map), start))
+            start += rows
+        tallies, derived = {name: self._tally(name) for name in names}, tuple[tuple[str, ...], ...]()
+        for own, found in self.mapper(partial(_tallied, names), parts):
+            derived = derived or found
+            for name, tally in tallies.items():
+                tally.add_profile(own[name])
+        rows = next(iter(tallies.values())).rows if tallies else 0
+        place = str(self.source.path)
+        return Profile(
+            rows,
+            {name: tally.profile(place, name) for name, tally in tallies.items()},
+            self.source.notes,
+            derived=derived,
+        )
+
+    def tallies(
+        self, names: Sequence[str], start: int
+    ) -> tuple[dict[str, StreamingProfile], tuple[tuple[str, ...], ...]]:
+        """The tallies of the columns `names`, and the derived ones among them if these are the first rows.
+
+        `start` is the number of rows before these.
+        """
+        tallies, derived = {name: self._tally(name) for name in names}, tuple[tuple[str, ...], ...]()
         text = {*self.source.words, *self.declared.fixed_dates}
         words = frozenset(name for name in names if name in text or self._as_text(name))
-        start, derived = 0, tuple[tuple[str, ...], ...]()
         for batch in self.source.batches(names, words):
             columns = {name: self._read(name, column) for name, column in zip(names, batch.columns, strict=True)}
             selected = self._selected_rows(columns, start)
@@ -196,14 +276,7 @@ class LargeTable:
             if not start:
                 derived = self._derived({name: column for name, column in columns.items() if not tallies[name].words})
             start += batch.num_rows
-        rows = next(iter(tallies.values())).rows if tallies else 0
-        place = str(self.source.path)
-        return Profile(
-            rows,
-            {name: tally.profile(place, name) for name, tally in tallies.items()},
-            self.source.notes,
-            derived=derived,
-        )
+        return tallies, derived
 
     def _derived(self, columns: dict[str, tuple[Cells | None, NDArray[Any]]]) -> tuple[tuple[str, ...], ...]:
         """The columns of numbers that others determine in some of the first rows."""
@@ -219,7 +292,7 @@ class LargeTable:
         words = self.declared.words_in(schema.levels)
         union = self.declared.reading.columns == "union"
         lacking = frozenset(schema.variables).difference(self.source.names) if union else frozenset[str]()
-        return ChunkedRows(self.source, schema, schema.rows[silo], self.declared.marks, words, lacking)
+        return ChunkedRows(self.source, schema, schema.rows[silo], self.declared.marks, words, lacking, self.mapper)
 
     def _tally(self, name: str) -> StreamingProfile:
         is_declared = name in self.declared.levels or name in self.declared.columns
@@ -297,6 +370,11 @@ class LargeTable:
 
     def _place(self, row: int, name: str) -> str:
         return f"{self.source.path}: row {row + 1}, column {quoted(name)}"
+
+
+def _tallied(names: Sequence[str], part: tuple[LargeTable, int]) -> Any:
+    table, start = part
+    return table.tallies(names, start)
 
 
 AnyTable = Table | LargeTable | PrivateTable

@@ -13,7 +13,7 @@ cannot swallow the rows below it. Rows of time series are not sorted by their ti
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray, Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.statistics.moments import Chunked, Found
 
 from .about import Declared
 from .batches import IN_MEMORY_BYTES, ParquetParts, QuerySource, cells_in, numbers_in
@@ -127,6 +128,10 @@ class PrivateTable:
 
     path: Path
     declared: Declared
+    mapper: Callable[..., Iterator[Any]] = map
+    """what applies a function to each part (see `chunked_table.Mapper`)"""
+    part: ParquetParts | None = None
+    """the part of the rows that is read; None: all"""
 
     def profile(self) -> Profile:
         """The description of the table: its columns, and its number of rows."""
@@ -156,6 +161,8 @@ class PrivateTable:
 
     @cached_property
     def _source(self) -> _Text | ParquetParts | QuerySource:
+        if self.part is not None:
+            return self.part
         if not self.path.exists():
             raise BadInput(f"{self.path}: no such file")
         if self.path.is_dir() or kind_of(self.path) == "parquet":
@@ -201,6 +208,14 @@ class PrivateTable:
                 for batch in self._source.batches(names):
                     yield list(batch.columns)
 
+    def parts(self, columns: int) -> list[tuple["PrivateTable", int]]:
+        """Parts that can be read separately, in order, with their numbers of rows; none if there are not several."""
+        if not isinstance(self._source, ParquetParts):
+            return []
+        with self._redacted():
+            parts = self._source.parts(columns)
+        return [(replace(self, mapper=map, part=part), rows) for part, rows in parts]
+
     @contextmanager
     def _redacted(self) -> Iterator[None]:
         """Name the file only where rows cannot be read: a database's or a library's message may quote them."""
@@ -242,6 +257,18 @@ class ClippedRows:
             )
             read += len(rows)
             yield rows
+        self._check_count(read)
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """Yield `work` of each part of the rows, in order (see `Divided`)."""
+        parts = self.table.parts(self.shape[1])
+        if not parts:
+            yield work(self)
+            return
+        self._check_count(sum(rows for _, rows in parts))
+        yield from self.table.mapper(work, (replace(self, table=part, count=rows) for part, rows in parts))
+
+    def _check_count(self, read: int) -> None:
         if read != self.count:
             raise BadInput(f"{self.table.path}: it has {read} rows, not {self.count} as when the run began")
 

@@ -55,6 +55,8 @@ class StreamingProfile:
     """whether every value is an integer greater than the previous one"""
     by_one: bool = True
     """whether every value is the previous one plus 1"""
+    earliest: float = math.nan
+    """the first number"""
     last: float = math.nan
     least: float = math.inf
     """minimum of the nonzero absolute values"""
@@ -101,12 +103,9 @@ class StreamingProfile:
         self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in np.flatnonzero(present & number))
         filled = {cells.labels[k] for k in np.flatnonzero(present & ~cells.empty)}
         self.labels = _union(self.labels, filled, self.most)
-        self.dates = self.dates and all(map(DATE.match, filled))
-        self.periods = self.periods and all(map(PERIOD.fullmatch, filled))
-        if self.dates and filled:
-            new = dict(first_dates(filled, report=self.report_dates))
-            old = new if self.first is None else self.first
-            self.first = {order: min(day, old[order]) for order, day in new.items() if order in old}
+        dates, periods = all(map(DATE.match, filled)), all(map(PERIOD.fullmatch, filled))
+        found = dict(first_dates(filled, report=self.report_dates)) if self.dates and dates and filled else None
+        self._add_dates(dates, periods, found)
         for k in np.flatnonzero(present & cells.empty):
             self.marks.update({cells.labels[k]: int(counts[k])} if cells.labels[k] else {})
         self.named = _union(self.named, {cells.labels[k] for k in np.flatnonzero(word)}, MAX_LEVELS)
@@ -114,6 +113,36 @@ class StreamingProfile:
         self.texts = _union(self.texts, texts, 2 * MAX_LEVELS)
         if (number & present).any():
             self._size(cells.numbers[codes][number[codes]])
+
+    def add_profile(self, other: "StreamingProfile") -> None:
+        """Count the rows of `other`, which come after these."""
+        self.whole = self.whole and other.whole
+        if self.numbers and other.numbers:
+            step = other.earliest - self.last
+            self.rising, self.by_one = self.rising and step > 0, self.by_one and step == 1
+        self.rising, self.by_one = self.rising and other.rising, self.by_one and other.by_one
+        self.earliest = other.earliest if math.isnan(self.earliest) else self.earliest
+        self.last = other.last if other.numbers else self.last
+        for field_name in ("first_word", "first_like"):
+            found = getattr(other, field_name)
+            if getattr(self, field_name) is None and found is not None:
+                setattr(self, field_name, (self.rows + found[0], found[1]))
+        for field_name in ("rows", "numbers", "words", "zeros", "number_like"):
+            setattr(self, field_name, getattr(self, field_name) + getattr(other, field_name))
+        for field_name, most in (("labels", self.most), ("named", MAX_LEVELS), ("texts", 2 * MAX_LEVELS)):
+            setattr(self, field_name, _union_of(getattr(self, field_name), getattr(other, field_name), most))
+        self.marks.update(other.marks)
+        self._add_dates(other.dates, other.periods, other.first)
+        self.least, self.negative = min(self.least, other.least), self.negative or other.negative
+        self.sizes += other.sizes
+        self.sample += other.sample
+
+    def _add_dates(self, dates: bool, periods: bool, first: dict[str, str] | None) -> None:
+        """Count cells that are all `dates`, all `periods`, or neither, and the first date of them in each order."""
+        self.dates, self.periods = self.dates and dates, self.periods and periods
+        if self.dates and first is not None:
+            old = first if self.first is None else self.first
+            self.first = {order: min(day, old[order]) for order, day in first.items() if order in old}
 
     def profile(self, place: str, name: str) -> ColumnProfile:
         """The profile; `place` is the file, for the place of a word among numbers."""
@@ -166,6 +195,8 @@ class StreamingProfile:
         if len(sizes):
             self.least = min(self.least, float(sizes.min()))
             self.sizes.append(sizes[:: max(1, len(sizes) // SAMPLED_SIZES)].copy())
+        if math.isnan(self.earliest):
+            self.earliest = float(known[0])
         if self.rising:
             steps = np.diff(known, prepend=known[0] - 1 if math.isnan(self.last) else self.last)
             self.rising, self.by_one = self.whole and bool((steps > 0).all()), self.by_one and bool((steps == 1).all())
@@ -186,6 +217,10 @@ class StreamingProfile:
         if first is None or self.labelled:
             return ""
         return f"{place}: row {first[0]}, column {name!r}: {cell_fault(first[1])}"
+
+
+def _union_of(one: set[str] | None, other: set[str] | None, most: float) -> set[str] | None:
+    return None if other is None else _union(one, other, most)
 
 
 def _union(one: set[str] | None, other: set[str], most: float) -> set[str] | None:

@@ -35,6 +35,7 @@ name = "{name}"
 data = "rows.csv"      # its rows: a table (.csv, .parquet, .xlsx, .sav ...), a folder of Parquet parts, or a .sql query
 coordinator = "{address}"
 listen = "127.0.0.1:0"      # the address that this silo binds to and the coordinator connects to; port 0: any free port
+# workers = 8      # processes that read rows larger than memory, in Parquet; results have the same bits for any number
 
 [tls]
 certificate = "{name}.pem"

@@ -13,6 +13,7 @@ import typer
 from fedbnsl.algorithms.errors import BadInput
 
 if TYPE_CHECKING:
+    from fedbnsl.data.folder.chunked_table import Mapper
     from fedbnsl.tasks.silo.rows import AnyDescribed
     from fedbnsl.tasks.transport.configuration import SiloFile
     from fedbnsl.tasks.transport.identity import Identity
@@ -23,7 +24,9 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
 
     Raises `BadInput` for an unusable file or unusable rows before it connects to the coordinator.
     """
+    from fedbnsl.tasks.silo.readers import Readers
     from fedbnsl.tasks.silo.service import SiloService
+    from fedbnsl.tasks.silo.source import FileSource
     from fedbnsl.tasks.transport.configuration import read_silo_file
     from fedbnsl.tasks.transport.silo_worker import run_silo_worker
 
@@ -32,13 +35,17 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     file = read_silo_file(path, name, data)
     for line in file.warnings:
         log_line(f"warning: {line}")
-    service = SiloService(file.name, file.data, guard=file.guard(log_line))
+    for line in reader_lines(file):
+        log_line(line)
+    readers = Readers(file.name, file.workers, log_line)
+    service = SiloService(file.name, FileSource(file.name, file.data, mapper=readers.map), guard=file.guard(log_line))
     try:
-        described_rows(file)
+        described_rows(file, readers.map)
         listen = (file.listen.host, file.listen.port)
         run_until_signal(lambda: run_silo_worker(file.coordinator.tls, service, file.identity, listen, log_line))
     finally:
         service.close()
+        readers.close()
 
 
 def check_silo(path: Path, name: str | None, data: Path | None) -> None:
@@ -50,7 +57,7 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
 
     file = read_silo_file(path, name, data)
     print(f"silo {file.name}: certificate, key and trusted certificates match")
-    for line in (*disclosure_lines(file), *policy_lines(file)):
+    for line in (*disclosure_lines(file), *reader_lines(file), *policy_lines(file)):
         print(line)
     print(coordinator_holder(file))
 
@@ -67,7 +74,7 @@ def disclosure_lines(file: SiloFile) -> list[str]:
     return lines
 
 
-def described_rows(file: SiloFile) -> AnyDescribed:
+def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
     """The description of the rows as a coordinator gets it that declares what the owner declares.
 
     Raises `BadInput` for unreadable rows: here the owner sees file, line and value.
@@ -76,7 +83,23 @@ def described_rows(file: SiloFile) -> AnyDescribed:
     from fedbnsl.tasks.silo.rows import describe_rows
 
     declared = file.guard(print).declaration(file.name, file.declared or NO_DECLARATION)
-    return describe_rows(file.name, file.data, declared)
+    return describe_rows(file.name, file.data, declared, mapper)
+
+
+def reader_lines(file: SiloFile) -> list[str]:
+    """A line on the processes that read the rows, none if it is this process."""
+    from fedbnsl.data.folder.about import NO_DECLARATION
+    from fedbnsl.data.folder.chunked_table import part_count
+
+    if file.workers == 1:
+        return []
+    parts = part_count(file.data, (file.declared or NO_DECLARATION).at_silo(file.name))
+    if parts > 1:
+        return [f"workers: {file.workers} processes read the {parts} parts of the rows"]
+    return [
+        f"warning: workers is {file.workers}, but one process reads the rows: several read only Parquet files "
+        "that exceed the memory limit and have several row groups"
+    ]
 
 
 def policy_lines(file: SiloFile) -> list[str]:

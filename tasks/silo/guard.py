@@ -27,6 +27,7 @@ from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from .journal import BadRecord
 from .members import Members
 from .policy import UNRESTRICTED, NotAllowed, Policy
+from .readers import ReaderLost
 from .rows import AnyDescribed, Described
 from .runs import RunTerms
 
@@ -184,7 +185,7 @@ class Guard:
         """Log faults of the rows that are read in the block for the owner, and send a message without them."""
         try:
             yield
-        except NotAllowed:
+        except (NotAllowed, ReaderLost):
             raise
         except BadRecord as error:
             if not self.remote:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.statistics.moments import Table, chunks
+from fedbnsl.algorithms.statistics.moments import Table, chunks, over_parts
 
 from .journal import BadRecord, Journal, keyed_checksum, make_private_file, private_folder
 from .policy import NotAllowed
@@ -80,16 +80,24 @@ def row_version(
     own = hmac.new(key, b"rows", hashlib.sha256).digest()
     labels = {name: _label_codes(levels, own) for name, levels in schema.levels.items()}
     factor, offset = np.frombuffer(hmac.new(key, b"buckets", hashlib.sha256).digest(), np.uint64)[:2]
+    shift = np.uint64(64 - int(math.log2(BUCKETS)))
+
+    def version_of(part: Table) -> tuple[list[NDArray[np.uint64]], NDArray[np.int64]]:
+        digests, cells = [], np.zeros((len(columns), BUCKETS), np.int64)
+        for chunk in chunks(part):
+            for begin in range(0, len(chunk), BLOCK_ROWS):
+                codes = _codes(chunk[begin : begin + BLOCK_ROWS], schema, columns, labels)
+                digests.append(_digests(codes, own))
+                for counts, column in zip(cells, codes.T, strict=True):
+                    bucket = (column * (factor | np.uint64(1)) + offset) >> shift
+                    counts += np.bincount(bucket.astype(np.int64), minlength=BUCKETS)
+        return digests, cells
+
     digests: list[NDArray[np.uint64]] = []
     cells = np.zeros((len(columns), BUCKETS), np.int64)
-    shift = np.uint64(64 - int(math.log2(BUCKETS)))
-    for chunk in chunks(table):
-        for begin in range(0, len(chunk), BLOCK_ROWS):
-            codes = _codes(chunk[begin : begin + BLOCK_ROWS], schema, columns, labels)
-            digests.append(_digests(codes, own))
-            for counts, column in zip(cells, codes.T, strict=True):
-                bucket = (column * (factor | np.uint64(1)) + offset) >> shift
-                counts += np.bincount(bucket.astype(np.int64), minlength=BUCKETS)
+    for own_digests, own_cells in over_parts(table, version_of):
+        digests += own_digests
+        cells += own_cells
     rows = np.sort(np.concatenate(digests)) if digests else np.empty(0, np.uint64)
     return RowVersion(columns, seal, reading, complete, rows, cells)
 

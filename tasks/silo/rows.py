@@ -9,7 +9,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.check import check_same_columns
-from fedbnsl.data.folder.chunked_table import LargeTable, holds_parts, is_streamed, open_table, source_of
+from fedbnsl.data.folder.chunked_table import LargeTable, Mapper, holds_parts, is_streamed, open_table, source_of
 from fedbnsl.data.folder.events import NO_EPSILON, read_events, refuse_undeclared
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.joint_columns import check_series_domains
@@ -104,11 +104,11 @@ class DescribedEvents:
 AnyDescribed = Described | DescribedPooled | DescribedSeries | DescribedEvents
 
 
-def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) -> AnyDescribed:
+def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, mapper: Mapper = map) -> AnyDescribed:
     """The public description of the rows at `source`; raises `BadInput` naming file, column, row and value.
 
     The kinds, levels and time step in `declared` are binding. With an ε, only names and the number of rows are
-    described (`private_table.py`).
+    described (`private_table.py`). `mapper` applies a function to each part of rows that are read in passes.
     """
     declared = declared.at_silo(silo)
     if _is_pooled(silo, source, declared):
@@ -125,14 +125,16 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION) 
         found = read_series(source, declared)
         check_series_domains(source, found.variables, found.values, declared)
         return DescribedSeries(silo, found.variables, found.stretches, found.step, found.left_out, found.empty)
-    return Described(silo, open_table(source, declared).profile(), is_streamed(source, declared))
+    return Described(silo, open_table(source, declared, mapper).profile(), is_streamed(source, declared))
 
 
-def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_DECLARATION) -> Any:
+def read_rows(
+    silo: str, source: Path, schema: Schema, declared: Declared = NO_DECLARATION, mapper: Mapper = map
+) -> Any:
     """The rows at `source` as numbers or level codes, in memory or as a table to read in passes.
 
     The columns are those of `schema`, in its order. Raises `BadInput` naming file, column, row and value, and if the
-    number of rows differs from that in `schema`.
+    number of rows differs from that in `schema`. `mapper` applies a function to each part of rows read in passes.
     """
     declared = declared.at_silo(silo)
     if _is_pooled(silo, source, declared):
@@ -148,14 +150,14 @@ def read_rows(silo: str, source: Path, schema: Schema, declared: Declared = NO_D
             raise BadInput(f"{source}: it has {len(found)} events, but had {schema.rows[silo]} when the run began")
         return found
     if declared.reading.private:
-        return PrivateTable(source, declared).rows(schema, silo)
+        return PrivateTable(source, declared, mapper).rows(schema, silo)
     if schema.kind == "time-series":
         series = read_cut(source, schema.recorded_stretches(silo), declared)
         check_same_columns(source, series.variables, schema.variables, "the schema")
         return series.rows(schema)
     rows = source_of(source, declared) if silo in schema.streamed else None
     if rows is not None:
-        return LargeTable(rows, declared).passes(schema, silo)
+        return LargeTable(rows, declared, mapper).passes(schema, silo)
     table = read_variables(source, schema, declared)
     numbers = table.rows(schema)
     if len(numbers) != schema.rows[silo]:

@@ -20,6 +20,7 @@ from fedbnsl.algorithms.statistics.moments import Table, chunks
 from fedbnsl.algorithms.statistics.outliers import farthest_cell
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.chunked_table import Mapper
 from fedbnsl.data.folder.fingerprint import fingerprint
 from fedbnsl.data.folder.scan import place_of_row
 
@@ -107,6 +108,8 @@ class FileSource:
     durable: bool = True
     parsed: Parsed | None = None
     initial_state: RunState = NOT_STARTED
+    mapper: Mapper = map
+    """what applies a function to each part of rows that are read in passes: the owner's readers, or the built-in one"""
 
     @property
     def described(self) -> Fingerprint | None:
@@ -115,13 +118,13 @@ class FileSource:
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
         """The public description of the rows; raises `BadInput` if they are unreadable."""
-        return describe_rows(silo, self.path, declared)
+        return describe_rows(silo, self.path, declared, self.mapper)
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
         """The rows: the parsed table if the file has not changed since, else read again."""
         if self.parsed is not None and self.parsed.fingerprint.matches(fingerprint(self.path, self.parsed.fingerprint)):
             return self.parsed.table
-        return read_rows(silo, self.path, schema, declared)
+        return read_rows(silo, self.path, schema, declared, self.mapper)
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
         """As in `SiloSource`: it is known for a single file that is in memory as a whole."""

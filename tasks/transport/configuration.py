@@ -18,6 +18,7 @@ from fedbnsl.data.folder.check import check_silo_name
 from ..silo.guard import Guard
 from ..silo.members import Members
 from ..silo.policy import Policy, policy_of
+from ..silo.readers import MAX_READERS
 from .identity import COORDINATOR, Endpoint, Identity, endpoint
 
 FINGERPRINT = re.compile("[0-9a-f]{64}")
@@ -40,6 +41,8 @@ class SiloFile:
     """the owner's own declaration of the rows, None without an `about.json`"""
     members: Members | None = None
     """the silos whose certificates the owner knows, None if it knows none"""
+    workers: int = 1
+    """the number of processes that read the rows"""
 
     def guard(self, log: Callable[[str], None]) -> Guard:
         """The guard of this silo; `log` receives the faults of its rows for the owner."""
@@ -74,7 +77,9 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
 
     Raises `BadInput` naming the file and the key.
     """
-    table = _Table(path, _read(path), ("name", "data", "about", "coordinator", "listen", "tls", "policy", "members"))
+    table = _Table(
+        path, _read(path), ("name", "data", "about", "coordinator", "listen", "tls", "policy", "members", "workers")
+    )
     identity = _identity(path, table)
     name = name or table.text("name", identity.holder())
     check_silo_name(str(path), name)
@@ -103,6 +108,7 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
         policy,
         _declared(path, table, rows),
         members,
+        table.whole_number("workers", 1, MAX_READERS),
     )
 
 
@@ -183,6 +189,12 @@ class _Table:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise BadInput(f"{self.path}: {key} is {value!r}: it must be a list of names")
         return tuple(sorted(value))
+
+    def whole_number(self, key: str, default: int, most: int) -> int:
+        value = self.values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise BadInput(f"{self.path}: {key} is {value!r}: it must be a whole number from 1 to {most}")
+        return value
 
     def endpoint(self, key: str, default: str | None = None) -> Endpoint:
         return endpoint(self.text(key, default), f"{self.path}: {key}")

@@ -26,6 +26,13 @@ def test_what_init_writes_is_read_as_it_was_meant(issued):
     assert federation.address == federation.listen == silo.coordinator
 
 
+def test_an_owner_sets_the_number_of_readers(folder):
+    file = folder / "clinic" / "silo.toml"
+    assert read_silo_file(file).workers == 1
+    file.write_text(file.read_text().replace("# workers = 8", "workers = 8"))
+    assert read_silo_file(file).workers == 8
+
+
 def test_rows_and_name_may_be_given_in_place_of_the_files(issued):
     other = issued / "lab" / "rows.csv"
     assert read_silo_file(issued / "clinic" / "silo.toml", "clinic", other).data == other
@@ -43,6 +50,9 @@ SILO = {
     "a number for a name": ('name = "clinic"', "name = 3", "name is 3: it must be a string"),
     "no port": ("10.0.0.5:8786", "10.0.0.5", "coordinator is '10.0.0.5': must be HOST:PORT"),
     "a limit of the wrong kind": ("rows = 50", 'rows = "50"', "policy: rows is '50': it must be a whole number"),
+    "no reader": ('rows.csv"', 'rows.csv"\nworkers = 0', "workers is 0: it must be a whole number from 1 to 1024"),
+    "a number of readers in quotes": ('rows.csv"', 'rows.csv"\nworkers = "8"', "workers is '8': it must be a whole"),
+    "half a reader": ('rows.csv"', 'rows.csv"\nworkers = 1.5', "workers is 1.5: it must be a whole number"),
     "no table": ("[policy]", "[policies]", "unknown key 'policies'"),
     "not TOML": ("silos = 3", "silos 3", "cannot be read"),
     "no certificate": ("clinic.pem", "cli.pem", r"cli\.pem: no such file; create certificates"),
