@@ -14,7 +14,7 @@ class agrees with the knowledge.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numba import njit
@@ -59,6 +59,12 @@ class EquivalenceSearch:
     """number of moves at the last start of the plan"""
     prior: Prior
     """background knowledge of the graph"""
+    next_kind: int = -1
+    """the kind of the moves of the next phase whose scores were requested ahead; -1: of none"""
+    next_graph: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+    """the graph for which they were requested, `[d, d]`"""
+    next_stale: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+    """whether scores of the pair in that graph were not known then, `[d, d]`"""
 
     @property
     def done(self) -> bool:
@@ -90,8 +96,7 @@ def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> Eq
     while not search.done:
         kind = search.plan[search.phase]
         if _refresh(search, kind, stale, gain, families):
-            _look_ahead(search, families, ahead)
-            return search
+            return _look_ahead(search, families, ahead)
         move = _best_consistent(search, kind, gain, families)
         if move[2] <= MIN_GAIN or (kind in NEW_EDGE and search.limit == 0):
             stale[:] = True
@@ -152,8 +157,13 @@ def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:
     return replace(search, phase=phase)
 
 
-def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> None:
-    """Request the scores that the search needs if its next moves are the best among the scored ones."""
+def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> EquivalenceSearch:
+    """Request the scores that the search needs if its next moves are the best among the scored ones.
+
+    Returns the search as it is, with what it has requested for its next phase: scores that are known stay known, so of
+    that phase only pairs that have changed since are looked at again.
+    """
+    present = search
     search = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
     kind = search.plan[search.phase]
     for _ in range(moves):
@@ -164,8 +174,14 @@ def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> No
         search = _apply(search, kind, move)
         _refresh(search, kind, search.stale, search.gain, families)
     after = _next_phase(search)
-    if moves and not after.done:
-        _refresh(search, after.plan[after.phase], np.ones_like(search.stale), search.gain, families)
+    if not moves or after.done:
+        return present
+    kind, stale = after.plan[after.phase], np.ones_like(search.stale)
+    if kind == present.next_kind:
+        stale = present.next_stale.copy()
+        make_stale(kind, present.next_graph, search.graph, stale)
+    _refresh(search, kind, stale, search.gain, families)
+    return replace(present, next_kind=kind, next_graph=search.graph, next_stale=stale)
 
 
 def finish(search: EquivalenceSearch, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:
@@ -192,12 +208,20 @@ def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noq
     """
     bound = gain.copy()
     checked = np.zeros(gain.shape, np.bool_)
+    greatest = np.empty(len(bound), np.int64)
+    for y in range(len(bound)):
+        greatest[y] = _greatest(bound[y])
     while True:
-        x, y = _greatest(bound)
+        y = 0
+        for other in range(1, len(bound)):
+            if bound[other, greatest[other]] > bound[y, greatest[y]]:
+                y = other
+        x = greatest[y]
         if bound[y, x] <= 0 or checked[y, x]:
             break
         checked[y, x] = True
         bound[y, x], _ = best_operator(kind, graph, x, y, tables)
+        greatest[y] = _greatest(bound[y])
     if bound[y, x] <= 0:
         return x, y, NO_GAIN, np.empty(0, np.int64)
     most, clique = best_operator(kind, graph, x, y, tables)
@@ -205,14 +229,13 @@ def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noq
 
 
 @njit(cache=True)
-def _greatest(bound):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    at_x = at_y = 0
-    most = bound[0, 0]
-    for y in range(len(bound)):
-        for x in range(len(bound)):
-            if bound[y, x] > most:
-                at_x, at_y, most = x, y, bound[y, x]
-    return at_x, at_y
+def _greatest(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The first place of the greatest value."""
+    at = 0
+    for x in range(1, len(row)):
+        if row[x] > row[at]:
+            at = x
+    return at
 
 
 @njit(cache=True)

@@ -269,6 +269,22 @@ class TestShortcuts:
             np.testing.assert_array_equal(search.graph, found(drawn, WITH_TURNS))
         assert waits[ahead] < waits[0]
 
+    @pytest.mark.parametrize("plan", [(WARY_INSERT, DELETE, INSERT), WITH_TURNS])
+    def test_what_was_requested_ahead_is_remembered_and_nothing_else(self, plan, drawing):
+        drawn = drawing(8, 2000, 5, 0.4)
+        search, families = search_from(np.zeros((8, 8), np.bool_), plan), no_families()
+        looks = 0
+        while not search.done:
+            remembering, forgetting = families.copy(), families.copy()
+            after = ges.advance(search, remembering, 2)
+            ges.advance(replace(search, next_kind=-1), forgetting, 2)
+            assert np.array_equal(remembering.pending.first, forgetting.pending.first)
+            assert np.array_equal(remembering.pending.members, forgetting.pending.members)
+            looks += search.next_kind >= 0 and after.next_kind == search.next_kind
+            families = score_pending(remembering, drawn.scores()) if not after.done else families
+            search = after
+        assert looks > 2
+
     def test_advance_leaves_the_search_it_was_given_as_it_was(self, drawing):
         search = search_from(np.zeros((5, 5), np.bool_), CHICKERING)
         before = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
