@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from measure import mean_and_sd, run, run_tables, show
 from measure_series import Cell, Maker, series_table, with_units
-from series_cases import CASES, LARGE, PERIOD, Case
+from series_cases import CASES, LARGE, PERIOD, Case, case
 
 from fedbnsl import learn
 from fedbnsl.algorithms.choose import AUTO
 from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.diagnosis.findings import WEIGHTS_DIFFER
-from fedbnsl.algorithms.diagnosis.series_findings import CHANGE
+from fedbnsl.algorithms.diagnosis.series_findings import CHANGE, SLOW, UNIT_ROOT
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import topological_order
@@ -92,10 +92,52 @@ def alarms() -> None:
             counts.update({one.name for one in found.diagnosed.findings})
             counts["weights"] += any(one.name in WEIGHTS_DIFFER for one in found.diagnosed.findings)
             counts["own scores"] += found.algorithm == "secure-boss"
-        shares = {name: f"{counts[name] / 2:.1f} %" for name in ("trend", "season", "weights", "own scores")}
+        shares = {name: f"{counts[name] / 2:.1f} %" for name in COUNTED}
         asked = "" if drawn_as.slopes else "≤ 2 %"
         lines.append({"data": said, "data sets": 200} | shares | {"asked": asked})
     show("dynamic-alarms", lines, {})
+
+
+COUNTED = ("trend", "season", UNIT_ROOT, SLOW, "weights", "own scores")
+"""the findings that `alarms` counts, and how often own scores were preferred"""
+
+
+def integrated(data: FederatedData, count: int, seed: int) -> FederatedData:
+    """`data` in which `count` variables are sums of their values so far: random walks whose steps have causes."""
+    which = np.random.default_rng([seed, 241]).choice(len(data.schema.variables), count, replace=False)
+    tables = {silo: table.copy() for silo, table in data.tables.items()}
+    for table in tables.values():
+        table[:, which] = np.cumsum(table[:, which] - table[:, which].mean(axis=0), axis=0)
+    return replace(data, tables=tables)
+
+
+def unit_roots() -> None:
+    """How often stationary series are called random walks, and random walks are found; with and without empty cells."""
+    slow = {f"AR {own}": case(own_past=own) for own in (0.5, 0.93, 0.97)}
+    slow |= {
+        "AR .93, 1,000 rows x 1": case(own_past=0.93, silos=1),
+        "AR .93, 200 rows x 1": case(own_past=0.93, rows=200, silos=1),
+    }
+    lines = [_walks_found(said, drawn_as, 0, 200) for said, drawn_as in slow.items()]
+    lines.append(_walks_found("AR .93, 10 % empty cells", slow["AR 0.93"], 0, 50, share=0.1))
+    sizes = ((1000, 5), (1000, 1), (5000, 5), (200, 1), (150, 3), (50, 1))
+    for count in (1, 10):
+        for rows, silos in sizes:
+            said = f"{count} of 10 walk, {rows // silos:,} rows x {silos}"
+            lines.append(_walks_found(said, case(rows=rows, silos=silos), count, 50))
+    lines.append(_walks_found("10 of 10 walk, 200 rows x 5, 10 % empty cells", case(), 10, 20, share=0.1))
+    show("dynamic-unit-roots", lines, {})
+
+
+def _walks_found(said: str, drawn_as: Case, count: int, sets: int, share: float = 0.0) -> dict[str, Any]:
+    counts = Counter[str]()
+    for seed in range(1000, 1000 + sets):
+        data = integrated(drawn_as.data(seed), count, seed) if count else drawn_as.data(seed)
+        data = emptied(data, share, seed) if share else data
+        found = learn(data, "secure-linear", parameters=False, bootstrap=0, seed=seed).result
+        counts.update({one.name for one in found.diagnosed.findings})
+    shares = {name: f"{100 * counts[name] / sets:.1f} %" for name in (UNIT_ROOT, SLOW)}
+    return {"data": said, "data sets": sets} | shares | {"asked": "" if count else "unit root ≤ 2 %"}
 
 
 def gap_alarms() -> None:
@@ -303,6 +345,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "default-lags": default_lags,
     "short": short,
     "gaps": gaps,
+    "unit-roots": unit_roots,
     "gap-alarms": gap_alarms,
     "alarms": alarms,
     "change": change,

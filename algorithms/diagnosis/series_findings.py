@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .change import children_of
 from .exchange import Server
-from .findings import RULES, Finding, Rule, autocorrelations
+from .findings import RULES, Finding, Rule
+from .unit_root import level_t_values, unit_roots
 
-MIN_RETURN_ROWS, MIN_UNIT_ROOT_ROWS = 7.0, 40
-"""rows of a series times 1 − autocorrelation below which it counts as a random walk, whose mean is about 5; and rows"""
+MIN_MEAN_ROWS = 40
+"""mean number of rows of a series from which random walks are looked for"""
+UNIT_ROOT, SLOW = "unit root", "slow series"
+"""the names of the findings on random walks, and on series that are too short to tell"""
 CHANGE = "weights change"
 """the name of the finding on weights that change over time"""
 SEGMENTS = (
@@ -22,7 +26,7 @@ COMPARE_HALVES = "Compare the graphs of the first and the second half of the ser
 
 
 def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequence[bool] = ()) -> list[Finding]:
-    """A finding on series that return to their level too slowly to be distinguished from random walks.
+    """A finding on series like random walks or, without any, on those of which the data cannot tell (`unit_root.py`).
 
     A trend or season among the `others` explains it until it is removed. Variables with `labels` have states, which may
     last long.
@@ -31,13 +35,30 @@ def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequ
     if len(server.within) == len(names) or any(one.name in ("trend", "season") for one in others):
         return []
     states = np.array(labels, np.bool_)[server.owners] if len(labels) else np.zeros(len(names), np.bool_)
-    mean_rows = server.rows / max(sum(map(len, server.schema.stretches.values())), 1)
-    slow = np.flatnonzero((mean_rows * (1 - autocorrelations(server)) < MIN_RETURN_ROWS) & ~states)
-    if mean_rows < MIN_UNIT_ROOT_ROWS or not len(slow):
+    counted = [silo for silo, there in zip(server.schema.silos, server.counted, strict=True) if there]
+    stretches = [server.schema.stretches[silo] for silo in counted]
+    if sum(map(sum, stretches)) < MIN_MEAN_ROWS * sum(map(len, stretches)):
         return []
-    named = ", ".join(names[v] for v in slow[:5]) + (f" and {len(slow) - 5} more" if len(slow) > 5 else "")
-    sentence = f"{named}: without a level to return to in these series, like a random walk (unit root)."
-    return [Finding("unit root", sentence, "Learn again with --difference: random walks look related by chance.")]
+    model = server.schema.imputation_model
+    rows = server.rows * model.rows / model.windows if model.windows else server.rows
+    t = level_t_values(server.within, server.parents, len(names), rows)
+    roots = unit_roots(t, stretches, ~states)
+    if len(roots.walks):
+        sentence = f"{_named(names, roots.walks)}: without a level to return to, like a random walk (unit root)."
+        return [Finding(UNIT_ROOT, sentence, DIFFERENCE)]
+    if len(roots.undecided):
+        who = _named(names, roots.undecided)
+        return [Finding(SLOW, f"{who}: the series are too short to tell slow change from a random walk.", COMPARE)]
+    return []
+
+
+DIFFERENCE = "Learn again with --difference: random walks look related by chance."
+COMPARE = "Compare with a run with --difference: random walks look related by chance."
+"""the advice on random walks, and where the data cannot tell"""
+
+
+def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
+    return ", ".join(names[v] for v in which[:5]) + (f" and {len(which) - 5} more" if len(which) > 5 else "")
 
 
 def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
@@ -46,7 +67,7 @@ def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
     A trend, a season or series like random walks explain either, until they are removed.
     """
     rest = [one for one in others if one.name != CHANGE]
-    if any(one.name in ("trend", "season", "unit root") for one in rest):
+    if any(one.name in ("trend", "season", UNIT_ROOT, SLOW) for one in rest):
         return rest
     changes, present = server.changes, len(server.schema.variables)
     loud = np.flatnonzero(changes.ratios > 1)

@@ -88,6 +88,10 @@ def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
     return _after_reversals(S, max(fits, key=lambda one: one.score), rows, price, fit)
 
 
+ROUNDING = 1e-14
+"""share of a variance that rounding may leave: the past may explain nearly all of a smooth series"""
+
+
 def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior: Prior) -> FloatArray:
     """The weights `[m, d]` of the best families found under one `order` of the variables.
 
@@ -104,7 +108,7 @@ def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior
     eliminated = eliminate_among(S, candidates, math.expm1(price / rows), prior.required)
     for j in range(d):
         costs = [
-            rows * math.log(S[j, j] - w[:, j] @ S[:, j]) + price * np.count_nonzero(w[:, j])
+            rows * math.log(max(S[j, j] - w[:, j] @ S[:, j], ROUNDING * S[j, j])) + price * np.count_nonzero(w[:, j])
             for w in (weights, eliminated)
         ]
         if costs[1] < costs[0]:

@@ -1,0 +1,105 @@
+"""Random walk or slow return to a level: a pooled Dickey-Fuller test with Monte Carlo distributions (ours).
+
+Each variable is regressed on its own lags and its learned parents, from the moments of the windows of all silos about
+the series' own means: a pooled test (Levin, Lin & Chu 2002) with covariates (Hansen 1995), which explain what slow
+causes would otherwise add to the slowness of their effects. Its statistic is the t-value of the sum of the own
+coefficients less 1. Its distribution depends on the lengths of the series, as own means bias it (Nickell 1981): those
+of random walks and of stationary series that return slowly are drawn for these lengths.
+
+A variable is a random walk only if the data contradict the slow return, at `FALSE_ALARMS` over all variables, but not
+the walk; if they contradict neither, they cannot tell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+from scipy.special import ndtri
+
+from ..core.schema import FloatArray
+from ..statistics.lagged import centred_parts
+
+SLOW_RETURN = 0.97
+"""autoregression of the series that must not be called random walks"""
+FALSE_ALARMS = 0.01
+"""probability that any variable of such series is called a random walk"""
+MISSED_WALKS, UNNOTICED_WALKS = 0.02, 0.1
+"""probabilities that a walk is taken for stationary: where a slow return is contradicted, and where it is not"""
+MIN_T = 4.0
+"""no random walk has a statistic below minus this and twice the root of the number of series"""
+MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
+"""number of drawn data sets: the most, the fewest, and the rows of all together in between"""
+
+
+@dataclass(frozen=True)
+class UnitRoots:
+    """The variables `[n]` that are random walks, and those of which the data cannot tell."""
+
+    walks: NDArray[np.intp]
+    undecided: NDArray[np.intp]
+
+
+def unit_roots(t: FloatArray, stretches: Sequence[Sequence[int]], tested: NDArray[np.bool_]) -> UnitRoots:
+    """The decision on the `tested` variables `[d]` by their statistics `t` `[d]`; `stretches` are lengths by silo."""
+    least = -MIN_T - 2 * np.sqrt(sum(map(len, stretches)))
+    if not np.any(t[tested] > least):
+        return UnitRoots(np.empty(0, np.intp), np.empty(0, np.intp))
+    rng = np.random.default_rng(0)
+    walk, slow = (drawn_t_values(stretches, one, rng) for one in (1.0, SLOW_RETURN))
+    no_return = t > slow.mean() + ndtri(1 - FALSE_ALARMS / len(t)) * slow.std()
+    walks = tested & no_return & (t > np.quantile(walk, MISSED_WALKS))
+    undecided = tested & ~no_return & (t > np.quantile(walk, UNNOTICED_WALKS))
+    return UnitRoots(np.flatnonzero(walks), np.flatnonzero(undecided))
+
+
+def level_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float) -> FloatArray:
+    """The t-value of (sum of own coefficients − 1) of each of the d variables, `[d]`; −inf where it is not defined.
+
+    `S` `[m, m]` has the second moments of windows, the present first; `parents` `[m, m]` the learned edges.
+    """
+    found, m = np.full(d, -np.inf), len(S)
+    for j in range(d):
+        own = np.arange(j + d, m, d)
+        causes = np.flatnonzero(parents[:, j] & ~parents[j])
+        design = np.concatenate([own, np.setdiff1d(causes, np.append(own, j))])
+        if S[j, j] <= 0 or rows <= 2 * len(design):
+            continue
+        scale = np.sqrt(np.maximum(np.diag(S)[design], 1e-300))
+        inverse = np.linalg.pinv(S[np.ix_(design, design)] / np.outer(scale, scale), rcond=1e-12, hermitian=True)
+        inverse /= np.outer(scale, scale)
+        weights = inverse @ S[design, j]
+        residual = float(S[j, j] - weights @ S[design, j])
+        if residual <= 1e-12 * S[j, j]:
+            continue
+        variance = residual / (rows - len(design)) * inverse[: len(own), : len(own)].sum()
+        found[j] = (weights[: len(own)].sum() - 1) / np.sqrt(max(float(variance), 1e-300))
+    return found
+
+
+def drawn_t_values(stretches: Sequence[Sequence[int]], autoregression: float, rng: np.random.Generator) -> FloatArray:
+    """The same statistic of single series drawn with the lengths `stretches` of each silo, `[n_draws]`.
+
+    With autoregression 1 they are random walks, otherwise stationary.
+    """
+    rows = sum(map(sum, stretches))
+    draws = int(np.clip(DRAWN_ROWS // max(rows, 1), MIN_DRAWS, MAX_DRAWS))
+    products, squares, changes = np.zeros(draws), np.zeros(draws), np.zeros(draws)
+    for lengths in stretches:
+        errors = rng.standard_normal((sum(lengths), draws))
+        if autoregression < 1:
+            errors[0] /= np.sqrt(1 - autoregression**2)
+        series = lfilter([1.0], [1.0, -autoregression], errors, axis=0)
+        starts = np.cumsum([0, *lengths])[:-1]
+        after = np.concatenate([np.arange(s + 1, s + n) for s, n in zip(starts, lengths, strict=True)])
+        for part in centred_parts(lengths, 1):
+            past = series[after[part] - 1]
+            change = series[after[part]] - past
+            past, change = past - past.mean(axis=0), change - change.mean(axis=0)
+            products += np.einsum("tr,tr->r", past, change)
+            squares += np.einsum("tr,tr->r", past, past)
+            changes += np.einsum("tr,tr->r", change, change)
+    windows = sum(max(n - 1, 0) for lengths in stretches for n in lengths)
+    residual = (changes - products**2 / squares) / windows
+    return np.asarray(products / np.sqrt(residual * squares))

@@ -1,0 +1,71 @@
+"""Random walks are told from series that return slowly to a level, where the series are long enough for it."""
+
+import numpy as np
+import pytest
+
+from fedbnsl import learn
+from fedbnsl.algorithms.diagnosis.unit_root import drawn_t_values, level_t_values, unit_roots
+from fedbnsl.algorithms.statistics.lagged import centred_windows
+from fedbnsl.data.federated import FederatedData, time_series
+
+
+def series(rng, n, own, d=4):
+    """A chain x0 → x1 → ... within a step, whose variables have the effect `own` on themselves."""
+    x, total = np.zeros((n + 200, d)), np.linalg.inv(np.eye(d) - np.diag([0.4] * (d - 1), 1))
+    for t in range(1, len(x)):
+        x[t] = (own * x[t - 1] + rng.normal(size=d)) @ total
+    return x[200:]
+
+
+def findings(own, lengths, seed=0, secure=False):
+    rng = np.random.default_rng(seed)
+    tables = {f"s{k}": series(rng, n, own) * [1, 100, 1, 1] + rng.normal(0, 5, 4) for k, n in enumerate(lengths)}
+    schema = time_series(tables, {silo: (len(X),) for silo, X in tables.items()}, ("a", "b", "c", "e"))
+    result = learn(FederatedData(schema, tables), "secure-linear", parameters=False, bootstrap=0, secure=secure).result
+    return {one.name: one for one in result.diagnosed.findings if one.name in ("unit root", "slow series")}
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_slow_return_in_many_series_is_no_random_walk(secure):
+    """The effects of slow causes are slower still: alone, the last of the chain looks like a random walk."""
+    for seed in range(3):
+        assert findings(0.93, (150, 200, 250, 200, 200), seed, secure) == {}
+
+
+def test_random_walks_in_one_long_series_and_in_many_are_found():
+    for lengths in ((1500,), (400, 500, 600, 500)):
+        found = findings(np.array([0.3, 0.3, 0.3, 1.0]), lengths)
+        assert list(found) == ["unit root"]
+        assert found["unit root"].said.startswith("e: without a level")
+        assert "--difference" in found["unit root"].advice
+
+
+def test_short_series_are_said_to_be_undecided():
+    assert list(findings(0.96, (80,))) == ["slow series"]
+
+
+def test_the_statistic_is_that_of_dickey_fuller():
+    """The t-value of a regression with an own mean by silo, from the moments or from the rows."""
+    rng = np.random.default_rng(1)
+    tables = [np.cumsum(rng.normal(size=(n, 1)), axis=0) for n in (60, 90)]
+    rows = np.concatenate([centred_windows(X, (len(X),), 1) for X in tables])
+    found = level_t_values(rows.T @ rows / len(rows), np.zeros((2, 2), np.bool_), 1, len(rows))
+    slope = rows[:, 1] @ rows[:, 0] / (rows[:, 1] @ rows[:, 1])
+    error = np.sqrt(((rows[:, 0] - slope * rows[:, 1]) ** 2).sum() / (len(rows) - 1) / (rows[:, 1] @ rows[:, 1]))
+    assert found[0] == pytest.approx((slope - 1) / error)
+
+
+def test_the_drawn_distribution_is_that_of_the_published_table():
+    """Fuller 1976: mean −1.53, 5 % below −2.86 for one long series with a mean; an own mean per series shifts it."""
+    drawn = drawn_t_values([(1000,)], 1.0, np.random.default_rng(2))
+    assert drawn.mean() == pytest.approx(-1.53, abs=0.12)
+    assert np.quantile(drawn, 0.05) == pytest.approx(-2.86, abs=0.25)
+    shifted = drawn_t_values([(100,)] * 5, 1.0, np.random.default_rng(2))
+    assert shifted.mean() < -2.3
+    cut = drawn_t_values([(100,) * 5], 1.0, np.random.default_rng(2))
+    assert cut.mean() == pytest.approx(shifted.mean(), abs=0.2)
+
+
+def test_states_are_not_tested():
+    found = unit_roots(np.zeros(2), [(2000,)], np.array([False, True]))
+    assert list(found.walks) == [1]
