@@ -29,6 +29,8 @@ MISSED_WALKS, UNNOTICED_WALKS = 0.02, 0.1
 """probabilities that a walk is taken for stationary: where a slow return is contradicted, and where it is not"""
 MIN_T = 4.0
 """no random walk has a statistic below minus this and twice the root of the number of series"""
+ROWS_PER_COLUMN = 10
+"""windows per column from which all lagged variables are tried as causes, too: a learned graph may lack some"""
 MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
 """number of drawn data sets: the most, the fewest, and the rows of all together in between"""
 
@@ -59,23 +61,31 @@ def level_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: floa
 
     `S` `[m, m]` has the second moments of windows, the present first; `parents` `[m, m]` the learned edges.
     """
-    found, m = np.full(d, -np.inf), len(S)
+    m = len(S)
+    found = np.full(d, -np.inf)
     for j in range(d):
-        own = np.arange(j + d, m, d)
-        causes = np.flatnonzero(parents[:, j] & ~parents[j])
-        design = np.concatenate([own, np.setdiff1d(causes, np.append(own, j))])
-        if S[j, j] <= 0 or rows <= 2 * len(design):
-            continue
-        scale = np.sqrt(np.maximum(np.diag(S)[design], 1e-300))
-        inverse = np.linalg.pinv(S[np.ix_(design, design)] / np.outer(scale, scale), rcond=1e-12, hermitian=True)
-        inverse /= np.outer(scale, scale)
-        weights = inverse @ S[design, j]
-        residual = float(S[j, j] - weights @ S[design, j])
-        if residual <= 1e-12 * S[j, j]:
-            continue
-        variance = residual / (rows - len(design)) * inverse[: len(own), : len(own)].sum()
-        found[j] = (weights[: len(own)].sum() - 1) / np.sqrt(max(float(variance), 1e-300))
+        own, causes = np.arange(j + d, m, d), np.flatnonzero(parents[:, j] & ~parents[j])
+        learned, every = (np.setdiff1d(others, [j, *own]) for others in (causes, np.arange(d, m)))
+        found[j] = _t_value(S, j, own, learned, rows)
+        if rows > ROWS_PER_COLUMN * m:
+            found[j] = min(found[j], _t_value(S, j, own, every, rows))
     return found
+
+
+def _t_value(S: FloatArray, j: int, own: NDArray[np.intp], others: NDArray[np.intp], rows: float) -> float:
+    """The t-value of (sum of the coefficients of the columns `own` − 1) in the regression of j on them and `others`."""
+    design = np.concatenate([own, others])
+    if S[j, j] <= 0 or rows <= 2 * len(design):
+        return -np.inf
+    scale = np.sqrt(np.maximum(np.diag(S)[design], 1e-300))
+    inverse = np.linalg.pinv(S[np.ix_(design, design)] / np.outer(scale, scale), rcond=1e-12, hermitian=True)
+    inverse /= np.outer(scale, scale)
+    weights = inverse @ S[design, j]
+    residual = float(S[j, j] - weights @ S[design, j])
+    if residual <= 1e-12 * S[j, j]:
+        return -np.inf
+    variance = residual / (rows - len(design)) * inverse[: len(own), : len(own)].sum()
+    return float((weights[: len(own)].sum() - 1) / np.sqrt(max(float(variance), 1e-300)))
 
 
 def drawn_t_values(stretches: Sequence[Sequence[int]], autoregression: float, rng: np.random.Generator) -> FloatArray:

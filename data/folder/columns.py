@@ -214,7 +214,7 @@ def first_fault(
     """The place and the fault of the first cell that is among the `faults` of its column; None if there is none."""
     if not any(faults.values()):
         return None
-    if is_text(path):
+    if is_text(path) and not path.is_dir():
         text = read_text(path, form)
 
         def fault_of(name: str, cell: str) -> str | None:
@@ -227,7 +227,7 @@ def first_fault(
             return found
     row, v = min((_first(column, faults.get(column.name, {})), v) for v, column in enumerate(columns))
     name, codes, cells = columns[v].name, columns[v].codes, columns[v].cells
-    place = f"{path}: row {row + 1}" if is_text(path) else place_of_row(path, row, form)
+    place = f"{path}: row {row + 1}" if is_text(path) and not path.is_dir() else place_of_row(path, row, form)
     return f"{place}, column {quoted(name)}: {faults[name][cells[codes[row]]]}"
 
 

@@ -338,3 +338,15 @@ def _name_text(cell: Any) -> str:
     if cell is None:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(_dated(cell))
+
+
+def place_in_parts(folder: Path, row: int) -> str:
+    """The part and the row in it of row `row` (from 0) of a folder of Parquet parts."""
+    import pyarrow.parquet
+
+    for part in sorted(folder.glob("*.parquet")):
+        rows = pyarrow.parquet.read_metadata(part).num_rows
+        if row < rows:
+            return f"{part}: row {row + 1}"
+        row -= rows
+    return str(folder)

@@ -30,7 +30,7 @@ from fedbnsl.algorithms.core.schema import name_fault
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import Keep, distinct_names
-from .formats import cell_text, empty_column_notes, is_sheet, is_text, open_bytes, read_sheet
+from .formats import cell_text, empty_column_notes, is_sheet, is_text, open_bytes, place_in_parts, read_sheet
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
 MISSING_WORDS = frozenset({"na", "n/a", "null", "none"})
@@ -453,6 +453,8 @@ def find_fault(
 
 def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
     """The place of row `row` (from 0) of a silo: "path: line 3" in a text file, "path: row 2" in other formats."""
+    if path.is_dir():
+        return place_in_parts(path, row)
     if is_text(path):
         rows = _rows(read_text(path, form))
         _, header = next(rows)

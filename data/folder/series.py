@@ -21,6 +21,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS
 from .about import NO_DECLARATION, Declared
+from .batches import columns_in_memory
 from .check import check_table
 from .chunked_table import source_of
 from .columns import Column, check_cells, read_columns, read_names
@@ -292,11 +293,6 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
     Raises `BadInput` naming file, line, column and value as `read_recording`, `cut` and `check_table` do, and for an
     empty cell if empty cells are refused.
     """
-    if path.is_dir() or kind_of(path) == "query":
-        raise BadInput(
-            f"{path}: time series cannot be read in passes: write them to one file or, if 'time' is an ordinary "
-            'variable, declare {"kind": "continuous"} in about.json'
-        )
     recording = _recording(path, declared)
     if declared.reading.missing == "refuse":
         _refuse_empty(recording)
@@ -342,10 +338,11 @@ def left_out_notes(rows: Mapping[str, int], left_out: Mapping[str, int]) -> tupl
 
 def _recording(path: Path, declared: Declared) -> Recording:
     """The recording in `path`, with the columns of times that are requested or, by default, a column `time`."""
-    if not declared.reading.time:
-        return read_recording(path, form=declared.form, keep=declared.keeps, levels=declared.levels)
-    columns = read_columns(path, declared.form, declared.keeps)
+    columns = _columns(path, declared)
     header = [column.name for column in columns]
+    if not declared.reading.time:
+        keys = Keys(find_column(path, header, SERIES), find_column(path, header, TIME))
+        return recording_of(path, columns, keys, declared.form, declared.levels)
     for name in declared.reading.time:
         check_label_column(path, header, name)
     time, *parts = (column for name in declared.reading.time for column in columns if column.name == name)
@@ -355,6 +352,15 @@ def _recording(path: Path, declared: Declared) -> Recording:
     return recording_of(
         path, columns, Keys(find_column(path, header, SERIES), time.name), declared.form, declared.levels
     )
+
+
+def _columns(path: Path, declared: Declared) -> list[Column]:
+    """The columns of a silo's series in one file, in Parquet parts, or of a query, as text."""
+    if not path.is_dir() and kind_of(path) != "query":
+        return read_columns(path, declared.form, declared.keeps)
+    source = source_of(path, declared)
+    assert source is not None
+    return columns_in_memory(source, declared.keeps)
 
 
 def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:

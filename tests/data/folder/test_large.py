@@ -211,7 +211,7 @@ def test_what_is_wrong_is_said_in_one_line(small, tmp_path, case):
     assert "\n" not in str(refused.value)
 
 
-def test_parts_with_other_columns_a_changed_table_and_time_series_are_refused(small, tmp_path):
+def test_parts_with_other_columns_and_a_changed_table_are_refused(small, tmp_path):
     path = as_parts(tmp_path, frame(109)[["size", "count"]])
     table = open_table(path, NOTHING)
     with pytest.raises(BadInput, match="it has 60 rows, not 59 as when the run began"):
@@ -222,11 +222,6 @@ def test_parts_with_other_columns_a_changed_table_and_time_series_are_refused(sm
     (path / "part-9.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(BadInput, match=r"part-9.parquet: not a readable parquet file"):
         open_table(path, NOTHING).profile()
-    folder = tmp_path / "series"
-    folder.mkdir()
-    as_parts(folder, frame(109).rename(columns={"count": "time"}), "a")
-    with pytest.raises(BadInput, match="time series cannot be read in passes"):
-        read_folder(folder)
 
 
 def test_a_query_that_cannot_be_run_is_refused_and_says_what_is_lacking(tmp_path, monkeypatch):

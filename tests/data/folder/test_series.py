@@ -9,10 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sqlalchemy import create_engine
 
 from fedbnsl.algorithms.core.schema import Schema, check_lags
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData, pool, time_series
+from fedbnsl.data.folder import batches
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
 from fedbnsl.data.folder.series import read_cut, read_series
@@ -292,3 +294,55 @@ def test_lags_that_no_stretch_has_rows_for_are_refused_naming_the_silo():
     check_lags(schema, 2)
     with pytest.raises(BadInput, match=r"silo a: fewer rows than lags \+ 2: .* has 4 rows, lags = 3 need at least 5"):
         check_lags(schema, 3)
+
+
+def recorded():
+    """Two series with a gap and empty cells, not in the order of their times."""
+    rng = np.random.default_rng(5)
+    made = pd.DataFrame({"series": ["b"] * 30 + ["a"] * 30, "time": [*range(20), *range(25, 35), *range(30)]})
+    made["x"], made["y"] = rng.normal(size=(2, 60)) / 3
+    made.loc[17, "y"] = np.nan
+    return made.iloc[rng.permutation(60)].reset_index(drop=True)
+
+
+def in_parts(path, made):
+    path.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(made)), 4)):
+        made.iloc[rows].to_parquet(path / f"part-{number}.parquet", index=False)
+    return path
+
+
+def as_query(folder, made):
+    url = f"sqlite:///{folder / 'owner.db'}"
+    made.to_sql("recordings", create_engine(url), index=False)
+    (folder / "q.sql").write_text(f"-- {url}\nSELECT * FROM recordings;\n")
+    return folder / "q.sql"
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_series_in_parts_and_of_a_query_are_those_of_one_file(tmp_path, gaps, monkeypatch):
+    """Bit for bit, wherever a part or a batch ends within a series."""
+    monkeypatch.setattr(batches, "MAX_QUERY_ROWS", 7)
+    made, declared = recorded(), Declared(reading=Reading(series_gaps=gaps))
+    made.to_csv(tmp_path / "a.csv", index=False)
+    whole = read_series(tmp_path / "a.csv", declared)
+    for path in (in_parts(tmp_path / "p", made), as_query(tmp_path, made)):
+        other = read_series(path, declared)
+        assert (other.variables, other.stretches, other.step) == (whole.variables, whole.stretches, whole.step)
+        np.testing.assert_array_equal(other.values, whole.values)
+        np.testing.assert_array_equal(read_cut(path, whole.stretches, declared).values, whole.values)
+
+
+def test_an_error_in_a_part_names_the_part_and_its_row(tmp_path):
+    made = recorded()
+    made["time"] = made["time"].where(made.index != 40, made["time"][3])
+    made["series"] = made["series"].where(made.index != 40, made["series"][3])
+    with pytest.raises(
+        BadInput, match=r"p/part-\d.parquet: row \d+, series '[ab]', column 'time': '.*' is a duplicate"
+    ):
+        read_series(in_parts(tmp_path / "p", made))
+    made = recorded().astype({"x": object})
+    made.loc[31, "x"] = "high"
+    made["x"] = made["x"].astype(str)
+    with pytest.raises(BadInput, match=r"o/part-2.parquet: row 2, column 'x': 'high' is not a"):
+        read_series(in_parts(tmp_path / "o", made))

@@ -10,6 +10,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.learn import learn
@@ -106,3 +107,20 @@ def test_columns_are_held_against_masked_sums_once(numbers, monkeypatch):
     for _ in range(2):
         silo._check_range(terms.algorithm(), terms)
     assert len(checked) == 1
+
+
+@pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow)])
+def test_series_in_parts_give_what_one_file_gives_on_both_engines(tmp_path, engine):
+    """Under a mask, with diagnosis and resamples."""
+    data = dynamic(4, 2, 120, 3)
+    write_folder(tmp_path / "whole", data, "parquet")
+    in_parts(tmp_path / "parts", data, "silo-2")
+    found = [
+        learn_here(tmp_path / name, engine=engine, bootstrap=4, secure=True, out=tmp_path / f"{name}-run").result
+        for name in ("whole", "parts")
+    ]
+    for one in found:
+        assert one.algorithm == "secure-linear"
+    np.testing.assert_array_equal(found[0].structure.lagged, found[1].structure.lagged)
+    np.testing.assert_array_equal(found[0].structure.weights, found[1].structure.weights)
+    assert found[0].diagnosed == found[1].diagnosed
