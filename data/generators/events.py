@@ -87,7 +87,8 @@ def linked_events(
 ) -> FederatedData:
     """About `events` events on as many `devices` in each of the `silos`, which form a ring and excite their neighbours.
 
-    An event causes α_ij events on its device on average, and `weight` times as many on both neighbours together.
+    An event causes α_ij events on its device on average, and `weight` times as many on both neighbours together: the
+    truth has α, and the parameters in `about` the weight of the one hop.
     Raises `BadInput` for an invalid value.
     """
     _check(variables, silos, events, devices * silos, seed, degree)
@@ -110,7 +111,9 @@ def linked_events(
     names = variable_names(d)
     about: dict[str, Any] = {"kind": "events", "generator": "linked_events", "source": "Cai et al. 2022"}
     about["window"] = [0.0, float(window)]
-    return FederatedData(schema_of(tables, names), tables, Structure(names, excitation), {}, about | {"seed": seed})
+    parameters = {"variables": d, "silos": silos, "events": events, "devices": devices, "degree": degree}
+    about |= {"parameters": parameters | {"hops": 1, "hop_weight": weight}, "seed": seed}
+    return FederatedData(schema_of(tables, names), tables, Structure(names, excitation), {}, about)
 
 
 def _ring(

@@ -108,12 +108,26 @@ class Events(DataRecipe):
         Field(ge=0, title="Degree", description="Mean number of other types that excite a type."),
         OnCommandLine(value="MEAN"),
     ] = EVENT_DEGREE
+    links: Annotated[
+        float,
+        Field(
+            ge=0,
+            title="Links",
+            description="Effect on both linked devices together, as a multiple of that on the device itself. Devices "
+            "of a silo then form a ring, rings have equal size, and the column neighbours has the links. 0: no links.",
+        ),
+        OnCommandLine(value="WEIGHT"),
+    ] = 0.0
 
     def build(self) -> "FederatedData":
         """The data set."""
-        from fedbnsl.data.generators.events import events
+        from fedbnsl.data.generators.events import events, linked_events
 
-        return events(**self.arguments())
+        options = self.arguments()
+        links = options.pop("links")
+        if not links:
+            return events(**options)
+        return linked_events(**(options | {"devices": self.devices // self.silos}), weight=links)
 
 
 class Series(DataRecipe):

@@ -12,6 +12,9 @@ columns, the number of files and the spelling of a number do not count.
 A replaced row is one removed and one added. The changes between two versions are the larger of both numbers, so that
 k changes concern k records, also if each of them is a replacement.
 
+An event is a row of its time and type. Its device and the links of devices count as one more change of no row, so that
+sums that differ in them alone are refused.
+
 Versions over different columns are compared in their common columns. If the file and the selection of rows are the
 same, nothing has changed. Otherwise each common column gives a lower bound, as a changed row changes at most one of its
 cells; the numbers of cells by digest, in `BUCKETS` buckets, suffice for that. A run is refused unless the bound is k.
@@ -70,15 +73,19 @@ class RowVersion:
     """the digests of the rows, sorted, `[n_rows]`"""
     cells: NDArray[np.int64]
     """the number of cells of each column in each bucket, `[n_columns, BUCKETS]`"""
+    devices: str = ""
+    """events: a digest of which device has which rows, and of the links between devices"""
 
 
 def row_version(
     table: Table, schema: Schema, key: bytes, seal: str = "", reading: str = "", complete: tuple[str, ...] = ()
 ) -> RowVersion:
     """The version of the rows in `table` `[n_rows, n_variables]`, in memory or read in passes, under a secret `key`."""
-    columns = tuple(sorted(schema.table_columns))
+    events = schema.kind == "events"
+    columns = ("event", "time") if events else tuple(sorted(schema.table_columns))
     own = hmac.new(key, b"rows", hashlib.sha256).digest()
-    labels = {name: _label_codes(levels, own) for name, levels in schema.levels.items()}
+    levels_of = {"event": schema.variables} if events else schema.levels
+    labels = {name: _label_codes(levels, own) for name, levels in levels_of.items()}
     factor, offset = np.frombuffer(hmac.new(key, b"buckets", hashlib.sha256).digest(), np.uint64)[:2]
     shift = np.uint64(64 - int(math.log2(BUCKETS)))
 
@@ -99,7 +106,20 @@ def row_version(
         digests += own_digests
         cells += own_cells
     rows = np.sort(np.concatenate(digests)) if digests else np.empty(0, np.uint64)
-    return RowVersion(columns, seal, reading, complete, rows, cells)
+    devices = _device_digest(np.concatenate(list(chunks(table))), schema, labels["event"], own) if events else ""
+    return RowVersion(columns, seal, reading, complete, rows, cells, devices)
+
+
+def _device_digest(table: NDArray[Any], schema: Schema, labels: NDArray[np.uint64], key: bytes) -> str:
+    """A digest of the devices of the events in `table` `[n, 5 + links]`, and of their links.
+
+    Numbers of devices depend on the other devices, and a window on the other events of a device. So neither is part of
+    the digest of an event: one more event would change those of all others.
+    """
+    device, time, event = (table[:, schema.table_columns.index(name)] for name in ("device", "time", "event"))
+    codes = np.column_stack([_number_codes(device), _number_codes(time), labels[event.astype(np.int64)]])
+    links = np.sort(_number_codes(table[:, len(schema.table_columns) :]), axis=1)
+    return hmac.new(key, np.sort(_digests(np.hstack([codes, links]), key)).tobytes(), hashlib.sha256).hexdigest()
 
 
 def version_under(terms: RunTerms, silo: str, table: Table, key: bytes, seal: str) -> RowVersion:
@@ -169,7 +189,8 @@ def changed_rows(earlier: NDArray[np.uint64], now: NDArray[np.uint64]) -> int:
 def discloses_rows(earlier: RowVersion, now: RowVersion, least: int) -> bool:
     """Whether the difference of sums over both versions may be one of some, but fewer than `least` rows."""
     if earlier.columns == now.columns:
-        return 0 < changed_rows(earlier.rows, now.rows) < least
+        changed = changed_rows(earlier.rows, now.rows)
+        return changed < least and (changed > 0 or earlier.devices != now.devices)
     common = sorted(set(earlier.columns) & set(now.columns))
     if not common or _same_rows(earlier, now):
         return False
@@ -182,7 +203,8 @@ def discloses_rows(earlier: RowVersion, now: RowVersion, least: int) -> bool:
 
 def _is_same(earlier: RowVersion, now: RowVersion) -> bool:
     """Whether both are the same rows and columns, so that a new publication adds nothing to an earlier one."""
-    return earlier.columns == now.columns and np.array_equal(earlier.rows, now.rows)
+    same = (earlier.columns, earlier.devices) == (now.columns, now.devices)
+    return same and np.array_equal(earlier.rows, now.rows)
 
 
 def _same_rows(earlier: RowVersion, now: RowVersion) -> bool:

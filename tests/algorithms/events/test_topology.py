@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedbnsl import learn
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
@@ -10,7 +11,9 @@ from fedbnsl.algorithms.events.hawkes import CURVATURE, design, family_sums
 from fedbnsl.algorithms.events.silo import Broadcast, Silo, local_solve
 from fedbnsl.algorithms.events.topology import linked_design, neighbours_of, reach_of
 from fedbnsl.data.federated import pool
+from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.events import linked_events
+from fedbnsl.flows.options.prepare import recipe
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 # Devices 0 - 1 - 3 - 2; device 3 has no events. Windows differ.
@@ -139,3 +142,18 @@ def test_a_request_for_other_hops_is_refused(wrong):
     local_solve(Silo(TABLE, 2, 8), Broadcast(**request))
     with pytest.raises(BadInput, match="does not list families"):
         local_solve(Silo(TABLE, 2, 8), Broadcast(**(request | wrong)))
+
+
+def test_links_are_weighed_under_a_mask(tmp_path):
+    """As a folder that `prepare events --links` writes; the truth is the effects on the device itself."""
+    drawn = recipe("events", variables=4, silos=3, events=3000, devices=19, links=1.0, seed=6).build()
+    assert [len(np.unique(table[:, 0])) for table in drawn.tables.values()] == [6, 6, 6]
+    assert drawn.about["parameters"]["hop_weight"] == 1.0
+    write_folder(tmp_path / "study", drawn)
+    masked, plain = (
+        learn(tmp_path / "study", "fed-hawkes", hops=1, secure=secure, out=tmp_path / str(secure)).result
+        for secure in (True, False)
+    )
+    assert any("over up to 1 link" in one for one in masked.basis)
+    assert masked.structure.weights == pytest.approx(plain.structure.weights, abs=1e-6)
+    assert (masked.structure.adjacency == drawn.truth.adjacency).all()

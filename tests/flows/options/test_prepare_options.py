@@ -73,6 +73,7 @@ OTHER = {
     "labels": 3,
     "series": {"dynamic": 2, "series": "person"},
     "events": 200,
+    "links": 1.0,
     "devices": 9,
     "time": "clock",
     "standardise": True,

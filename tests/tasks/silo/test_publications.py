@@ -583,3 +583,42 @@ def test_a_source_in_memory_keeps_nothing(folder, frame):
     with closing(SiloService("clinic", source, guard=REMOTE)) as service:
         owner.first_reply(service, asked)
     assert not (folder / ".fedbnsl").exists()
+
+
+class TestEvents:
+    """An event is its time and type; numbers of devices, windows and links cannot hide how few have changed."""
+
+    @pytest.fixture
+    def events(self, folder):
+        (folder / "about.json").write_text('{"kind": "events"}')
+        rng = np.random.default_rng(2)
+        device = np.repeat(["b", "c", "d"], 20)
+        links = np.repeat(["c", "b;d", "c"], 20)
+        kinds = np.array(["up", "down"])[rng.integers(0, 2, 60)]
+        return pd.DataFrame({"time": rng.uniform(0, 90, 60), "event": kinds, "device": device, "neighbours": links})
+
+    def publish(self, owner, events):
+        return owner.publish(events, about={"kind": "events"}, spec=registry.specify("fed-hawkes", {"hops": 1}))
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda one: pd.concat([one, one[:1].assign(time=50.5, device="a")]),  # all devices have other numbers
+            lambda one: pd.concat([one, one[:1].assign(time=200.0)]),  # its device has another window
+            lambda one: pd.concat([one, one[:1].assign(event="broken")]),  # all types have other numbers
+            lambda one: one.assign(neighbours=one.neighbours.mask(one.device == "d", "b")),
+            lambda one: one.assign(device=one.device.mask(one.index == 7, "c")),
+            lambda one: one[1:],
+        ],
+        ids=["a device that comes first", "the window", "a type that comes first", "links", "a device", "removed"],
+    )
+    def test_a_change_of_few_events_of_a_device_or_of_links_is_refused(self, owner, events, change):
+        self.publish(owner, events)
+        with pytest.raises(FewRowsChanged, match=FEW):
+            self.publish(owner, change(events))
+
+    def test_no_change_or_many_are_answered(self, owner, events):
+        self.publish(owner, events)
+        self.publish(owner, events.sample(frac=1.0, random_state=1))
+        shifted = events.assign(time=events.time + 0.5 * (events.index < 10))
+        self.publish(owner, shifted)
