@@ -319,10 +319,12 @@ class DynamicMixedNetwork(BayesianNetwork):
         Raises
         ------
         ValueError
-            If the past is too short.
+            If the past is too short, and for an empty cell (NaN) in it.
         """
         if len(past) < self.lags:
             raise ValueError(f"a forecast needs a past of {self.lags} rows or more, not {len(past)}")
+        if np.isnan(past if self.adjustment else past[-self.lags :]).any():
+            raise ValueError("a forecast of series with labels needs a past without empty cells")
         labels, numbers = np.flatnonzero(~self.numbers), np.flatnonzero(self.numbers)
         rng, found = rng or np.random.default_rng(0), dict[str, FloatArray]()
 

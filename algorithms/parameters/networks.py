@@ -25,6 +25,7 @@ from ..errors import BadInput
 from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, unrolled_names
 from ..statistics import moments
+from .filtering import expected_latest_rows
 
 DRIFT_ROWS, DRIFT_SEED = 20_000, 0
 """number and seed of the sampled rows that estimate the drift between discrete networks"""
@@ -292,10 +293,20 @@ class DynamicGaussianNetwork(BayesianNetwork):
     def forecast(self, past: FloatArray) -> FloatArray:
         """The mean of the row after `past`, whose last row is the latest: `[d]`.
 
-        `past` is `[lags, d]`. If series were adjusted, it has more rows, in the original numbers: trend and season are
-        estimated from it, and are part of the forecast. Raises `ValueError` if it is too short for that.
+        `past` is `[lags, d]`. More rows help where cells are empty (NaN): the forecast is the expectation given all
+        cells that are not. If series were adjusted, `past` has more rows, in the original numbers: trend and season are
+        estimated from it, and are part of the forecast. Raises `ValueError` if it is too short, and for an empty cell
+        in a past of adjusted series.
         """
         intercepts, lagged = self.reduced_form()
+        if len(past) < len(lagged):
+            raise ValueError(f"a forecast needs a past of {len(lagged)} rows or more, not {len(past)}")
+        if np.isnan(past).any():
+            if self.adjustment:
+                raise ValueError("a forecast of adjusted series needs a past without empty cells")
+            mixing = np.linalg.inv(np.eye(len(intercepts)) - self.structure.weights)
+            errors = mixing.T @ np.diag(self.variances) @ mixing
+            past = expected_latest_rows(past, intercepts, lagged, errors, self.means, self.spreads)
 
         def predict(rows: FloatArray) -> FloatArray:
             latest = rows[::-1][: len(lagged)]

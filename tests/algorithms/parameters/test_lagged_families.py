@@ -108,6 +108,13 @@ def test_a_forecast_averages_over_what_happens_in_the_same_row(by_hand):
         by_hand.forecast(np.empty((0, 3)))
 
 
+def test_a_past_with_an_empty_cell_is_refused(by_hand):
+    past = np.array([[9.0, np.nan, 9.0], [1.0, 0.0, 0.0]])
+    assert by_hand.forecast(past)["a"] == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="needs a past without empty cells"):
+        by_hand.forecast(past[::-1])
+
+
 def test_a_drawn_series_follows_the_network_and_what_is_fixed(by_hand):
     table = by_hand.series(20_000, np.random.default_rng(1), {})
     assert table[1:, 0] @ table[:-1, 0] / (table[:-1, 0] @ table[:-1, 0]) == pytest.approx(0.8, abs=0.02)
