@@ -246,30 +246,46 @@ def gaps() -> None:
 
     A seed counts for the second only if every silo has a stretch that is long enough for one lag.
     """
-    lines = []
+    ten = CASES["unequal variances"][0]
     kinds = {"2 % at random": 0.02, "10 % at random": 0.1, "30 % at random": 0.3, "a third of one column": 0.0}
-    for said, share in kinds.items():
-        for name, treated in (("EM over windows", False), ("rows left out", True)):
-            scores, sent, seconds = list[tuple[float, float]](), list[float](), list[float]()
-            for seed in FRESH:
-                data = emptied(CASES["unequal variances"][0].data(seed), share, seed)
-                begin = time.process_time()
-                try:
-                    found = learn(rows_left_out(data) if treated else data, parameters=False, bootstrap=0, seed=seed)
-                except BadInput:
-                    continue
-                seconds.append(time.process_time() - begin)
-                metrics = found.result.metrics
-                scores.append((float(metrics["shd"] or 0), float(metrics["lagged_shd"] or 0)))
-                sent.append(float(metrics.get("filling_exchanges") or 0))
-            row: dict[str, Any] = {"empty cells": said, "treatment": name, "seeds": len(scores)}
-            row |= dict.fromkeys(("W SHD", "A SHD", "exchanges of EM", "CPU s"), "–")
-            if scores:
-                w, a = (mean_and_sd(list(one), 1) for one in zip(*scores, strict=True))
-                row |= {"W SHD": w, "A SHD": a, "exchanges of EM": mean_and_sd(sent, 1).split(" ")[0]}
-                row |= {"CPU s": mean_and_sd(seconds, 2)}
-            lines.append(row)
+    lines = [
+        _with_gaps(said, ten, share, treated=treated) for said, share in kinds.items() for treated in (False, True)
+    ]
     show("dynamic-gaps", lines, {})
+
+
+def gaps_large() -> None:
+    """EM over windows of more variables, 10 % of the cells empty, beside the same series without gaps."""
+    lines = []
+    for d in (20, 30):
+        drawn_as = replace(CASES["unequal variances"][0], variables=d, within=d - 1, across=2 * d)
+        lines.append(_with_gaps(f"10 % at random, d = {d}", drawn_as, 0.1))
+        lines.append(_with_gaps(f"none, d = {d}", drawn_as, None))
+    show("dynamic-gaps-large", lines, {})
+
+
+def _with_gaps(said: str, drawn_as: Case, share: float | None, *, treated: bool = False) -> dict[str, Any]:
+    """A line of `gaps`: series of which this `share` is empty (`emptied`), none if it is None."""
+    scores, sent, seconds = list[tuple[float, float]](), list[float](), list[float]()
+    for seed in FRESH:
+        data = drawn_as.data(seed) if share is None else emptied(drawn_as.data(seed), share, seed)
+        begin = time.process_time()
+        try:
+            found = learn(rows_left_out(data) if treated else data, parameters=False, bootstrap=0, seed=seed)
+        except BadInput:
+            continue
+        seconds.append(time.process_time() - begin)
+        metrics = found.result.metrics
+        scores.append((float(metrics["shd"] or 0), float(metrics["lagged_shd"] or 0)))
+        sent.append(float(metrics.get("filling_exchanges") or 0))
+    treatment = "rows left out" if treated else "complete" if share is None else "EM over windows"
+    row: dict[str, Any] = {"empty cells": said, "treatment": treatment, "seeds": len(scores)}
+    row |= dict.fromkeys(("W SHD", "A SHD", "exchanges of EM", "CPU s"), "–")
+    if scores:
+        w, a = (mean_and_sd(list(one), 1) for one in zip(*scores, strict=True))
+        row |= {"W SHD": w, "A SHD": a, "exchanges of EM": mean_and_sd(sent, 1).split(" ")[0]}
+        row |= {"CPU s": mean_and_sd(seconds, 2)}
+    return row
 
 
 CLEAN = ("equal variances", "unequal variances", "AR .93", "n = 50 x 3")
@@ -345,6 +361,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "default-lags": default_lags,
     "short": short,
     "gaps": gaps,
+    "gaps-large": gaps_large,
     "unit-roots": unit_roots,
     "gap-alarms": gap_alarms,
     "alarms": alarms,

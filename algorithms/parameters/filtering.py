@@ -25,12 +25,12 @@ def expected_latest_rows(
     `[d]`.
     """
     lags, d = lagged.shape[:2]
-    step = np.eye(lags * d, k=d)
+    step: FloatArray = np.eye(lags * d, k=d)
     step[:, :d] = lagged.reshape(lags * d, d)
-    noise = block_diag(errors, np.zeros(((lags - 1) * d,) * 2))
+    noise: FloatArray = block_diag(errors, np.zeros(((lags - 1) * d,) * 2))
     stationary = np.abs(np.linalg.eigvals(step)).max() < 1
-    covariance = solve_discrete_lyapunov(step.T, noise) if stationary else np.diag(np.tile(spread, lags))
-    mean, covariance = _given(np.tile(means, lags), covariance, past[:lags][::-1].ravel())
+    prior = solve_discrete_lyapunov(step.T, noise) if stationary else np.diag(np.tile(spread, lags))
+    mean, covariance = _given(np.tile(means, lags), np.asarray(prior, np.float64), past[:lags][::-1].ravel())
     for row in past[lags:]:
         mean, covariance = mean @ step, step.T @ covariance @ step + noise
         mean[:d] += intercepts
