@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag, solve_discrete_lyapunov
 
 from ..core.adjustment import NO_ADJUSTMENT, Adjustment
 from ..core.schema import FloatArray
@@ -25,7 +26,6 @@ from ..errors import BadInput
 from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, unrolled_names
 from ..statistics import moments
-from .filtering import expected_latest_rows
 
 DRIFT_ROWS, DRIFT_SEED = 20_000, 0
 """number and seed of the sampled rows that estimate the drift between discrete networks"""
@@ -306,7 +306,7 @@ class DynamicGaussianNetwork(BayesianNetwork):
                 raise ValueError("a forecast of adjusted series needs a past without empty cells")
             mixing = np.linalg.inv(np.eye(len(intercepts)) - self.structure.weights)
             errors = mixing.T @ np.diag(self.variances) @ mixing
-            past = expected_latest_rows(past, intercepts, lagged, errors, self.means, self.spreads)
+            past = _expected_latest_rows(past, intercepts, lagged, errors, self.means, self.spreads)
 
         def predict(rows: FloatArray) -> FloatArray:
             latest = rows[::-1][: len(lagged)]
@@ -328,6 +328,44 @@ class DynamicGaussianNetwork(BayesianNetwork):
             np.concatenate([self.intercepts, np.tile(self.means, lags)]),
             np.concatenate([self.variances, np.tile(self.spreads, lags)]),
         )
+
+
+def _expected_latest_rows(
+    past: FloatArray,
+    intercepts: FloatArray,
+    lagged: FloatArray,
+    errors: FloatArray,
+    means: FloatArray,
+    spread: FloatArray,
+) -> FloatArray:
+    """The expected last L rows `[L, d]` given all cells of `past` `[n_rows, d]` that are not empty (NaN).
+
+    The Kalman filter (Durbin & Koopman 2012, §4.3, §4.10), whose state has the latest rows: a later row also improves
+    what is expected of the empty cells in earlier ones.
+
+    The model is x_t = `intercepts` + Σ_k x_{t−k} `lagged`[k] + e_t, e_t ~ N(0, `errors`). The first L rows have the
+    `means` `[d]` and the stationary covariance of the model or, if it has none, independent cells of variance `spread`
+    `[d]`.
+    """
+    lags, d = lagged.shape[:2]
+    step: FloatArray = np.eye(lags * d, k=d)
+    step[:, :d] = lagged.reshape(lags * d, d)
+    noise: FloatArray = block_diag(errors, np.zeros(((lags - 1) * d,) * 2))
+    stationary = np.abs(np.linalg.eigvals(step)).max() < 1
+    prior = solve_discrete_lyapunov(step.T, noise) if stationary else np.diag(np.tile(spread, lags))
+    mean, covariance = _given(np.tile(means, lags), np.asarray(prior, np.float64), past[:lags][::-1].ravel())
+    for row in past[lags:]:
+        mean, covariance = mean @ step, step.T @ covariance @ step + noise
+        mean[:d] += intercepts
+        mean, covariance = _given(mean, covariance, np.concatenate([row, np.full((lags - 1) * d, np.nan)]))
+    return np.asarray(mean.reshape(lags, d)[::-1])
+
+
+def _given(mean: FloatArray, covariance: FloatArray, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of a Gaussian vector given those of its `cells` that are not NaN."""
+    known: NDArray[np.intp] = np.flatnonzero(~np.isnan(cells))
+    gain = np.linalg.pinv(covariance[np.ix_(known, known)], hermitian=True) @ covariance[known]
+    return mean + (cells[known] - mean[known]) @ gain, covariance - covariance[:, known] @ gain
 
 
 def normal_log_density(residuals: FloatArray, variances: FloatArray | float) -> FloatArray:

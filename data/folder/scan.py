@@ -453,9 +453,7 @@ def find_fault(
 
 def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
     """The place of row `row` (from 0) of a silo: "path: line 3" in a text file, "path: row 2" in other formats."""
-    if path.is_dir():
-        return place_in_parts(path, row)
-    if is_text(path):
+    if is_text(path) and not path.is_dir():
         rows = _rows(read_text(path, form))
         _, header = next(rows)
         names = [name.strip() for name in header]
@@ -470,7 +468,7 @@ def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
             own = (number for number, cell in enumerate(column) if label_of(cell_text(cell)) == form.rows[1])
             row = next(islice(own, row, None))
         return f"{path}: {sheet.place(row)}"
-    return f"{path}: row {row + 1}"
+    return place_in_parts(path, row) if path.is_dir() else f"{path}: row {row + 1}"
 
 
 def _is_of(silo: tuple[str, str], header: Sequence[str], row: Sequence[str]) -> bool:
