@@ -29,7 +29,7 @@ from fedbnsl.algorithms.core.schema import FloatArray, check_names
 from fedbnsl.algorithms.errors import BadInput
 
 from .check import Keep, check_same_columns, is_repeated
-from .columns import EMPTY, HEADER, Column
+from .columns import EMPTY, HEADER
 from .formats import BROKEN, cell_text, open_bytes
 from .harmonise import check_harmonised, factor_of, harmonised
 from .scan import (
@@ -493,18 +493,3 @@ def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
     cells = [cell_text(value) for value in column.dictionary.to_pylist()]
     codes = np.asarray(pyarrow.compute.fill_null(column.indices, len(cells)), dtype=np.int64)
     return [*cells, ""], codes
-
-
-def columns_in_memory(source: Source, keep: Keep) -> list[Column]:
-    """The columns of `source` that `keep` accepts, all rows in memory: text, as `read_columns` reads one file."""
-    names = [name for name in source.names if keep(name)]
-    numbers: dict[str, dict[str, int]] = {name: {} for name in names}
-    codes: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
-    for batch in source.batches(names, names):
-        for name, column in zip(names, batch.columns, strict=True):
-            cells, own = cells_in(column)
-            number, (present, positions) = numbers[name], np.unique(own, return_inverse=True)
-            found = [number.setdefault(cells[code], len(number)) for code in present.tolist()]
-            codes[name].append(np.array(found, np.int64)[positions])
-    empty = np.empty(0, np.int64)
-    return [Column(name, np.concatenate([empty, *codes[name]]), list(numbers[name])) for name in names]

@@ -30,6 +30,8 @@ from .batches import (
     cells_in,
     numbers_in,
 )
+from .check import Keep
+from .columns import Column
 from .dates import date_faults, days_since
 from .formats import is_text, kind_of
 from .private_table import ClippedRows, PrivateTable
@@ -400,3 +402,18 @@ def days_in(
 
 def _empty(cells: Cells | None, codes: NDArray[Any]) -> NDArray[np.bool_]:
     return np.isnan(codes) if cells is None else np.asarray(cells.empty[codes])
+
+
+def columns_in_memory(source: Source, keep: Keep) -> list[Column]:
+    """The columns of `source` that `keep` accepts, all rows in memory: text, as `read_columns` reads one file."""
+    names = [name for name in source.names if keep(name)]
+    numbers: dict[str, dict[str, int]] = {name: {} for name in names}
+    codes: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
+    for batch in source.batches(names, names):
+        for name, column in zip(names, batch.columns, strict=True):
+            cells, own = cells_in(column)
+            number, (present, positions) = numbers[name], np.unique(own, return_inverse=True)
+            found = [number.setdefault(cells[code], len(number)) for code in present.tolist()]
+            codes[name].append(np.array(found, np.int64)[positions])
+    empty = np.empty(0, np.int64)
+    return [Column(name, np.concatenate([empty, *codes[name]]), list(numbers[name])) for name in names]

@@ -21,9 +21,8 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from ..federated import MIN_SILO_ROWS
 from .about import NO_DECLARATION, Declared
-from .batches import columns_in_memory
 from .check import check_table
-from .chunked_table import source_of
+from .chunked_table import columns_in_memory, source_of
 from .columns import Column, check_cells, read_columns, read_names
 from .dates import periods_of
 from .formats import BROKEN, kind_of

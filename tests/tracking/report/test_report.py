@@ -1,17 +1,20 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report.report import COUNTS, SCORES, report_html, warnings
 from fedbnsl.tracking.report.tables import data_header, data_rows
 from fedbnsl.tracking.result import NO_PARAMETERS, Parameters, PrivacySpent
-from tests.tracking.report.page import one_line
+from tests.tracking.golden import RUNS
+from tests.tracking.report.page import one_line, read
 
 VOID = {"meta", "br"}
 
@@ -184,3 +187,19 @@ def test_of_many_silos_the_largest_share_of_empty_cells_is_shown():
     dose, age = data_rows(schema)
     assert dose[3:] == ("45 %", "90 %")
     assert age[3:] == ("", "")
+
+
+@pytest.mark.parametrize("outcome", get_args(Outcome))
+def test_every_outcome_of_a_run_has_its_words(outcome):
+    """Runs that ended at a limit had no report at all: the template did not know their outcome."""
+    run = RUNS["weighted"]
+    page = read(report_html(replace(run, outcome=outcome, rounds=run.rounds[:1])))
+    said = " ".join(section.text for section in page.values())
+    ends = {
+        "converged": "",
+        "out of rounds": "The run did not converge",
+        "out of time": "The run reached its time limit",
+        "out of bytes": "The run reached its limit of megabytes",
+        "silo lost": "The run lost a silo",
+    }
+    assert ends[outcome] in said
