@@ -33,6 +33,8 @@ ROWS_PER_COLUMN = 10
 """windows per column from which all lagged variables are tried as causes, too: a learned graph may lack some"""
 MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
 """number of drawn data sets: the most, the fewest, and the rows of all together in between"""
+CELLS_AT_ONCE = 2_000_000
+"""drawn rows that are in memory together: 16 MB an array, unless one data set has more"""
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,18 @@ def drawn_t_values(stretches: Sequence[Sequence[int]], autoregression: float, rn
 
     With autoregression 1 they are random walks, otherwise stationary.
     """
-    rows = sum(map(sum, stretches))
-    draws = int(np.clip(DRAWN_ROWS // max(rows, 1), MIN_DRAWS, MAX_DRAWS))
+    rows = max(sum(map(sum, stretches)), 1)
+    draws = int(np.clip(DRAWN_ROWS // rows, MIN_DRAWS, MAX_DRAWS))
+    block = max(CELLS_AT_ONCE // rows, 1)
+    return np.concatenate(
+        [_draw(stretches, autoregression, min(block, draws - done), rng) for done in range(0, draws, block)]
+    )
+
+
+def _draw(
+    stretches: Sequence[Sequence[int]], autoregression: float, draws: int, rng: np.random.Generator
+) -> FloatArray:
+    """The statistics of `draws` data sets, `[draws]`, which are in memory together."""
     products, squares, changes = np.zeros(draws), np.zeros(draws), np.zeros(draws)
     for lengths in stretches:
         errors = rng.standard_normal((sum(lengths), draws))

@@ -207,3 +207,15 @@ def test_the_strength_of_an_effect_grows_with_the_other_effects_of_its_cause():
     for i, j in np.ndindex(4, 4):
         others = [effects[0, i, k] ** 2 if k != i else 0.0 for k in range(4)]
         assert strengths[0, i, j] == pytest.approx(effects[0, i, j] * np.sqrt(np.mean(others)))
+
+
+def test_series_that_their_past_explains_but_for_rounding_have_a_graph():
+    """A sine is a sum of its two last values: what rounding leaves of its variance may be below 0."""
+    t = np.arange(600)
+    tables = {
+        silo: np.stack([np.sin(0.01 * t + k), np.cos(0.013 * t), 1e3 * np.sin(0.017 * t), np.cos(0.005 * t)], axis=1)
+        for k, silo in enumerate(("a", "b", "c"))
+    }
+    schema = time_series(tables, dict.fromkeys(tables, (600,)), ("w", "x", "y", "z"))
+    _, structure = learned(FederatedData(schema, tables, None, {}, {}), secure=True)
+    assert np.isfinite(structure.adjacency).all()
