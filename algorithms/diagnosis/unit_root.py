@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from scipy.special import ndtri
 
 from ..core.schema import FloatArray
@@ -107,6 +106,8 @@ def _draw(
     stretches: Sequence[Sequence[int]], autoregression: float, draws: int, rng: np.random.Generator
 ) -> FloatArray:
     """The statistics of `draws` data sets, `[draws]`, which are in memory together."""
+    from scipy.signal import lfilter  # imported here, as it takes a third of a second, and few runs need it
+
     products, squares, changes = np.zeros(draws), np.zeros(draws), np.zeros(draws)
     for lengths in stretches:
         errors = rng.standard_normal((sum(lengths), draws))

@@ -40,7 +40,7 @@ def test_servers_find_a_database_that_is_whole(monkeypatch, tmp_path, start):
             return None
 
     @contextmanager
-    def process(words, env):
+    def process(words, env, inherited=()):
         found.append((home / "prefect.db").read_text())
         yield Ended()
 
