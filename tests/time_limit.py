@@ -1,7 +1,7 @@
 """A test that takes too long fails, although it found nothing wrong: the whole suite is to stay short.
 
 The limit is on the wall time of the test itself, without its fixtures. It grows with the load of the machine where that
-is above two tasks a core, as other work there says nothing of the test.
+is above two tasks a core, because the delay is then due to other work.
 """
 
 import os

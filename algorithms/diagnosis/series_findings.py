@@ -74,10 +74,9 @@ def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
     if not len(loud):
         return list(others)
     order = loud[np.argsort(-changes.ratios[loud])]
-    names = [server.schema.variables[v] for v in children_of(server.parents, present)[order]]
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    changed = children_of(server.parents, present)[order]
     sentence = (
-        f"The weights of the causes of {', '.join(names[:5])}{more} change over time, most about "
+        f"The weights of the causes of {_named(server.schema.variables, changed)} change over time, most about "
         f"{100 * changes.when[order[0]]:.0f} % into the series."
     )
     return [*rest, Finding(CHANGE, sentence, SEGMENTS)]

@@ -8,7 +8,7 @@ import fcntl
 import os
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from fedbnsl.tracking.staging import create_private_folder
 
 SERVER_FILE = "fedbnsl-server"
 ANSWER = 5.0
-"""timeout in seconds of the request that shows whether the server takes the token"""
+"""timeout in seconds of a request that shows whether a server is there"""
 
 
 @dataclass
@@ -61,8 +61,11 @@ def announcement(home: Path) -> Iterator[Announcement]:
         public.close()
 
 
-def announced_server(home: Path, token: str) -> str | None:
-    """The URL of the API of the server that is announced in `home` and takes `token`; None without one."""
+def announced_server(home: Path, token: Callable[[], str]) -> str | None:
+    """The URL of the API of the server that is announced in `home` and takes the `token`; None without one.
+
+    Without a server, the token is neither read nor written.
+    """
     try:
         file = os.open(home / SERVER_FILE, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
@@ -74,7 +77,7 @@ def announced_server(home: Path, token: str) -> str | None:
         url = os.pread(file, 1000, 0).decode(errors="replace")
     finally:
         os.close(file)
-    return url if url and _takes(url, token) else None
+    return url if url and _takes(url, token()) else None
 
 
 def _locked(file: int, kind: int = fcntl.LOCK_EX) -> bool:

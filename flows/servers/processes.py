@@ -28,7 +28,7 @@ from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abando
 from fedbnsl.tracking.mlflow.store import EXPERIMENT, comparison_link, create_from_template, table_link
 from fedbnsl.tracking.staging import create_private_folder
 
-from .announcement import announced_server, announcement
+from .announcement import ANSWER, announced_server, announcement
 
 PATIENCE = 10.0
 """seconds for the server to name the experiment"""
@@ -51,8 +51,6 @@ def view_lines(mlflow: str) -> list[str]:
 HOST = "127.0.0.1"
 CLOUD = "api.prefect.cloud"
 """host of Prefect Cloud, which needs an API key"""
-ANSWER = 5.0
-"""timeout in seconds of the health check of the user's server"""
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.parent_watchdog")
 """the first words of the command line of a program that must not outlive this process"""
 
@@ -176,7 +174,7 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
         check_reachable(known)
         yield lambda: known
         return
-    running = announced_server(_home(), api_token())
+    running = announced_server(_home(), api_token)
     if running:
         with _token(api_token()):
             yield lambda: running

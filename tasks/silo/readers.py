@@ -40,7 +40,7 @@ class Readers:
     """A number of processes that read parts; they start with the first rows, and end with `close` or this process."""
 
     def __init__(self, silo: str, count: int, log: Callable[[str], None] = print) -> None:
-        """Read the rows of `silo` by `count` processes, by this one if it is 1; `log` is told of a lost one."""
+        """Read the rows of `silo` by `count` processes, by this one if it is 1; `log` gets a line if one ends."""
         self.silo, self.count, self.log = silo, count, log
         self._pool: ProcessPoolExecutor | None = None
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Random walks are told from series that return slowly to a level, where the series are long enough for it."""
+"""Random walks are distinguished from series that return slowly to a level, if the series are long enough."""
 
 import numpy as np
 import pytest

@@ -9,11 +9,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from fedbnsl.flows.servers import announcement as announcements
 from fedbnsl.flows.servers import processes
-from fedbnsl.flows.servers.announcement import SERVER_FILE, announced_server, announcement
+from fedbnsl.flows.servers.announcement import SERVER_FILE, announcement
 from fedbnsl.flows.servers.processes import TOKEN, temporary_server
 
 TOKEN_OF_USER = "fedbnsl:word"
+
+
+def announced_server(home, token):
+    return announcements.announced_server(home, lambda: token)
 
 
 @pytest.fixture
@@ -78,6 +83,18 @@ def test_a_file_that_others_can_write_is_not_read(tmp_path, listener):
         (tmp_path / "home" / SERVER_FILE).symlink_to(tmp_path / SERVER_FILE)
         assert announced_server(tmp_path / "home", TOKEN_OF_USER) is None
     assert seen == []
+
+
+def test_without_a_server_the_token_is_left_alone(tmp_path):
+    """A run that has a server of its own needs no token of this account, and no file for it."""
+
+    def token():
+        raise AssertionError("the token was asked for")
+
+    assert announcements.announced_server(tmp_path, token) is None
+    with announcement(tmp_path):
+        pass
+    assert announcements.announced_server(tmp_path, token) is None
 
 
 def test_learn_runs_on_the_server_that_is_up(server, monkeypatch):
