@@ -93,7 +93,7 @@ def test_without_a_server_the_token_is_left_alone(tmp_path):
 
     assert announcements.announced_server(tmp_path, token) is None
     with announcement(tmp_path):
-        pass
+        assert announcements.announced_server(tmp_path, token) is None  # it does not answer yet
     assert announcements.announced_server(tmp_path, token) is None
 
 
