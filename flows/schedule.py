@@ -16,6 +16,9 @@ from .start import precheck
 MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 1.0, 10 * 365.25 * 24 * 3600
 """limits of the time from one run to the next"""
 
+MIN_RETRIES = 6
+"""of a call to Prefect's server, over two minutes: a schedule outlives a server whose database is busy"""
+
 
 def serve_learn(
     settings: LearnSettings,
@@ -36,11 +39,12 @@ def serve_learn(
         for line in sign_in_lines(url):
             print(line, flush=True)
         from prefect import serve
-        from prefect.settings import temporary_settings
+        from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
         # Runs are processes of their own, which inherit the environment.
         os.environ[HOOKS] = hooks.model_dump_json()
-        with temporary_settings(api_settings(url)):
+        retries = {PREFECT_CLIENT_MAX_RETRIES: max(PREFECT_CLIENT_MAX_RETRIES.value(), MIN_RETRIES)}
+        with temporary_settings(api_settings(url) | retries):
             paths = {"data": str(Path(settings.data).absolute())}
             if settings.federation:
                 paths["federation"] = str(Path(settings.federation).absolute())
