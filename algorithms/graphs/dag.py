@@ -7,6 +7,7 @@ as a cycle of two.
 
 from collections import deque
 from collections.abc import Collection, Sequence
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,17 +100,24 @@ def find_cycle(adjacency: NDArray[np.bool_], variables: Sequence[str]) -> list[s
     return [variables[v] for v in (start, *reversed(backwards[1:]))]
 
 
-def topological_order(adjacency: NDArray[np.bool_]) -> list[int]:
+def topological_order(adjacency: NDArray[np.bool_], former: NDArray[np.int64] | None = None) -> list[int]:
     """The variables in topological order, parents first (Kahn 1962); ties by index, breadth first.
 
+    With `former`, an order of the variables, the next variable is always the first of it whose parents have all come.
     Raises ValueError if the graph has a directed cycle.
     """
     open_parents = adjacency.sum(axis=0)
-    order = [int(v) for v in np.flatnonzero(open_parents == 0)]
-    for v in order:
+    place = None if former is None else np.argsort(former)
+    ready = [(int(v) if place is None else int(place[v]), int(v)) for v in np.flatnonzero(open_parents == 0)]
+    heapify(ready)
+    order = list[int]()
+    while ready:
+        v = heappop(ready)[1]
         children = np.flatnonzero(adjacency[v])
         open_parents[children] -= 1
-        order.extend(int(child) for child in children[open_parents[children] == 0])
+        order.append(v)
+        for child in children[open_parents[children] == 0]:
+            heappush(ready, (len(adjacency) + len(order) if place is None else int(place[child]), int(child)))
     if len(order) < len(adjacency):
         raise ValueError("a graph with a directed cycle has no topological order")
     return order

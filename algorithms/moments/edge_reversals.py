@@ -21,17 +21,20 @@ TOLERANCE = 1e-9
 """smallest improvement, as a share of a variance"""
 
 
-def order_after_reversals(S: FloatArray, dag: NDArray[np.bool_], price: float) -> NDArray[np.int64]:
+def order_after_reversals(
+    S: FloatArray, dag: NDArray[np.bool_], price: float, former: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """A topological order of the columns of `dag` after all reversals that lower the score for second moments `S`.
 
     `dag` is `[m, d]` and `S` `[m, m]`; columns beyond the first d precede the others (lagged variables). `price` is the
-    variance that a parent must explain.
+    variance that a parent must explain. Where the DAG leaves a choice, the order is that of `former` `[d]`: most
+    variables then keep the columns before them.
     """
     m, d = dag.shape
     reversed_dag = np.zeros((m, m), np.bool_)
     reversed_dag[:, :d] = dag
     _reverse_edges(S, reversed_dag, np.full(m, price), MAX_PASSES, d)
-    return np.array(topological_order(reversed_dag[:d, :d]), np.int64)
+    return np.array(topological_order(reversed_dag[:d, :d], former), np.int64)
 
 
 @njit(cache=True)
@@ -41,6 +44,7 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
     score = np.empty(d)
     for j in range(d):
         score[j] = score_of(S, j, dag[:, j].copy(), price, d - 1)
+    offspring = _children(dag)
     changed = np.ones(d, np.bool_)
     for _ in range(passes):
         due, changed = changed, np.zeros(d, np.bool_)
@@ -48,10 +52,10 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
             for i in range(variables):
                 if not dag[i, j] or not (due[i] or due[j] or changed[i] or changed[j]):
                     continue
-                below_i = _descendants(dag, i, j)
+                below_i = _descendants(offspring, i, j)
                 if below_i[j]:  # another path leads from i to j, which the reversal would close to a cycle
                     continue
-                outside = ~(below_i | _descendants(dag, j, -1))
+                outside = ~(below_i | _descendants(offspring, j, -1))
                 outside[i] = outside[j] = False
                 of_j, parents_of_j = select_parents(S, j, outside, price, d - 1)
                 above = ~below_i
@@ -67,21 +71,37 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
                 changed |= dag[:, i] | dag[:, j]
                 changed[i] = changed[j] = True
                 score[i], score[j] = of_i, of_j
+                offspring = _children(dag)
         if not changed.any():
             break
 
 
 @njit(cache=True)
-def _descendants(dag, i, without):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The variables that paths from i reach without the edge from i to `without`."""
+def _children(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The children of each variable one after another, and where those of each begin."""
     d = len(dag)
+    begins, children = np.zeros(d + 1, np.int64), np.empty(dag.sum(), np.int64)
+    for k in range(d):
+        begins[k + 1] = begins[k]
+        for child in range(d):
+            if dag[k, child]:
+                children[begins[k + 1]] = child
+                begins[k + 1] += 1
+    return begins, children
+
+
+@njit(cache=True)
+def _descendants(offspring, i, without):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The variables that paths from i reach without the edge from i to `without`."""
+    begins, children = offspring
+    d = len(begins) - 1
     found, stack, height = np.zeros(d, np.bool_), np.empty(d, np.int64), 1
     stack[0] = i
     while height > 0:
         height -= 1
         k = stack[height]
-        for child in range(d):
-            if dag[k, child] and not found[child] and not (k == i and child == without):
+        for child in children[begins[k] : begins[k + 1]]:
+            if not found[child] and not (k == i and child == without):
                 found[child] = True
                 stack[height] = child
                 height += 1

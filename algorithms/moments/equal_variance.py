@@ -9,7 +9,7 @@ There are two ways to select the parents of each variable:
   not (forward, then backward selection). Moves of single variables improve the order as long as they lower
   Σ_j (v_j + price · number of parents of j), with v_j the residual variance. A selection of p parents among k
   candidates costs O(k·p²), so the order costs O(d³p²), and a pass of moves the same.
-- Many rows (`backward_elimination`): each variable is regressed on all earlier ones in an order, and parents are
+- Many rows (`elimination.py`): each variable is regressed on all earlier ones in an order, and parents are
   removed one by one, starting with the one that explains least, while they explain less than their price. The number of
   parents is not limited, so this finds dense graphs; but full regressions need many more rows than variables.
 
@@ -38,7 +38,6 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtri
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
@@ -47,6 +46,7 @@ from ..score.order_starts import BestOrder
 from ..statistics.lagged import moments_given_past
 from ..statistics.moments import top_down_order
 from .edge_reversals import order_after_reversals
+from .elimination import Eliminated, backward_elimination
 from .parent_selection import score_of, select_parents
 
 
@@ -170,10 +170,6 @@ def _improve_order(S, first, order, price, most, passes):  # type: ignore[no-unt
     return order
 
 
-# A variable is determined by the earlier ones if its residual variance is below this share of its variance.
-MIN_RESIDUAL_SHARE = 1e-9
-
-
 def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) -> NDArray[np.int64]:
     """`order` with each variable moved behind all variables that precede it by `precedes` `[d, d]`."""
     if not precedes.any():
@@ -183,139 +179,6 @@ def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) ->
         constrained.append(next(v for v in remaining if not precedes[remaining, v].any()))
         remaining.remove(constrained[-1])
     return np.array(constrained, np.int64)
-
-
-MIN_CANDIDATE_T = 1.75
-"""t-value in the regression on all earlier columns below which a column is no candidate of a screened elimination"""
-MAX_UNSCREENED = 100
-"""number of variables above which elimination is screened, so that it is not O(d⁴)"""
-MIN_ROWS_OF_SCREEN = 10
-"""minimum number of rows per variable for screening: with fewer, parents with a joint effect have small t-values"""
-
-
-def backward_elimination(
-    S: FloatArray, order: NDArray[np.int64], rows: int, price: float, prior: Prior | None = None
-) -> FloatArray:
-    """The weights `[d, d]` after backward elimination from all earlier variables in `order`.
-
-    A parent is removed while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other
-    parents and s the residual variance given all of them. Impossible parents are removed first, required ones never. If
-    rows are no more than variables, the variables from position `rows` on are determined by the earlier ones for any
-    data: as parents they count as having their own variance added once more.
-
-    Of many variables with many rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed at once: one
-    triangular inverse has the t-values of all regressions, and few candidates are left in each.
-    """
-    d, knowledge = len(S), prior or no_prior(len(S))
-    least = float(np.expm1(price / rows))
-    if d <= MAX_UNSCREENED or rows <= MIN_ROWS_OF_SCREEN * d:
-        return np.asarray(_eliminate(np.array(S), order, rows, least, knowledge.possible, knowledge.required))
-    position = np.argsort(order)
-    earlier = position[:, None] < position[None, :]
-    strong = squared_t_values(S, order, rows) >= MIN_CANDIDATE_T**2
-    return eliminate_among(S, (strong & knowledge.possible | knowledge.required) & earlier, least, knowledge.required)
-
-
-def eliminate_among(
-    S: FloatArray, candidates: NDArray[np.bool_], least: float, required: NDArray[np.bool_]
-) -> FloatArray:
-    """The weights `[m, d]` after backward elimination of each variable's `candidates` `[m, d]`.
-
-    A parent stays if it explains at least the share `least` of the residual variance, or is `required` `[m, m]`. `S`
-    `[m, m]` are the second moments; columns beyond the first d are lagged.
-    """
-    weights = np.zeros(candidates.shape[::-1])
-    for j in range(len(weights)):
-        parents = np.flatnonzero(candidates[:, j])
-        K = np.linalg.inv(S[np.ix_(parents, parents)])
-        b = K @ S[parents, j]
-        allowed = np.ones(len(parents), np.bool_)
-        residual = float(S[j, j] - b @ S[parents, j])
-        drop_parents(K, b, residual, parents, least, allowed, required[parents, j], weights[j])
-    return np.ascontiguousarray(weights.T)
-
-
-def squared_t_values(S: FloatArray, order: NDArray[np.int64], rows: int) -> FloatArray:
-    """Squared t-values of the columns in the regression of each variable on all lagged and earlier columns, `[m, d]`.
-
-    All regressions come from one triangular inverse of S in that order: with rows r of L⁻¹, the weights of the j-th
-    column are −r_j/r_jj, its residual variance is 1/r_jj², and the inverse moments of all columns before it have the
-    diagonal Σ_k r_k² over these.
-    """
-    m, d = len(S), len(order)
-    columns = np.concatenate([np.arange(d, m), order])
-    inverse = dtrtri(np.linalg.cholesky(S[np.ix_(columns, columns)]), lower=1)[0]
-    diagonals = np.concatenate([np.zeros((1, m)), np.cumsum(inverse**2, axis=0)])[m - d : m]
-    found = np.zeros((m, d))
-    squares = rows * inverse[m - d :] ** 2 / np.where(diagonals > 0, diagonals, np.inf)
-    found[np.ix_(columns, order)] = squares.T
-    found[order, order] = 0.0
-    return found
-
-
-@njit(cache=True)
-def _eliminate(S, order, rows, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The weights; a parent is kept if it explains at least the share `least` of the residual variance."""
-    d = len(S)
-    weights, K = np.zeros((d, d)), np.empty((d, d))
-    for place in range(d):
-        j = order[place]
-        before = order[:place]
-        b = np.zeros(place)
-        for a in range(place):
-            for c in range(place):
-                b[a] += K[a, c] * S[before[c], j]
-        residual = S[j, j]
-        for a in range(place):
-            residual -= b[a] * S[before[a], j]
-        residual = max(residual, MIN_RESIDUAL_SHARE * S[j, j])
-        allowed, forced = possible[before, j], required[before, j]
-        drop_parents(K[:place, :place].copy(), b.copy(), residual, before, least, allowed, forced, weights[:, j])
-        _extend(K, b, residual if place < rows else residual + S[j, j], place)
-    return weights
-
-
-@njit(cache=True)
-def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Remove parents from the regression with weights `b` and inverse moments K, the least first; write `weights`.
-
-    Parents that are not `allowed` are removed first, `forced` ones never.
-    """
-    k = len(b)
-    stays = np.ones(k, np.bool_)
-    while True:
-        weakest, explains, excluded = -1, np.inf, False
-        for a in range(k):
-            worth = b[a] * b[a] / K[a, a]
-            if stays[a] and not forced[a] and (not allowed[a], -worth) > (excluded, -explains):
-                weakest, explains, excluded = a, worth, not allowed[a]
-        if weakest < 0 or (not excluded and explains >= least * residual):
-            break
-        stays[weakest] = False
-        residual += explains
-        for a in range(k):
-            if stays[a]:
-                b[a] -= K[a, weakest] * b[weakest] / K[weakest, weakest]
-        for a in range(k):
-            if stays[a]:
-                share = K[a, weakest] / K[weakest, weakest]
-                for c in range(k):
-                    if stays[c]:
-                        K[a, c] -= share * K[weakest, c]
-    for a in range(k):
-        if stays[a]:
-            weights[before[a]] = b[a]
-
-
-@njit(cache=True)
-def _extend(K, b, residual, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Extend the inverse moments K by a variable whose regression on the others has weights b and this residual."""
-    for a in range(place):
-        for c in range(place):
-            K[a, c] += b[a] * b[c] / residual
-    for a in range(place):
-        K[a, place] = K[place, a] = -b[a] / residual
-    K[place, place] = 1.0 / residual
 
 
 MIN_ROWS_PER_VARIABLE = 2
@@ -364,15 +227,16 @@ def best_equal_variance_fit(
     d = len(S)
     knowledge = prior or no_prior(d)
     price = math.log(rows) + 2 * math.log(d)
+    known: Eliminated = {}
 
     def fit(order: NDArray[np.int64]) -> LinearFit:
-        return score_fit(
-            S, backward_elimination(S, respect_precedence(order, knowledge.precedence), rows, price, knowledge), rows
-        )
+        order = respect_precedence(order, knowledge.precedence)
+        return score_fit(S, backward_elimination(S, order, rows, price, knowledge, known), rows)
 
-    fits = [fit(np.argsort(top_down_order(S, knowledge.precedence)[0]))] if rows > MIN_ROWS_PER_VARIABLE * d else []
-    if fits and is_exact(fits[0].variances, rows):
-        return _best_after_reversals(S, fits[0], rows, price, fit)
+    order = np.argsort(top_down_order(S, knowledge.precedence)[0]) if rows > MIN_ROWS_PER_VARIABLE * d else None
+    fits = [] if order is None else [fit(order)]
+    if order is not None and is_exact(fits[0].variances, rows):
+        return _best_after_reversals(S, fits[0], order, rows, price, fit)
     if fits and rejects(fits[0]):
         return fits[0]
     fits.append(fit(equal_variance(S, max(MIN_EXPLAINED_SHARE, 3 * math.log(d) / rows), d - 1, MAX_PASSES).order))
@@ -389,13 +253,18 @@ def best_equal_variance_fit(
 
 
 def _best_after_reversals(
-    S: FloatArray, best: LinearFit, rows: int, price: float, fit: Callable[[NDArray[np.int64]], LinearFit]
+    S: FloatArray,
+    best: LinearFit,
+    order: NDArray[np.int64],
+    rows: int,
+    price: float,
+    fit: Callable[[NDArray[np.int64]], LinearFit],
 ) -> LinearFit:
-    """The fit after reversals of weak edges; `fit` fits the parents of each variable under an order."""
+    """The fit after reversals of weak edges; `best` is that of `order`, and `fit` fits the parents under an order."""
     for _ in range(MAX_REFINEMENTS):
         if not has_weak_edges(best, rows):
             break
-        order = order_after_reversals(S, best.weights != 0, price / rows * float(best.variances.mean()))
+        order = order_after_reversals(S, best.weights != 0, price / rows * float(best.variances.mean()), order)
         better = fit(order)
         if better.score <= best.score + MIN_SCORE_GAIN:
             break

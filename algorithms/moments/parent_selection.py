@@ -21,8 +21,8 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
     """
     d = S.shape[0]
     parents = np.empty(most, np.int64)
-    Q = np.empty((most, d))
-    variance, covariance = np.diag(S).copy(), S[:, j].copy()
+    Q = np.empty((min(most, 8), d))
+    variance, covariance = np.diag(S).copy(), S[j].copy()  # rows of the symmetric S, as columns are slow to read
     free = allowed.copy()
     for m in range(most):
         gain, best = 0.0, -1
@@ -35,15 +35,20 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
                 gain, best = covariance[k] ** 2 / variance[k] - price[k], k
         if best < 0:
             return parents[:m]
+        if m == len(Q):
+            Q = np.concatenate((Q, np.empty((min(most - m, m), d))))
+        given, scale = Q[m], np.sqrt(variance[best])
         for k in range(d):
-            given = S[k, best]
-            for a in range(m):
-                given -= Q[a, k] * Q[a, best]
-            Q[m, k] = given / np.sqrt(variance[best])
+            given[k] = S[best, k]
+        for a in range(m):
+            factor = Q[a, best]
+            for k in range(d):
+                given[k] -= Q[a, k] * factor
+        scaled = given[j] / scale
         for k in range(d):
-            covariance[k] -= Q[m, k] * Q[m, j]
-        for k in range(d):
-            variance[k] -= Q[m, k] ** 2
+            given[k] /= scale
+            covariance[k] -= given[k] * scaled
+            variance[k] -= given[k] ** 2
         free[best] = False
         parents[m] = best
     return parents

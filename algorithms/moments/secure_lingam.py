@@ -23,7 +23,7 @@ from ..errors import BadInput, require
 from ..graphs.structure import Structure, empty_structure
 from ..statistics.moments import column_units, product_units, require_positive_definite, sum_over_chunks, unit_diagonal
 from ..statistics.packing import from_triangle, triangle
-from .equal_variance import backward_elimination
+from .elimination import backward_elimination
 from .non_gaussian import negentropies
 from .secure_linear import Silo, degrees_of_freedom, open_silo
 

@@ -31,20 +31,18 @@ from ..score.gaussian_order import gaussian_boss, parents_in_order
 from ..score.order_starts import BestOrder
 from ..statistics.moments import regression_weights, unit_diagonal
 from .edge_reversals import order_after_reversals
+from .elimination import MIN_CANDIDATE_T, eliminate_among, squared_t_values
 from .equal_variance import (
     MAX_PASSES,
     MAX_SPREAD,
-    MIN_CANDIDATE_T,
     MIN_ROWS_PER_VARIABLE,
     MIN_SCORE_GAIN,
     LinearFit,
-    eliminate_among,
     equal_variance,
     has_weak_edges,
     is_exact,
     respect_precedence,
     score_fit,
-    squared_t_values,
     variance_spread,
 )
 from .pooled import lagged_price, order_given_past

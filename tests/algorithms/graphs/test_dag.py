@@ -95,6 +95,18 @@ def test_topological_order_has_parents_first(dag):
     assert all(order.index(i) < order.index(j) for i, j in np.argwhere(dag))
 
 
+@checked
+@given(dags(8), st.data())
+def test_topological_order_follows_a_former_one_where_it_may(dag, data):
+    """The next variable is always the first of the former order whose parents have all come."""
+    former = data.draw(st.permutations(range(len(dag))))
+    left, expected = list(former), []
+    while left:
+        expected.append(next(v for v in left if not dag[left, v].any()))
+        left.remove(expected[-1])
+    assert topological_order(dag, np.array(former)) == expected
+
+
 def test_topological_order_of_a_cycle_is_refused():
     with pytest.raises(ValueError, match="directed cycle"):
         topological_order(np.array([[False, True, False], [False, False, True], [False, True, False]]))

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.moments import equal_variance as module
-from fedbnsl.algorithms.moments.equal_variance import backward_elimination, respect_precedence, squared_t_values
+from fedbnsl.algorithms.moments import elimination as module
+from fedbnsl.algorithms.moments.elimination import backward_elimination, squared_t_values
+from fedbnsl.algorithms.moments.equal_variance import respect_precedence
 from fedbnsl.algorithms.score.gaussian_order import Prior
 from fedbnsl.algorithms.statistics.moments import top_down_order
 
@@ -184,6 +185,20 @@ def test_of_many_variables_only_candidates_with_a_sizeable_t_value_are_eliminate
     known = backward_elimination(S, order, n, price, Prior(possible, required))
     assert known[tuple(absent)] != 0
     assert known[tuple(present)] == 0
+
+
+def test_what_is_known_of_another_order_changes_no_elimination():
+    """Variables with the candidates that they had before are not eliminated again, and the others are."""
+    d, n, rng = 130, 6000, np.random.default_rng(8)
+    _, S = rows_of(d, n, 9)
+    order, price, known = np.arange(d), math.log(n) + 2 * math.log(d), {}
+    first = backward_elimination(S, order, n, price, None, known)
+    for _ in range(3):
+        at = rng.integers(d - 1)
+        order[at : at + 2] = order[at : at + 2][::-1].copy()
+        found = backward_elimination(S, order, n, price, None, known)
+        np.testing.assert_array_equal(found, backward_elimination(S, order, n, price))
+    assert not np.array_equal(found, first)
 
 
 def test_few_rows_a_variable_are_not_screened(monkeypatch):

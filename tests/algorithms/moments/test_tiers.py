@@ -11,7 +11,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure, unstacked
-from fedbnsl.algorithms.moments.equal_variance import squared_t_values
+from fedbnsl.algorithms.moments.elimination import squared_t_values
 from fedbnsl.algorithms.moments.tiers import (
     RIDGE,
     best_lagged_fit,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.moments.edge_reversals import order_after_reversals
+from fedbnsl.algorithms.moments.elimination import backward_elimination
 from fedbnsl.algorithms.moments.equal_variance import (
     EXPECTED_SPREAD_FACTOR,
-    backward_elimination,
     best_equal_variance_fit,
     variance_spread,
 )

@@ -1,0 +1,167 @@
+"""Backward elimination of parents from second moments: least first, while they explain less than their price.
+
+Each variable is regressed on all columns before it in an order. Of many variables with many rows, one triangular
+inverse has the t-values of all these regressions, O(d³); only columns with a sizeable one are eliminated one by one.
+Removing a parent updates the inverse moments of the others in O(k²) for k candidates.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
+
+from ..core.knowledge import Prior, no_prior
+from ..core.schema import FloatArray
+
+# A variable is determined by the earlier ones if its residual variance is below this share of its variance.
+MIN_RESIDUAL_SHARE = 1e-9
+MIN_CANDIDATE_T = 1.75
+"""t-value in the regression on all earlier columns below which a column is no candidate of a screened elimination"""
+MAX_UNSCREENED = 100
+"""number of variables above which elimination is screened, so that it is not O(d⁴)"""
+MIN_ROWS_OF_SCREEN = 10
+"""minimum number of rows per variable for screening: with fewer, parents with a joint effect have small t-values"""
+
+Eliminated = dict[int, tuple[NDArray[np.int64], FloatArray]]
+"""for a variable, the candidates of its last elimination, and its weights `[m]`"""
+
+
+def backward_elimination(
+    S: FloatArray,
+    order: NDArray[np.int64],
+    rows: int,
+    price: float,
+    prior: Prior | None = None,
+    known: Eliminated | None = None,
+) -> FloatArray:
+    """The weights `[d, d]` after backward elimination from all earlier variables in `order`.
+
+    A parent is removed while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other
+    parents and s the residual variance given all of them. Impossible parents are removed first, required ones never. If
+    rows are no more than variables, the variables from position `rows` on are determined by the earlier ones for any
+    data: as parents they count as having their own variance added once more.
+
+    Of many variables with many rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed at once: one
+    triangular inverse has the t-values of all regressions, and few candidates are left in each.
+    """
+    d, knowledge = len(S), prior or no_prior(len(S))
+    least = float(np.expm1(price / rows))
+    if d <= MAX_UNSCREENED or rows <= MIN_ROWS_OF_SCREEN * d:
+        return np.asarray(_eliminate(np.array(S), order, rows, least, knowledge.possible, knowledge.required))
+    position = np.argsort(order)
+    earlier = position[:, None] < position[None, :]
+    strong = squared_t_values(S, order, rows) >= MIN_CANDIDATE_T**2
+    candidates = (strong & knowledge.possible | knowledge.required) & earlier
+    return eliminate_among(S, candidates, least, knowledge.required, known)
+
+
+def eliminate_among(
+    S: FloatArray,
+    candidates: NDArray[np.bool_],
+    least: float,
+    required: NDArray[np.bool_],
+    known: Eliminated | None = None,
+) -> FloatArray:
+    """The weights `[m, d]` after backward elimination of each variable's `candidates` `[m, d]`.
+
+    A parent stays if it explains at least the share `least` of the residual variance, or is `required` `[m, m]`. `S`
+    `[m, m]` are the second moments; columns beyond the first d are lagged. With `known`, a variable whose candidates
+    are those of an earlier call for the same moments, share and requirements is not eliminated again.
+    """
+    weights = np.zeros(candidates.shape[::-1])
+    for j in range(len(weights)):
+        parents = np.flatnonzero(candidates[:, j])
+        before, earlier = (known or {}).get(j, (None, None))
+        if before is not None and np.array_equal(before, parents):
+            weights[j] = earlier
+            continue
+        K = np.linalg.inv(S[np.ix_(parents, parents)])
+        b = K @ S[parents, j]
+        allowed = np.ones(len(parents), np.bool_)
+        residual = float(S[j, j] - b @ S[parents, j])
+        drop_parents(K, b, residual, parents, least, allowed, required[parents, j], weights[j])
+        if known is not None:
+            known[j] = parents, weights[j]
+    return np.ascontiguousarray(weights.T)
+
+
+def squared_t_values(S: FloatArray, order: NDArray[np.int64], rows: int) -> FloatArray:
+    """Squared t-values of the columns in the regression of each variable on all lagged and earlier columns, `[m, d]`.
+
+    All regressions come from one triangular inverse of S in that order: with rows r of L⁻¹, the weights of the j-th
+    column are −r_j/r_jj, its residual variance is 1/r_jj², and the inverse moments of all columns before it have the
+    diagonal Σ_k r_k² over these.
+    """
+    m, d = len(S), len(order)
+    columns = np.concatenate([np.arange(d, m), order])
+    inverse = dtrtri(np.linalg.cholesky(S[np.ix_(columns, columns)]), lower=1)[0]
+    diagonals = np.concatenate([np.zeros((1, m)), np.cumsum(inverse**2, axis=0)])[m - d : m]
+    found = np.zeros((m, d))
+    squares = rows * inverse[m - d :] ** 2 / np.where(diagonals > 0, diagonals, np.inf)
+    found[np.ix_(columns, order)] = squares.T
+    found[order, order] = 0.0
+    return found
+
+
+@njit(cache=True)
+def _eliminate(S, order, rows, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The weights; a parent is kept if it explains at least the share `least` of the residual variance."""
+    d = len(S)
+    weights, K = np.zeros((d, d)), np.empty((d, d))
+    for place in range(d):
+        j = order[place]
+        before = order[:place]
+        b = np.zeros(place)
+        for a in range(place):
+            for c in range(place):
+                b[a] += K[a, c] * S[before[c], j]
+        residual = S[j, j]
+        for a in range(place):
+            residual -= b[a] * S[before[a], j]
+        residual = max(residual, MIN_RESIDUAL_SHARE * S[j, j])
+        allowed, forced = possible[before, j], required[before, j]
+        drop_parents(K[:place, :place].copy(), b.copy(), residual, before, least, allowed, forced, weights[:, j])
+        _extend(K, b, residual if place < rows else residual + S[j, j], place)
+    return weights
+
+
+@njit(cache=True)
+def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Remove parents from the regression with weights `b` and inverse moments K, the least first; write `weights`.
+
+    Parents that are not `allowed` are removed first, `forced` ones never.
+    """
+    k = len(b)
+    stays = np.ones(k, np.bool_)
+    while True:
+        weakest, explains, excluded = -1, np.inf, False
+        for a in range(k):
+            worth = b[a] * b[a] / K[a, a]
+            if stays[a] and not forced[a] and (not allowed[a], -worth) > (excluded, -explains):
+                weakest, explains, excluded = a, worth, not allowed[a]
+        if weakest < 0 or (not excluded and explains >= least * residual):
+            break
+        stays[weakest] = False
+        residual += explains
+        for a in range(k):
+            if stays[a]:
+                b[a] -= K[a, weakest] * b[weakest] / K[weakest, weakest]
+        for a in range(k):
+            if stays[a]:
+                share = K[a, weakest] / K[weakest, weakest]
+                for c in range(k):  # those of removed parents, too, which nobody reads: without a test it is vectorised
+                    K[a, c] -= share * K[weakest, c]
+    for a in range(k):
+        if stays[a]:
+            weights[before[a]] = b[a]
+
+
+@njit(cache=True)
+def _extend(K, b, residual, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Extend the inverse moments K by a variable whose regression on the others has weights b and this residual."""
+    for a in range(place):
+        for c in range(place):
+            K[a, c] += b[a] * b[c] / residual
+    for a in range(place):
+        K[a, place] = K[place, a] = -b[a] / residual
+    K[place, place] = 1.0 / residual
