@@ -20,7 +20,7 @@ Each of the P summands must be below 2⁶³/P, so that no sum wraps around; a la
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar
@@ -226,20 +226,37 @@ def _bound_to(session: SecureSession, sender: str, receiver: str) -> bytes:
 Ring = NDArray[np.uint64]
 
 
-def keystream(key: bytes, length: int) -> Ring:
-    """The mask of 32-byte `key`: `length` elements of the ring."""
-    zeros = bytes(8 * length)
-    return np.frombuffer(Cipher(AES256(key), CTR(bytes(16))).encryptor().update(zeros), "<u8")
+CHUNK = 1 << 14
+"""ring elements of a mask that are generated at once: they stay in the processor's cache"""
+_ZEROS = memoryview(bytes(8 * CHUNK))
+
+
+def keystream(key: bytes, length: int) -> Iterator[Ring]:
+    """The mask of 32-byte `key`, `length` elements of the ring, in chunks; each is valid until the next is drawn."""
+    encryptor = Cipher(AES256(key), CTR(bytes(16))).encryptor()
+    size = min(length, CHUNK)
+    buffer = bytearray(8 * size + 15)  # the cipher wants room for a block more than it writes
+    chunk = np.frombuffer(buffer, "<u8", size)
+    for begin in range(0, length, CHUNK):
+        count = min(CHUNK, length - begin)
+        encryptor.update_into(_ZEROS[: 8 * count], buffer)
+        yield chunk[:count]
 
 
 def add(vector: Ring, key: bytes) -> None:
     """Add the mask of `key` to `vector`, in place."""
-    np.add(vector, keystream(key, len(vector)), out=vector)
+    _combine(np.add, vector, key)
 
 
 def subtract(vector: Ring, key: bytes) -> None:
     """Subtract the mask of `key` from `vector`, in place."""
-    np.subtract(vector, keystream(key, len(vector)), out=vector)
+    _combine(np.subtract, vector, key)
+
+
+def _combine(operation: np.ufunc, vector: Ring, key: bytes) -> None:
+    for place, mask in enumerate(keystream(key, len(vector))):
+        part = vector[place * CHUNK : (place + 1) * CHUNK]
+        operation(part, mask, out=part)
 
 
 def self_key(seed: bytes, session: SecureSession, silo: str) -> bytes:
