@@ -399,11 +399,13 @@ def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArr
 
     The descent stops when no score exceeds `tolerance`, or after `steps` steps.
     """
-    B = problem.start.copy()
+    B = problem.start
     G = problem.S @ B - problem.S[:, : B.shape[1]] + problem.linear + problem.r[:, None] * B
     M = np.diag(problem.S) + problem.r
-    _descend(problem.S, B, np.asfortranarray(G), M, problem.r, problem.l1, problem.allowed, gamma, tolerance, steps)
-    return B
+    # A step reads whole columns: they are contiguous in transposed copies.
+    columns, gradients, allowed = B.T.copy(), G.T.copy(), np.ascontiguousarray(problem.allowed.T)
+    _descend(problem.S, columns, gradients, M, problem.r, problem.l1, allowed, gamma, tolerance, steps)
+    return np.ascontiguousarray(columns.T)
 
 
 @njit(cache=True)
@@ -412,32 +414,36 @@ def _prox(x: float, by: float) -> float:
 
 
 @njit(cache=True)
-def _best_in_column(j, B, G, M, l1, allowed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _best(b, g, M, roots, shrinkage, allowed, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The greatest score in a column with weights b and gradient g, and its row; `scores` `[m]` is scratch space."""
+    for i in range(len(b)):  # without a branch, so that it is vectorised
+        x = b[i] - g[i] / M[i]
+        scores[i] = roots[i] * abs(np.copysign(max(abs(x) - shrinkage[i], 0.0), x) - b[i]) * allowed[i]
     best, row = 0.0, 0
-    for i in range(B.shape[0]):
-        if allowed[i, j]:
-            score = np.sqrt(M[i]) * abs(_prox(B[i, j] - G[i, j] / M[i], l1[i] / M[i]) - B[i, j])
-            if score > best:
-                best, row = score, i
+    for i in range(len(b)):
+        if scores[i] > best:
+            best, row = scores[i], i
     return best, row
 
 
 @njit(cache=True)
 def _descend(S, B, G, M, r, l1, allowed, gamma, tolerance, steps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    m, d = B.shape
-    best, row = np.empty(d), np.empty(d, np.int64)
+    """Descend in place; `B`, `G` and `allowed` are transposed: `[d, m]`."""
+    d, m = B.shape
+    roots, shrinkage = np.sqrt(M), l1 / M
+    best, row, scores = np.empty(d), np.empty(d, np.int64), np.empty(m)
     for j in range(d):
-        best[j], row[j] = _best_in_column(j, B, G, M, l1, allowed)
+        best[j], row[j] = _best(B[j], G[j], M, roots, shrinkage, allowed[j], scores)
     for _ in range(steps):
         j = int(np.argmax(best))
         if best[j] <= tolerance:
             return
         i = row[j]
         size = gamma / M[i]
-        moved = _prox(B[i, j] - size * G[i, j], size * l1[i])
-        delta = moved - B[i, j]
-        B[i, j] = moved
+        moved = _prox(B[j, i] - size * G[j, i], size * l1[i])
+        delta = moved - B[j, i]
+        B[j, i] = moved
         for k in range(m):
-            G[k, j] += S[i, k] * delta
-        G[i, j] += r[i] * delta
-        best[j], row[j] = _best_in_column(j, B, G, M, l1, allowed)
+            G[j, k] += S[i, k] * delta
+        G[j, i] += r[i] * delta
+        best[j], row[j] = _best(B[j], G[j], M, roots, shrinkage, allowed[j], scores)
