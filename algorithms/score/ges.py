@@ -163,16 +163,19 @@ def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> Eq
     Returns the search as it is, with what it has requested for its next phase: scores that are known stay known, so of
     that phase only pairs that have changed since are looked at again.
     """
-    present = search
-    search = replace(search, gain=search.gain.copy(), stale=search.stale.copy())
+    present, waiting = search, search.stale.copy()
+    search = replace(search, gain=search.gain.copy())
     kind = search.plan[search.phase]
     for _ in range(moves):
-        known = np.where(search.stale, NO_GAIN, search.gain)
+        known = np.where(waiting, NO_GAIN, search.gain)
         move = best_move(kind, search.graph, known, families.tables)
         if move[2] <= MIN_GAIN or (kind in NEW_EDGE and search.limit == 0):
             break
-        search = _apply(search, kind, move)
+        # Only pairs that the move changes are looked at: the scores that others wait for do not come meanwhile.
+        search = _apply(replace(search, stale=np.zeros_like(waiting)), kind, move)
+        waiting &= ~search.stale
         _refresh(search, kind, search.stale, search.gain, families)
+        waiting |= search.stale
     after = _next_phase(search)
     if not moves or after.done:
         return present
