@@ -205,7 +205,8 @@ def _blanked(counts: NDArray[np.int64], rows: int) -> FloatArray:
     """The publishable counts of a table of `rows` rows, each small cell with its share of the rows that are left."""
     published, small = publishable_counts(counts), counts < MIN_COUNT
     left = rows - float(published[~small].sum())
-    share = min(max(left / max(np.count_nonzero(small), 1), 0), MIN_COUNT - 1)  # for one number, `clip` costs 20 µs
+    each = left / max(int(np.count_nonzero(small)), 1)
+    share = min(max(each, 0.0), MIN_COUNT - 1.0)  # of one number, `clip` would cost 20 µs
     return np.where(small, share, published)
 
 
