@@ -36,6 +36,7 @@ data = "rows.csv"      # its rows: a table (.csv, .parquet, .xlsx, .sav ...), a 
 coordinator = "{address}"
 listen = "127.0.0.1:0"      # the address that this silo binds to and the coordinator connects to; port 0: any free port
 # workers = 8      # processes that read rows larger than memory, in Parquet; results have the same bits for any number
+# cluster = "tls://scheduler.example:8786"      # instead of processes: your own Dask cluster, which sees the same files
 
 [tls]
 certificate = "{name}.pem"

@@ -24,7 +24,6 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
 
     Raises `BadInput` for an unusable file or unusable rows before it connects to the coordinator.
     """
-    from fedbnsl.tasks.silo.readers import Readers
     from fedbnsl.tasks.silo.service import SiloService
     from fedbnsl.tasks.silo.source import FileSource
     from fedbnsl.tasks.transport.configuration import read_silo_file
@@ -37,7 +36,7 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
         log_line(f"warning: {line}")
     for line in reader_lines(file):
         log_line(line)
-    readers = Readers(file.name, file.workers, log_line)
+    readers = file.readers(log_line)
     service = SiloService(file.name, FileSource(file.name, file.data, mapper=readers.map), guard=file.guard(log_line))
     try:
         described_rows(file, readers.map)
@@ -87,18 +86,23 @@ def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
 
 
 def reader_lines(file: SiloFile) -> list[str]:
-    """A line on the processes that read the rows, none if it is this process."""
+    """A line on the processes that read the rows, none if it is this process.
+
+    Raises `BadInput` for a cluster that cannot read them.
+    """
     from fedbnsl.data.folder.about import NO_DECLARATION
     from fedbnsl.data.folder.chunked_table import part_count
 
-    if file.workers == 1:
+    if file.workers == 1 and file.cluster is None:
         return []
+    what = f"cluster: the workers at {file.cluster}" if file.cluster else f"workers: {file.workers} processes"
     parts = part_count(file.data, (file.declared or NO_DECLARATION).at_silo(file.name))
     if parts > 1:
-        return [f"workers: {file.workers} processes read the {parts} parts of the rows"]
+        return [f"{what} read the {parts} parts of the rows"]
+    setting = f"cluster is {file.cluster}" if file.cluster else f"workers is {file.workers}"
     return [
-        f"warning: workers is {file.workers}, but one process reads the rows: several read only Parquet files "
-        "that exceed the memory limit and have several row groups"
+        f"warning: {setting}, but one process reads the rows: several read only Parquet files that exceed the memory "
+        "limit and have several row groups"
     ]
 
 

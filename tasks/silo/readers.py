@@ -1,23 +1,26 @@
-"""Processes of a silo's owner that read the parts of its rows: as many as `workers` in `silo.toml`.
+"""Processes of a silo's owner that read the parts of its rows: `workers` of this machine, or those of its `cluster`.
 
 Each is given a function and one part of the rows at a time, and returns what the function makes of this part, such as
 sums. The silo's service adds these up in the order of the parts, so a result has the same bits for any number of
-processes. Policy, ledger, journal and noise stay with the service: readers have no state and write nothing, and they
-end when the service ends.
+processes. Policy, ledger, journal and noise stay with the service: readers have no state and write nothing. Those of
+this machine end when the service ends.
 
-Functions travel by `cloudpickle`, through pipes between processes of the owner alone.
+Functions travel by `cloudpickle`: through pipes, or over TLS to the scheduler and workers of the owner's Dask cluster.
 """
 
 import multiprocessing
 import os
+import platform
+import re
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from importlib.metadata import version
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 import cloudpickle
 from threadpoolctl import threadpool_limits
@@ -30,19 +33,40 @@ PARTS_AHEAD = 2
 """parts that are given out for each process before the first of them is read"""
 MAX_READERS = 1024
 """the largest number of processes"""
+CLUSTER_ADDRESS = re.compile(r"tls://.+|tcp://(127\.0\.0\.1|localhost):\d+")
+"""addresses of clusters: what readers return crosses no network in the clear"""
+CONNECT_SECONDS = 20
+"""within which a scheduler must answer, and have a worker"""
+PATIENCE_SECONDS = 30.0
+"""after which a part that no worker has returned is asked for: whether there is a worker at all"""
 
 
 class ReaderLost(BadInput):
     """A process that reads rows has ended; the request was not answered, and may be repeated."""
 
 
+class Pending(Protocol):
+    """A part that is being read."""
+
+    def result(self) -> Any:
+        """What the function makes of the part, once it is there."""
+        ...
+
+    def cancel(self) -> Any:
+        """Do not read the part, if nobody has begun."""
+        ...
+
+
 class Readers:
     """A number of processes that read parts; they start with the first rows, and end with `close` or this process."""
+
+    faults: tuple[type[BaseException], ...] = (BrokenProcessPool,)
+    """what the result of a part raises if the process that was to read it has ended"""
 
     def __init__(self, silo: str, count: int, log: Callable[[str], None] = print) -> None:
         """Read the rows of `silo` by `count` processes, by this one if it is 1; `log` gets a line if one ends."""
         self.silo, self.count, self.log = silo, count, log
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: Any = None
         self._lock = threading.Lock()
 
     def map(self, work: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[Any]:
@@ -50,26 +74,22 @@ class Readers:
         if self.count == 1:
             yield from map(work, parts)
             return
-        content, waiting = cloudpickle.dumps(work), deque[Future[Any]]()
-        pool = self._started()
+        content, waiting, lost = cloudpickle.dumps(work), deque[Pending](), False
+        ahead = PARTS_AHEAD * self._start()
         try:
             for part in parts:
-                waiting.append(pool.submit(_apply, content, part))
-                if len(waiting) > PARTS_AHEAD * self.count:
+                waiting.append(self._submit(content, part))
+                if len(waiting) > ahead:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        except BrokenProcessPool:
-            self.close()
-            lost = ReaderLost(
-                f"silo {self.silo}: a process that reads its rows has ended, killed or out of memory; nothing is lost: "
-                "run again, or resume the run"
-            )
-            self.log(f"error: {lost}")
-            raise lost from None
+        except self.faults:
+            lost = True
         finally:
-            for future in waiting:
-                future.cancel()
+            for pending in waiting:
+                pending.cancel()
+        if lost:
+            self._lose()
 
     def close(self) -> None:
         """End the processes; those that read a part are ended with it."""
@@ -81,16 +101,129 @@ class Readers:
             for process in processes:
                 process.terminate()
 
-    def _started(self) -> ProcessPoolExecutor:
+    def _start(self) -> int:
+        """Start what reads, unless it runs; the number of parts that it reads at once."""
         with self._lock:
             if self._pool is None:
                 context = multiprocessing.get_context("forkserver" if fork_server() else "spawn")
                 self._pool = ProcessPoolExecutor(self.count, context, _end_with_service)
-            return self._pool
+            return self.count
+
+    def _submit(self, content: bytes, part: Any) -> Pending:
+        pending: Pending = self._pool.submit(_apply, content, part)
+        return pending
+
+    def _lose(self) -> NoReturn:
+        """Raise `ReaderLost`, after the line in the owner's log."""
+        self.close()
+        lost = ReaderLost(
+            f"silo {self.silo}: a process that reads its rows has ended, killed or out of memory; nothing is lost: "
+            "run again, or resume the run"
+        )
+        self.log(f"error: {lost}")
+        raise lost from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in a reader reads alone."""
         return Readers, (self.silo, 1)
+
+
+class ClusterReaders(Readers):
+    """The workers of the owner's own Dask cluster, which must see the rows under the same path.
+
+    The scheduler reads a part again whose worker is lost, up to its own limit of failures. Certificates are those of
+    Dask's configuration (`distributed.comm.tls`).
+    """
+
+    def __init__(self, silo: str, address: str, log: Callable[[str], None] = print) -> None:
+        """Read the rows of `silo` by the cluster whose scheduler is at `address`."""
+        from distributed.comm import CommClosedError
+        from distributed.scheduler import KilledWorker
+
+        super().__init__(silo, 0, log)
+        self.address, self.faults = address, (KilledWorker, CommClosedError, CancelledError, _NoWorker)
+
+    def close(self) -> None:
+        """Leave the cluster, which goes on."""
+        with self._lock:
+            client, self._pool = self._pool, None
+        if client is not None:
+            client.close(timeout=5)
+
+    def _start(self) -> int:
+        with self._lock:
+            if self._pool is None:
+                self._pool = self._connected()
+            return max(1, sum(self._pool.nthreads().values()))
+
+    def _connected(self) -> Any:
+        """A client of a cluster that can do the work; raises `BadInput` for any other one."""
+        from distributed import Client, Security
+
+        security, where = Security() if self.address.startswith("tls://") else None, f"the cluster at {self.address}"
+        try:
+            client = Client(self.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:  # the last two for certificates that are not there
+            reason = str(error).splitlines()[0]
+            raise BadInput(f"silo {self.silo}: {where} does not answer ({reason})") from None
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            found = client.submit(_versions, pure=False).result()
+        except TimeoutError:
+            client.close()
+            raise BadInput(f"silo {self.silo}: {where} has no worker") from None
+        except Exception as error:
+            client.close()
+            reason = str(error).splitlines()[0]
+            raise BadInput(f"silo {self.silo}: {where} cannot import fedbnsl ({reason})") from None
+        if found != _versions():
+            client.close()
+            raise BadInput(f"silo {self.silo}: {where} has {found}, and this silo {_versions()}")
+        return client
+
+    def _submit(self, content: bytes, part: Any) -> Pending:
+        return _OnCluster(self._pool, self._pool.submit(_apply_alone, content, part, pure=False))
+
+    def _lose(self) -> NoReturn:
+        self.close()
+        lost = ReaderLost(
+            f"silo {self.silo}: the cluster at {self.address} has lost the workers that read its rows; nothing is "
+            "lost: run again, or resume the run"
+        )
+        self.log(f"error: {lost}")
+        raise lost from None
+
+
+class _NoWorker(Exception):  # noqa: N818 - it becomes a `ReaderLost`
+    """The cluster has no worker left."""
+
+
+class _OnCluster:
+    """A part that a worker of a cluster reads."""
+
+    def __init__(self, client: Any, future: Any) -> None:
+        self._client, self._future = client, future
+
+    def result(self) -> Any:
+        while True:
+            try:
+                return self._future.result(timeout=PATIENCE_SECONDS)
+            except TimeoutError:
+                if not self._client.nthreads():
+                    raise _NoWorker from None
+
+    def cancel(self) -> None:
+        self._future.release()  # unlike `cancel`, it does not wait for a scheduler that may have gone
+
+
+def _versions() -> str:
+    return f"fedbnsl {version('fedbnsl')} and Python {platform.python_version()}"
+
+
+def _apply_alone(content: bytes, part: Any) -> Any:
+    """As `_apply`, in a worker of somebody else's making: with one thread, on which the bits of a product depend."""
+    threadpool_limits(1)
+    return _apply(content, part)
 
 
 def _end_with_service() -> None:

@@ -18,7 +18,7 @@ from fedbnsl.data.folder.check import check_silo_name
 from ..silo.guard import Guard
 from ..silo.members import Members
 from ..silo.policy import Policy, policy_of
-from ..silo.readers import MAX_READERS
+from ..silo.readers import CLUSTER_ADDRESS, MAX_READERS, ClusterReaders, Readers
 from .identity import COORDINATOR, Endpoint, Identity, endpoint
 
 FINGERPRINT = re.compile("[0-9a-f]{64}")
@@ -43,6 +43,12 @@ class SiloFile:
     """the silos whose certificates the owner knows, None if it knows none"""
     workers: int = 1
     """the number of processes that read the rows"""
+    cluster: str | None = None
+    """the address of the owner's Dask cluster that reads the rows, in place of processes"""
+
+    def readers(self, log: Callable[[str], None]) -> Readers:
+        """What reads the rows; `log` gets a line if a process of it ends."""
+        return ClusterReaders(self.name, self.cluster, log) if self.cluster else Readers(self.name, self.workers, log)
 
     def guard(self, log: Callable[[str], None]) -> Guard:
         """The guard of this silo; `log` receives the faults of its rows for the owner."""
@@ -78,7 +84,9 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
     Raises `BadInput` naming the file and the key.
     """
     table = _Table(
-        path, _read(path), ("name", "data", "about", "coordinator", "listen", "tls", "policy", "members", "workers")
+        path,
+        _read(path),
+        ("name", "data", "about", "coordinator", "listen", "tls", "policy", "members", "workers", "cluster"),
     )
     identity = _identity(path, table)
     name = name or table.text("name", identity.holder())
@@ -109,7 +117,22 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
         _declared(path, table, rows),
         members,
         table.whole_number("workers", 1, MAX_READERS),
+        _cluster(table),
     )
+
+
+def _cluster(table: "_Table") -> str | None:
+    """The address of the owner's cluster, if it names one."""
+    if "cluster" not in table.values:
+        return None
+    if "workers" in table.values:
+        raise BadInput(f"{table.path}: workers and cluster are two ways to read the rows: keep one")
+    address = table.text("cluster")
+    if not CLUSTER_ADDRESS.fullmatch(address):
+        raise BadInput(
+            f"{table.path}: cluster is '{address}': it must be tls://HOST:PORT, or tcp:// on this machine (127.0.0.1)"
+        )
+    return address
 
 
 def _members(path: Path, table: "_Table", identity: Identity) -> Members | None:

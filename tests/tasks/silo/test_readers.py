@@ -10,9 +10,11 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
@@ -28,8 +30,9 @@ from fedbnsl.data.folder import batches, chunked_table
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.chunked_table import open_table, part_count
 from fedbnsl.data.folder.private_table import ClippedRows
+from fedbnsl.tasks.silo import readers as readers_module
 from fedbnsl.tasks.silo.publications import row_version
-from fedbnsl.tasks.silo.readers import ReaderLost, Readers
+from fedbnsl.tasks.silo.readers import ClusterReaders, ReaderLost, Readers
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import FileSource
@@ -55,6 +58,36 @@ def readers():
     yield made
     for one in made.values():
         one.close()
+
+
+@pytest.fixture(scope="module")
+def trusted():
+    """The certificates of an owner's cluster, which Dask's configuration names."""
+    import dask
+    from distributed import Security
+
+    security = Security.temporary()
+    names = {"ca-file": "ca_file", "client.cert": "client_cert", "client.key": "client_key"}
+    tls = {f"distributed.comm.tls.{key}": getattr(security, f"tls_{name}") for key, name in names.items()}
+    with dask.config.set(tls):
+        yield security
+
+
+@pytest.fixture(scope="module")
+def cluster(trusted):
+    """A cluster of two workers of the owner, as processes."""
+    from distributed import LocalCluster
+
+    made = LocalCluster(2, threads_per_worker=1, security=trusted, dashboard_address=":0", silence_logs=50)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def on_cluster(cluster):
+    made = ClusterReaders("a", cluster.scheduler_address)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +140,11 @@ def statistics_of(rows, mapper):
     }
 
 
-def test_results_have_the_same_bits_for_any_number_of_processes(rows, readers):
+@pytest.mark.slow
+def test_results_have_the_same_bits_for_any_number_of_processes(rows, readers, on_cluster):
     assert part_count(rows["numbers"], NOTHING) == 8
     expected = statistics_of(rows, map)
-    for count_of_processes, one in readers.items():
+    for count_of_processes, one in (*readers.items(), ("cluster", on_cluster)):
         found = statistics_of(rows, one.map)
         for name, value in expected.items():
             assert wire.encode(found[name]) == wire.encode(value), (name, count_of_processes)
@@ -139,12 +173,32 @@ def test_work_is_done_in_other_processes(rows, readers):
     assert set(alone.map_parts(lambda part: os.getpid())) == {os.getpid()}
 
 
-def test_the_first_fault_in_the_order_of_the_rows_is_reported(rows, readers, tmp_path):
+def test_the_workers_of_a_cluster_do_the_work(rows, on_cluster):
+    table, _ = passes(rows, "numbers", on_cluster.map)
+    ids = set(table.map_parts(lambda part: os.getpid()))
+    assert os.getpid() not in ids
+    assert 1 <= len(ids) <= 2
+    (copied,) = on_cluster.map(lambda part: list(on_cluster.map(lambda one: os.getpid(), [part])), [0])
+    assert len(copied) == 1  # a reader that is given readers reads alone, and opens no connection
+
+
+def test_a_worker_of_any_making_multiplies_with_one_thread():
+    """The bits of a product depend on their number."""
+
+    def threads(_):
+        return {pool["num_threads"] for pool in threadpool_info()}
+
+    with threadpool_limits(2):
+        assert threads(0) == {2}
+        assert readers_module._apply_alone(cloudpickle.dumps(threads), 0) == {1}
+
+
+def test_the_first_fault_in_the_order_of_the_rows_is_reported(rows, readers, on_cluster, tmp_path):
     folder = tmp_path / "b"
     folder.mkdir()
     for number, values in enumerate((["1"] * 60, ["1"] * 59 + ["bad"], ["worse"] * 60)):
         pd.DataFrame({"x": values, "y": values, "z": values}).to_parquet(folder / f"{number}.parquet")
-    for mapper in (map, readers[2].map):
+    for mapper in (map, readers[2].map, on_cluster.map):
         declared = replace(NOTHING, columns=dict.fromkeys(NUMBERS, "continuous"))
         with pytest.raises(BadInput, match="row 120, column 'x': 'bad'"):
             open_table(folder, declared, mapper).profile()
@@ -177,6 +231,60 @@ def test_a_killed_process_is_one_line_and_the_next_pass_is_complete(tmp_path):
         assert list(readers.map(partial(kill_once, tmp_path / "killed", str), range(20))) == [*map(str, range(20))]
     finally:
         readers.close()
+
+
+def test_a_killed_worker_of_a_cluster_costs_nothing(on_cluster, tmp_path):
+    """Dask reads the part again, and begins another worker."""
+    assert list(on_cluster.map(partial(kill_once, tmp_path / "killed", str), range(20))) == [*map(str, range(20))]
+
+
+def test_a_cluster_that_ends_is_one_line(trusted, tmp_path):
+    from distributed import LocalCluster
+
+    lines = []
+    with LocalCluster(1, security=trusted, dashboard_address=":0", silence_logs=50, processes=False) as ending:
+        lost = ClusterReaders("clinic", ending.scheduler_address, lines.append)
+        found = lost.map(lambda part: (time.sleep(0.2), part)[1], range(100))
+        assert next(found) == 0
+    with pytest.raises(ReaderLost, match=f"silo clinic: the cluster at {lost.address} has lost the workers") as said:
+        list(found)
+    assert lines == [f"error: {said.value}"]
+    assert "\n" not in lines[0]
+
+
+def test_a_cluster_without_workers_is_not_waited_for(trusted, monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(readers_module, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(readers_module, "PATIENCE_SECONDS", 0.2)
+    with LocalCluster(1, security=trusted, dashboard_address=":0", silence_logs=50, processes=False) as emptied:
+        left = ClusterReaders("a", emptied.scheduler_address, lambda line: None)
+        found = left.map(lambda part: (time.sleep(0.2), part)[1], range(100))
+        assert next(found) == 0
+        emptied.scale(0)
+        with pytest.raises(ReaderLost, match="has lost the workers"):
+            list(found)
+        with pytest.raises(BadInput, match=f"silo a: the cluster at {emptied.scheduler_address} has no worker"):
+            list(left.map(str, [1]))
+
+
+def test_a_cluster_that_cannot_read_is_refused_in_one_line(cluster, monkeypatch):
+    import dask
+
+    monkeypatch.setattr(readers_module, "CONNECT_SECONDS", 1)
+    address = cluster.scheduler_address
+    with (
+        dask.config.set({"distributed.comm.tls.ca-file": None}),
+        pytest.raises(BadInput, match="does not answer") as refusal,
+    ):
+        list(ClusterReaders("a", address).map(str, [1]))
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(BadInput, match=r"the cluster at tcp://127\.0\.0\.1:9 does not answer"):
+        list(ClusterReaders("a", "tcp://127.0.0.1:9").map(str, [1]))
+    other = ClusterReaders("a", address)
+    monkeypatch.setattr(readers_module, "version", lambda name: "0.0.7")
+    with pytest.raises(BadInput, match=r"has fedbnsl .* and Python .*, and this silo fedbnsl 0\.0\.7 and Python"):
+        list(other.map(str, [1]))
 
 
 class Fragile:

@@ -6,6 +6,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.policy import Policy
+from fedbnsl.tasks.silo.readers import ClusterReaders, Readers
 from fedbnsl.tasks.transport.configuration import read_federation_file, read_silo_file
 from fedbnsl.tasks.transport.identity import Endpoint
 
@@ -29,8 +30,14 @@ def test_what_init_writes_is_read_as_it_was_meant(issued):
 def test_an_owner_sets_the_number_of_readers(folder):
     file = folder / "clinic" / "silo.toml"
     assert read_silo_file(file).workers == 1
-    file.write_text(file.read_text().replace("# workers = 8", "workers = 8"))
+    text = file.read_text()
+    file.write_text(text.replace("# workers = 8", "workers = 8"))
     assert read_silo_file(file).workers == 8
+    assert type(read_silo_file(file).readers(print)) is Readers
+    file.write_text(text.replace("# cluster = ", "cluster = "))
+    assert read_silo_file(file).cluster == "tls://scheduler.example:8786"
+    readers = read_silo_file(file).readers(print)
+    assert (type(readers), readers.silo, readers.address) == (ClusterReaders, "clinic", "tls://scheduler.example:8786")
 
 
 def test_rows_and_name_may_be_given_in_place_of_the_files(issued):
@@ -52,6 +59,16 @@ SILO = {
     "a limit of the wrong kind": ("rows = 50", 'rows = "50"', "policy: rows is '50': it must be a whole number"),
     "no reader": ('rows.csv"', 'rows.csv"\nworkers = 0', "workers is 0: it must be a whole number from 1 to 1024"),
     "a number of readers in quotes": ('rows.csv"', 'rows.csv"\nworkers = "8"', "workers is '8': it must be a whole"),
+    "readers given twice": (
+        'rows.csv"',
+        'rows.csv"\nworkers = 2\ncluster = "tls://a:1"',
+        "workers and cluster are two ways to read the rows: keep one",
+    ),
+    "a cluster in the clear": (
+        'rows.csv"',
+        'rows.csv"\ncluster = "tcp://10.0.0.9:8786"',
+        r"cluster is 'tcp://10\.0\.0\.9:8786': it must be tls://HOST:PORT, or tcp:// on this machine",
+    ),
     "half a reader": ('rows.csv"', 'rows.csv"\nworkers = 1.5', "workers is 1.5: it must be a whole number"),
     "no table": ("[policy]", "[policies]", "unknown key 'policies'"),
     "not TOML": ("silos = 3", "silos 3", "cannot be read"),
