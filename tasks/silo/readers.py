@@ -137,7 +137,7 @@ class ClusterReaders(Readers):
 
     def __init__(self, silo: str, address: str, log: Callable[[str], None] = print) -> None:
         """Read the rows of `silo` by the cluster whose scheduler is at `address`."""
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
         from distributed.scheduler import KilledWorker
 
         super().__init__(silo, 0, log)
@@ -154,7 +154,8 @@ class ClusterReaders(Readers):
         with self._lock:
             if self._pool is None:
                 self._pool = self._connected()
-            return max(1, sum(self._pool.nthreads().values()))
+            threads: dict[str, int] = self._pool.nthreads()
+            return max(1, sum(threads.values()))
 
     def _connected(self) -> Any:
         """A client of a cluster that can do the work; raises `BadInput` for any other one."""
