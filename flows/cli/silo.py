@@ -56,16 +56,21 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
 
     file = read_silo_file(path, name, data)
     print(f"silo {file.name}: certificate, key and trusted certificates match")
-    for line in (*disclosure_lines(file), *reader_lines(file), *policy_lines(file)):
+    readers = file.readers(print)
+    try:
+        lines = disclosure_lines(file, readers.map)
+    finally:
+        readers.close()
+    for line in (*lines, *reader_lines(file), *policy_lines(file)):
         print(line)
     print(coordinator_holder(file))
 
 
-def disclosure_lines(file: SiloFile) -> list[str]:
+def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
     """Lines on everything that a coordinator learns before round 1."""
     from fedbnsl.tasks.silo.rows import Described
 
-    described = described_rows(file)
+    described = described_rows(file, mapper)
     lines = [f"before round 1 the coordinator learns: {described.rows} rows, columns {', '.join(described.variables)}"]
     if isinstance(described, Described):
         labels = {name: column.labels for name, column in described.profile.columns.items() if column.labels}

@@ -208,10 +208,14 @@ class _OnCluster:
     def result(self) -> Any:
         while True:
             try:
-                return self._future.result(timeout=PATIENCE_SECONDS)
+                succeeded, value = cloudpickle.loads(self._future.result(timeout=PATIENCE_SECONDS))
             except TimeoutError:
                 if not self._client.nthreads():
                     raise _NoWorker from None
+            else:
+                if not succeeded:
+                    raise value
+                return value
 
     def cancel(self) -> None:
         self._future.release()  # unlike `cancel`, it does not wait for a scheduler that may have gone
@@ -221,10 +225,19 @@ def _versions() -> str:
     return f"fedbnsl {version('fedbnsl')} and Python {platform.python_version()}"
 
 
-def _apply_alone(content: bytes, part: Any) -> Any:
-    """As `_apply`, in a worker of somebody else's making: with one thread, on which the bits of a product depend."""
+def _apply_alone(content: bytes, part: Any) -> bytes:
+    """As `_apply`, in a worker of somebody else's making: with one thread, on which the bits of a product depend.
+
+    The result, or the error, is pickled here: Dask in a silo's process reads only the messages of runs
+    (`transport/unpickling.py`).
+    """
     threadpool_limits(1)
-    return _apply(content, part)
+    try:
+        result = True, _apply(content, part)
+    except Exception as error:
+        result = False, error
+    packed: bytes = cloudpickle.dumps(result)
+    return packed
 
 
 def _end_with_service() -> None:

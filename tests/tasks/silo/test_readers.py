@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -36,6 +37,7 @@ from fedbnsl.tasks.silo.readers import ClusterReaders, ReaderLost, Readers
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import FileSource
+from fedbnsl.tasks.transport.unpickling import restricted_unpickling
 
 NOTHING, NUMBERS, LABELS = Declared(), ("x", "y", "z"), ("one", "two", "three")
 EMPTY = {"a": (0, 0, 100)}
@@ -173,11 +175,19 @@ def test_work_is_done_in_other_processes(rows, readers):
     assert set(alone.map_parts(lambda part: os.getpid())) == {os.getpid()}
 
 
+def refuse(part):
+    raise BadInput(part)
+
+
 def test_the_workers_of_a_cluster_do_the_work(rows, on_cluster):
     table, _ = passes(rows, "numbers", on_cluster.map)
     ids = set(table.map_parts(lambda part: os.getpid()))
     assert os.getpid() not in ids
     assert 1 <= len(ids) <= 2
+    with restricted_unpickling():  # as in a silo's process
+        assert list(on_cluster.map(Counter, ["aab"])) == [Counter(a=2, b=1)]
+        with pytest.raises(BadInput, match="wrong"):
+            list(on_cluster.map(refuse, ["wrong"]))
     (copied,) = on_cluster.map(lambda part: list(on_cluster.map(lambda one: os.getpid(), [part])), [0])
     assert len(copied) == 1  # a reader that is given readers reads alone, and opens no connection
 
@@ -190,7 +200,7 @@ def test_a_worker_of_any_making_multiplies_with_one_thread():
 
     with threadpool_limits(2):
         assert threads(0) == {2}
-        assert readers_module._apply_alone(cloudpickle.dumps(threads), 0) == {1}
+        assert cloudpickle.loads(readers_module._apply_alone(cloudpickle.dumps(threads), 0)) == (True, {1})
 
 
 def test_the_first_fault_in_the_order_of_the_rows_is_reported(rows, readers, on_cluster, tmp_path):
