@@ -102,15 +102,6 @@ COUNTED = ("trend", "season", UNIT_ROOT, SLOW, "weights", "own scores")
 """the findings that `alarms` counts, and how often own scores were preferred"""
 
 
-def integrated(data: FederatedData, count: int, seed: int) -> FederatedData:
-    """`data` in which `count` variables are sums of their values so far: random walks whose steps have causes."""
-    which = np.random.default_rng([seed, 241]).choice(len(data.schema.variables), count, replace=False)
-    tables = {silo: table.copy() for silo, table in data.tables.items()}
-    for table in tables.values():
-        table[:, which] = np.cumsum(table[:, which] - table[:, which].mean(axis=0), axis=0)
-    return replace(data, tables=tables)
-
-
 def unit_roots() -> None:
     """How often stationary series are called random walks, and random walks are found; with and without empty cells."""
     slow = {f"AR {own}": case(own_past=own) for own in (0.5, 0.93, 0.97)}
@@ -124,7 +115,7 @@ def unit_roots() -> None:
     for count in (1, 10):
         for rows, silos in sizes:
             said = f"{count} of 10 walk, {rows // silos:,} rows x {silos}"
-            lines.append(_walks_found(said, case(rows=rows, silos=silos), count, 50))
+            lines.append(_walks_found(said, case(rows=rows, silos=silos, walks=count), 50))
     lines.append(_walks_found("10 of 10 walk, 200 rows x 5, 10 % empty cells", case(), 10, 20, share=0.1))
     show("dynamic-unit-roots", lines, {})
 
@@ -132,8 +123,7 @@ def unit_roots() -> None:
 def _walks_found(said: str, drawn_as: Case, count: int, sets: int, share: float = 0.0) -> dict[str, Any]:
     counts = Counter[str]()
     for seed in range(1000, 1000 + sets):
-        data = integrated(drawn_as.data(seed), count, seed) if count else drawn_as.data(seed)
-        data = emptied(data, share, seed) if share else data
+        data = emptied(drawn_as.data(seed), share, seed) if share else drawn_as.data(seed)
         found = learn(data, "secure-linear", parameters=False, bootstrap=0, seed=seed).result
         counts.update({one.name for one in found.diagnosed.findings})
     shares = {name: f"{100 * counts[name] / sets:.1f} %" for name in (UNIT_ROOT, SLOW)}

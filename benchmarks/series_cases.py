@@ -49,6 +49,8 @@ class Case:
     """standard deviations that a series rises or falls, normally distributed"""
     season: float = 0.0
     """amplitude of a wave of `PERIOD` steps, in standard deviations"""
+    walks: int = 0
+    """number of variables that are sums of their values so far: random walks whose steps have causes"""
 
     def data(self, seed: int) -> FederatedData:
         """The data set of `seed`."""
@@ -58,6 +60,7 @@ class Case:
         shares = 1 + rng.permutation(self.silos)
         lengths = np.maximum(self.rows * (2 + shares) // (2 * self.silos + shares.sum()), 10)
         later = self._later(model, rng) if self.changing else model
+        walking = rng.permutation(d)[: self.walks] if self.walks else []
         own: dict[str, FloatArray] = {}
         tables: dict[str, FloatArray] = {}
         for silo, length in zip(silo_names(self.silos), lengths, strict=True):
@@ -68,6 +71,7 @@ class Case:
                 half = len(series) // 2
                 series = np.vstack([series[:half], self._continued(series[:half], later, len(series) - half, rng)])
             series = series * deviations
+            series[:, walking] = np.cumsum(series[:, walking], axis=0)
             tables[silo] = series + self._levels(series, rng)
             if self.slopes:
                 own[silo] = weights

@@ -10,7 +10,8 @@ enlarged to the long-run variance (`long_run_ratio`).
 
 There are two tests. The silos' sums add up, masked if the run is: weights that change everywhere alike are found in
 few rows of many silos. And each silo tests its own sums, for a change of its own. A statistic of k parents in n windows
-is compared with Hotelling's T² of k and n − k degrees of freedom, as its variances are estimated, too.
+is compared with Hotelling's T² of k and n − k degrees of freedom, as its variances are estimated, too. For n it counts
+as many windows as there are independent squares of the parents (`effective_windows`): a slow series has few.
 """
 
 from collections.abc import Sequence
@@ -30,23 +31,34 @@ MIN_WINDOWS = 40
 """windows of a silo, and for each parent a tenth of them, below which its sums are left out"""
 BANDWIDTH = 10
 """greatest lag of the autocovariances in a long-run variance"""
+MAX_AUTOCORRELATION = 0.97
+"""greatest autocorrelation from which a long-run variance is extrapolated"""
 
 
 def long_run_ratio(rows: FloatArray) -> float:
     """The largest ratio of a column's long-run variance to its variance, at least 1, of `rows` `[n, k]` in time order.
 
-    The long-run variance weights the autocovariances up to `BANDWIDTH` as Newey & West 1987 do; a regression's weights
-    have it as their variance, if the columns are its residuals times its regressors.
+    The long-run variance weights the autocovariances up to `BANDWIDTH` as Newey & West 1987 do, and is at least that of
+    a first-order autoregression if its slope is significant (Andrews & Monahan 1992): slow columns have autocovariances
+    at greater lags. A regression's weights have it as their variance, if the columns are its residuals times its
+    regressors.
     """
-    return _ratio(_long_run_sums(rows))
+    return _ratio(_long_run_sums(rows, len(rows)))
 
 
-def _long_run_sums(rows: FloatArray) -> FloatArray:
-    """The sums of squares of each column, and those with the weighted autocovariances, `[2, k]`."""
+def _long_run_sums(rows: FloatArray, part: int) -> FloatArray:
+    """The sums of squares of each column, and those with the weighted autocovariances, `[2, k]`.
+
+    Parts of `part` rows have means of zero, which makes the autocorrelation smaller (Kendall 1954).
+    """
     n, reach = len(rows), min(BANDWIDTH, len(rows) // 10)
     sums = np.stack([(rows**2).sum(axis=0)] * 2)
     for lag in range(1, reach + 1):
         sums[1] += 2 * (1 - lag / (reach + 1)) * (rows[lag:] * rows[: n - lag]).sum(axis=0)
+    slope = (rows[1:] * rows[:-1]).sum(axis=0) / np.maximum(sums[0], 1e-300)
+    slope = np.minimum((part * slope + 1) / max(part - 3, 1), MAX_AUTOCORRELATION)
+    slope[slope < 3 / np.sqrt(max(n, 1))] = 0.0
+    sums[1] = np.maximum(sums[1], sums[0] * (1 + slope) / (1 - slope))
     return sums
 
 
@@ -93,7 +105,7 @@ def fluctuations(
         products = X * (centred[:, j] - X @ (inverse @ (X.T @ centred[:, j])))[:, None]
         # Where weights change, products have other means in other parts, which would count as variance.
         spread = products - _means_of_parts(products, own_times)
-        every.append(_long_run_sums(spread[:, 1:]).ravel() / all_windows)
+        every.append(_long_run_sums(spread[:, 1:], n // (len(TIMES) + 1)).ravel() / all_windows)
         enlarged = n / (n - k - 1 - len(TIMES)) / all_windows
         for time in TIMES:
             before = own_times < time
@@ -125,16 +137,47 @@ class Excess:
 NO_CHANGES = Excess(np.empty(0), np.empty(0))
 
 
-def excess(sums: FloatArray, windows: float, parents: NDArray[np.bool_], variables: int, level: float) -> Excess:
-    """The excess of the `sums` of `fluctuations` over `windows` rows; false above 1 with a probability of `level`."""
+def effective_windows(windows: float, S: FloatArray, parents: NDArray[np.intp], variables: int) -> float:
+    """The number of independent windows for the mean of a parent's squares, of the slowest of the `parents`.
+
+    The squares of a Gaussian series with autocorrelation r have the autocorrelation r². `S` `[m, m]` has the second
+    moments of windows of this number of `variables`, the present first.
+    """
+    if len(S) == variables:
+        return windows
+    now, past = parents % variables, parents % variables + variables
+    squares = S[now, past] ** 2 / np.maximum(S[now, now] * S[past, past], 1e-300)
+    slowest = float(min(squares.max(initial=0.0), 1.0))
+    return windows * (1 - slowest) / (1 + slowest)
+
+
+def hotelling_bound(k: int, windows: float, probability: float) -> float:
+    """The value that Hotelling's T² of `k` numbers and variances from so many `windows` exceeds with `probability`."""
     from scipy.special import fdtri  # imported late: most processes need no quantiles
 
+    free = max(windows - k, 1.0)
+    return k * (free + k - 1) / free * float(fdtri(k, free, 1 - probability))
+
+
+def excess(
+    sums: FloatArray,
+    windows: float,
+    parents: NDArray[np.bool_],
+    variables: int,
+    level: float,
+    S: FloatArray | None = None,
+) -> Excess:
+    """The excess of the `sums` of `fluctuations` over `windows` rows; false above 1 with a probability of `level`.
+
+    `S` `[m, m]` has the second moments of the windows; without, these are taken for independent.
+    """
     children, begin = children_of(parents, variables), 0
     ratios, when = np.zeros((len(children), len(TIMES))), np.array(TIMES)
     for at, j in enumerate(children):
-        k = int(parents[:, j].sum())
-        free = max(windows - k, 1.0)
-        bound = k * (windows - 1) / free * float(fdtri(k, free, 1 - level / ratios.size))
+        pa = np.flatnonzero(parents[:, j])
+        k = len(pa)
+        independent = windows if S is None else effective_windows(windows, S, pa, variables)
+        bound = hotelling_bound(k, independent, level / ratios.size)
         bound *= _ratio(sums[begin : begin + 2 * k].reshape(2, k))
         begin += 2 * k
         for time in range(len(TIMES)):

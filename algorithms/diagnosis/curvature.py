@@ -11,8 +11,10 @@ Two figures by variable, each the share of a residual that would be zero if all 
 
 A share that is not significant counts as zero. The test is a score test with the variances of the products of
 residual and curve as the rows have them (White 1980), so that it holds whatever the errors' distribution and however
-their variance depends on the parents; as the sum is divided by its own rows' size, a few far rows cannot reach it. The
-level is divided by the number of residuals and pairs. Residuals and the causes of curves are limited to ±`BOUND`
+their variance depends on the parents; as the sum is divided by its own rows' size, a few far rows cannot reach it. In
+series it is divided by the ratio of these products' long-run variance (Newey & West 1987): the residual of a variable
+whose slow cause the graph lacks is as slow, and related to slow curves by chance. The level is divided by the number of
+residuals and pairs. Residuals and the causes of curves are limited to ±`BOUND`
 standard deviations, because a share under heavy tails would be that of one row.
 """
 
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
 from ..statistics.moments import MAX_UNJOINED_CORRELATION, Table, sum_over_chunks
+from .change import long_run_ratio
 
 BOUND = 4.0
 """standard deviations to which residuals, and the causes of curves, are limited"""
@@ -76,13 +79,16 @@ def curvature(
     numbers: NDArray[np.bool_],
     false_alarms: float,
     inflation: FloatArray | float = 1.0,
+    *,
+    in_order: bool = False,
 ) -> FloatArray:
     """By variable, the larger of the two shares, `[d]`; zero unless significant.
 
     `table` `[n_rows, d]` is centred at `means`; predictions are those of regressions on the moments `S` of all silos.
     `parents[i, j]` says whether i may be a cause of j, and `numbers` which columns are no indicators. Rows without a
     needed cell are left out. If all effects are linear, any share is above zero with a probability of `false_alarms`.
-    The bounds of the statistics of each residual are multiplied by its `inflation` `[d]`.
+    The bounds of the statistics of each residual are multiplied by its `inflation` `[d]`. Rows `in_order` of time may
+    be autocorrelated; they are in memory.
     """
     inflated = np.broadcast_to(inflation, len(S))
     scales = np.sqrt(np.maximum(np.diag(S), 1e-300))
@@ -93,6 +99,7 @@ def curvature(
         weights = np.linalg.lstsq(R[np.ix_(of, of)], R[of, j], rcond=None)[0]
         deviation = np.sqrt(max(R[j, j] - weights @ R[of, j], 1e-12))
         families.append(FittedFamily(int(j), of, np.flatnonzero(numbers[of]), weights, float(deviation)))
+    z = (table - means) / scales if in_order and isinstance(table, np.ndarray) else None
     found = np.zeros(len(S))
     with_parents = [one for one in families if len(one.parents)]
     if with_parents:
@@ -105,14 +112,19 @@ def curvature(
             ends = np.cumsum([len(share.score) ** 2 for _, share in tested])
             level = 0.5 * false_alarms / len(families)
             for (one, share), own in zip(tested, np.split(spread, ends[:-1]), strict=True):
-                if score_statistic(share.score, own) > inflated[one.child] * chi_square_bound(len(share.score), level):
-                    found[one.child] = share.value
+                bound = inflated[one.child] * chi_square_bound(len(share.score), level)
+                statistic = score_statistic(share.score, own)
+                if z is not None and statistic > bound:
+                    statistic /= long_run_ratio(_scores(z, one, share))
+                found[one.child] = share.value if statistic > bound else 0.0
     tested_pairs = _unjoined(R, families, parents | parents.T, numbers)
     if tested_pairs.any():
         pairs = sum_over_chunks(table, lambda rows: _pair_sums((rows - means) / scales, families))
         shares, statistics = _square_shares(pairs)
-        bound = inflated * chi_square_bound(1, 0.5 * false_alarms / tested_pairs.sum())
-        significant = tested_pairs & (statistics > bound)
+        bounds = inflated * chi_square_bound(1, 0.5 * false_alarms / tested_pairs.sum())
+        significant = tested_pairs & (statistics > bounds)
+        if z is not None:
+            significant &= statistics > bounds * _pair_ratios(z, families, significant)
         found = np.maximum(found, np.where(significant, shares, 0.0).max(axis=0))
     return found
 
@@ -166,13 +178,29 @@ def _bent_share(sums: FloatArray, family: FittedFamily) -> CurvedShare:
 
 def _score_sums(z: FloatArray, tested: list[tuple[FittedFamily, CurvedShare]]) -> FloatArray:
     """For each tested family the sums of the products of its rows' scores, one after the other."""
-    every, complete = [], not np.isnan(z.sum())
-    for one, share in tested:
-        design, k = _design(z, one, complete=complete) - share.means, len(one.parents)
-        left = design[:, k:] - design[:, :k] @ share.slopes
-        scores = left[:, 1:] * left[:, :1]
-        every.append((scores.T @ scores).ravel())
-    return np.concatenate(every)
+    scores = [_scores(z, one, share) for one, share in tested]
+    return np.concatenate([(own.T @ own).ravel() for own in scores])
+
+
+def _scores(z: FloatArray, family: FittedFamily, share: CurvedShare) -> FloatArray:
+    """The scores of the complete rows: products of the residual and the curves given the parents, `[n, n_curves]`."""
+    known = np.concatenate([family.parents, [family.child]])
+    design, k = _design(z, family, complete=not np.isnan(z[:, known].sum())) - share.means, len(family.parents)
+    left = design[:, k:] - design[:, :k] @ share.slopes
+    return np.asarray(left[:, 1:] * left[:, :1])
+
+
+def _pair_ratios(z: FloatArray, families: list[FittedFamily], pairs: NDArray[np.bool_]) -> FloatArray:
+    """The long-run ratios of the products of the square of i and the residual of j for `pairs`, `[d, d]`, else 1."""
+    ratios = np.ones(pairs.shape)
+    for one in families:
+        residual = one.residual(z)
+        for i in np.flatnonzero(pairs[:, one.child]):
+            both = np.column_stack([np.clip(z[:, i], -BOUND, BOUND) ** 2, residual])
+            both = both[~np.isnan(both).any(axis=1)]
+            both -= both.mean(axis=0)
+            ratios[i, one.child] = long_run_ratio(both[:, :1] * both[:, 1:])
+    return ratios
 
 
 def _pair_sums(z: FloatArray, families: list[FittedFamily]) -> FloatArray:

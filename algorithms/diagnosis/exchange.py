@@ -37,7 +37,17 @@ from ..statistics.moments import (
 from ..statistics.packing import Block, Packing, packing
 from ..statistics.transforms import NORMAL_SCORES, transform_gain
 from .change import FALSE_ALARMS as CHANGE_FALSE_ALARMS
-from .change import NO_CHANGES, Excess, children_of, excess, fluctuations, long_run_ratio, relative_times
+from .change import (
+    NO_CHANGES,
+    Excess,
+    children_of,
+    effective_windows,
+    excess,
+    fluctuations,
+    hotelling_bound,
+    long_run_ratio,
+    relative_times,
+)
 from .curvature import chi_square_bound, curvature, score_statistic
 from .over_time import interpolated, longest_stretch, seasons, trend_t_values
 
@@ -301,9 +311,9 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
     if in_series:
         changes, figures[silo.place, len(FIGURES) :] = _over_time(silo, request)
     level = CURVATURE_FALSE_ALARMS / silo.silos
-    figures[silo.place, 3] = _greatest(
-        curvature(silo.table, means, request.within, request.parents & silo.numbers, silo.numbers, level, inflation)
-    )
+    parents = request.parents & silo.numbers
+    bent = curvature(silo.table, means, request.within, parents, silo.numbers, level, inflation, in_order=in_series)
+    figures[silo.place, 3] = _greatest(bent)
     gain = part * transform_gain(silo.table, silo.skewed)
     return Reply(np.concatenate([figures.ravel(), changes, [gain]]))
 
@@ -313,7 +323,8 @@ def _over_time(silo: Silo, request: Broadcast) -> tuple[FloatArray, FloatArray]:
     assert isinstance(silo.table, np.ndarray)
     parents, scales = request.parents, np.sqrt(_positive(request.within))
     sums = fluctuations(silo.table, silo.times, parents, silo.variables, scales, request.rows)
-    own = excess(sums, len(silo.table), parents, silo.variables, CHANGE_FALSE_ALARMS / silo.silos)
+    level = CHANGE_FALSE_ALARMS / silo.silos
+    own = excess(sums, len(silo.table), parents, silo.variables, level, request.within)
     change = (0.0, 0.0)
     if len(own.ratios):
         greatest, at = _greatest(own.ratios)
@@ -412,7 +423,10 @@ def _not_of_few_rows(
         p = len(pa)
         statistic = score_statistic(total[begin : begin + p], total[begin + p : begin + p + p * p])
         begin += p + p * p
-        if statistic <= rank_inflation[j] * inflation * chi_square_bound(p, level):
+        # Of slow parents, whose squares are few independent numbers, the variances of the products are estimates.
+        windows = effective_windows(rows[0], rest, pa, silo.variables)
+        bound = hotelling_bound(p, windows, level) if len(silo.times) else chi_square_bound(p, level)
+        if statistic <= rank_inflation[j] * inflation * bound:
             kept[j] = 0.0
     return kept
 
@@ -479,6 +493,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     variables = len(server.schema.variables)
     if variables < d:
         slots = silo_slots(len(schema.silos), len(SERIES_FIGURES)).size
-        changes = excess(replies.total[slots:-1], answered, server.parents, variables, CHANGE_FALSE_ALARMS)
+        sums, level = replies.total[slots:-1], CHANGE_FALSE_ALARMS
+        changes = excess(sums, answered, server.parents, variables, level, server.within)
     figures = by_silo(replies.total[:slots], replies, schema)
     return replace(server, figures=figures, changes=changes, transform_gain=gain)

@@ -98,14 +98,20 @@ def _flat(series: FloatArray) -> FloatArray:
 
 
 def _highest(power: FloatArray) -> tuple[int, float]:
-    """The frequency whose power is highest beside its neighbours, and that ratio."""
-    best, highest = 0, 0.0
-    for k in range(MIN_CYCLES, len(power) - 1):
-        near = np.r_[max(1, k - NEIGHBOURS - GUARD) : max(1, k - GUARD), k + GUARD + 1 : k + GUARD + 1 + NEIGHBOURS]
-        ratio = power[k] / max(float(power[near[near < len(power)]].mean()), 1e-300)
-        if ratio > highest:
-            best, highest = k, float(ratio)
-    return best, highest
+    """The frequency whose power is highest beside its neighbours, and that ratio; 0 and 0 if there are too few."""
+    tried, reach = np.arange(MIN_CYCLES, len(power) - 1), NEIGHBOURS + GUARD
+    if not len(tried):
+        return 0, 0.0
+
+    def near(values: FloatArray) -> FloatArray:
+        """The sums of `values` over the neighbours of each frequency that is tried; frequency 0 is no neighbour."""
+        padded = np.pad(np.concatenate([[0.0], values[1:]]), reach)
+        sums = np.lib.stride_tricks.sliding_window_view(padded, NEIGHBOURS).sum(axis=1)
+        return np.asarray(sums[tried] + sums[tried + reach + GUARD + 1])
+
+    ratios = power[tried] / np.maximum(near(power) / near(np.ones(len(power))), 1e-300)
+    best = int(np.argmax(ratios))
+    return int(tried[best]), float(ratios[best])
 
 
 def _period(series: FloatArray, about: float) -> int:

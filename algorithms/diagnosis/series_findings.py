@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from .change import children_of
 from .exchange import Server
-from .findings import RULES, Finding, Rule
-from .unit_root import level_t_values, unit_roots
+from .findings import RULES, WEIGHTS_DIFFER, Finding, Rule
+from .unit_root import own_t_values, unit_roots
 
 MIN_MEAN_ROWS = 40
 """mean number of rows of a series from which random walks are looked for"""
@@ -41,7 +41,7 @@ def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequ
         return []
     model = server.schema.imputation_model
     rows = server.rows * model.rows / model.windows if model.windows else server.rows
-    t = level_t_values(server.within, server.parents, len(names), rows)
+    t = own_t_values(server.within, server.parents, len(names), rows)
     roots = unit_roots(t, stretches, ~states)
     if len(roots.walks):
         sentence = f"{_named(names, roots.walks)}: without a level to return to, like a random walk (unit root)."
@@ -64,10 +64,13 @@ def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
 def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
     """The `others`, and a finding on weights that change in all silos instead of one on single silos.
 
-    A trend, a season or series like random walks explain either, until they are removed.
+    A trend, a season or series like random walks explain either, until they are removed. Random walks explain weights
+    that differ between silos, too.
     """
     rest = [one for one in others if one.name != CHANGE]
-    if any(one.name in ("trend", "season", UNIT_ROOT, SLOW) for one in rest):
+    if any(one.name in (UNIT_ROOT, SLOW) for one in rest):
+        return [one for one in rest if one.name not in WEIGHTS_DIFFER]
+    if any(one.name in ("trend", "season") for one in rest):
         return rest
     changes, present = server.changes, len(server.schema.variables)
     loud = np.flatnonzero(changes.ratios > 1)

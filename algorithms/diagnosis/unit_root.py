@@ -1,10 +1,11 @@
 """Random walk or slow return to a level: a pooled Dickey-Fuller test with Monte Carlo distributions (ours).
 
-Each variable is regressed on its own lags and its learned parents, from the moments of the windows of all silos about
-the series' own means: a pooled test (Levin, Lin & Chu 2002) with covariates (Hansen 1995), which explain what slow
-causes would otherwise add to the slowness of their effects. Its statistic is the t-value of the sum of the own
-coefficients less 1. Its distribution depends on the lengths of the series, as own means bias it (Nickell 1981): those
-of random walks and of stationary series that return slowly are drawn for these lengths.
+Each variable is regressed on its own lags and its learned parents, and on all lagged variables, from the moments of the
+windows of all silos about the series' own means: a pooled test (Levin, Lin & Chu 2002) with covariates (Hansen 1995),
+which explain what slow causes would otherwise add to the slowness of their effects. Its statistics are t-values of the
+sum of the own coefficients: less 1, and less that of a slow return. Slow causes that are related to the own past enlarge
+the standard error, so that neither is contradicted. The distributions depend on the lengths of the series, as own means
+bias them (Nickell 1981): those of random walks and of stationary series that return slowly are drawn for these lengths.
 
 A variable is a random walk only if the data contradict the slow return, at `FALSE_ALARMS` over all variables, but not
 the walk; if they contradict neither, they cannot tell.
@@ -28,8 +29,6 @@ MISSED_WALKS, UNNOTICED_WALKS = 0.02, 0.1
 """probabilities that a walk is taken for stationary: where a slow return is contradicted, and where it is not"""
 MIN_T = 4.0
 """no random walk has a statistic below minus this and twice the root of the number of series"""
-ROWS_PER_COLUMN = 10
-"""windows per column from which all lagged variables are tried as causes, too: a learned graph may lack some"""
 MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
 """number of drawn data sets: the most, the fewest, and the rows of all together in between"""
 CELLS_AT_ONCE = 2_000_000
@@ -45,52 +44,58 @@ class UnitRoots:
 
 
 def unit_roots(t: FloatArray, stretches: Sequence[Sequence[int]], tested: NDArray[np.bool_]) -> UnitRoots:
-    """The decision on the `tested` variables `[d]` by their statistics `t` `[d]`; `stretches` are lengths by silo."""
+    """The decision on the `tested` variables `[d]` by the `t` of `own_t_values`; `stretches` are lengths by silo."""
+    of_walk, of_slow = t
     least = -MIN_T - 2 * np.sqrt(sum(map(len, stretches)))
-    if not np.any(t[tested] > least):
+    if not np.any(of_walk[tested] > least):
         return UnitRoots(np.empty(0, np.intp), np.empty(0, np.intp))
     rng = np.random.default_rng(0)
     walk, slow = (drawn_t_values(stretches, one, rng) for one in (1.0, SLOW_RETURN))
-    no_return = t > slow.mean() + ndtri(1 - FALSE_ALARMS / len(t)) * slow.std()
-    walks = tested & no_return & (t > np.quantile(walk, MISSED_WALKS))
-    undecided = tested & ~no_return & (t > np.quantile(walk, UNNOTICED_WALKS))
+    no_return = of_slow > slow.mean() + ndtri(1 - FALSE_ALARMS / len(of_slow)) * slow.std()
+    walks = tested & no_return & (of_walk > np.quantile(walk, MISSED_WALKS))
+    undecided = tested & ~no_return & (of_walk > np.quantile(walk, UNNOTICED_WALKS))
     return UnitRoots(np.flatnonzero(walks), np.flatnonzero(undecided))
 
 
-def level_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float) -> FloatArray:
-    """The t-value of (sum of own coefficients − 1) of each of the d variables, `[d]`; −inf where it is not defined.
+def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float) -> FloatArray:
+    """The t-values of the sum of own coefficients − 1, and − `SLOW_RETURN`, by variable, `[2, d]`; −inf if undefined.
 
+    They are the smaller ones given the learned causes and given all lagged variables: a learned graph may lack some.
     `S` `[m, m]` has the second moments of windows, the present first; `parents` `[m, m]` the learned edges.
     """
     m = len(S)
-    found = np.full(d, -np.inf)
+    found = np.full((2, d), -np.inf)
     for j in range(d):
         own, causes = np.arange(j + d, m, d), np.flatnonzero(parents[:, j] & ~parents[j])
         learned, every = (np.setdiff1d(others, [j, *own]) for others in (causes, np.arange(d, m)))
-        found[j] = _t_value(S, j, own, learned, rows)
-        if rows > ROWS_PER_COLUMN * m:
-            found[j] = min(found[j], _t_value(S, j, own, every, rows))
+        found[:, j] = _t_values(S, j, own, learned, rows)
+        complete = _t_values(S, j, own, every, rows)
+        # With too few windows for all lagged variables, nothing contradicts a slow return.
+        found[1, j] = min(found[1, j], complete[1])
+        if np.isfinite(complete[0]):
+            found[0, j] = min(found[0, j], complete[0])
     return found
 
 
-def _t_value(S: FloatArray, j: int, own: NDArray[np.intp], others: NDArray[np.intp], rows: float) -> float:
-    """The t-value of (sum of the coefficients of the columns `own` − 1) in the regression of j on them and `others`."""
+def _t_values(S: FloatArray, j: int, own: NDArray[np.intp], others: NDArray[np.intp], rows: float) -> FloatArray:
+    """The t-values of the sum of the coefficients of `own` in the regression of j on them and `others`, `[2]`."""
+    undefined = np.full(2, -np.inf)
     design = np.concatenate([own, others])
     if S[j, j] <= 0 or rows <= 2 * len(design):
-        return -np.inf
+        return undefined
     scale = np.sqrt(np.maximum(np.diag(S)[design], 1e-300))
     inverse = np.linalg.pinv(S[np.ix_(design, design)] / np.outer(scale, scale), rcond=1e-12, hermitian=True)
     inverse /= np.outer(scale, scale)
     weights = inverse @ S[design, j]
     residual = float(S[j, j] - weights @ S[design, j])
     if residual <= 1e-12 * S[j, j]:
-        return -np.inf
+        return undefined
     variance = residual / (rows - len(design)) * inverse[: len(own), : len(own)].sum()
-    return float((weights[: len(own)].sum() - 1) / np.sqrt(max(float(variance), 1e-300)))
+    return np.asarray((weights[: len(own)].sum() - [1.0, SLOW_RETURN]) / np.sqrt(max(float(variance), 1e-300)))
 
 
 def drawn_t_values(stretches: Sequence[Sequence[int]], autoregression: float, rng: np.random.Generator) -> FloatArray:
-    """The same statistic of single series drawn with the lengths `stretches` of each silo, `[n_draws]`.
+    """The t-value of (own coefficient − `autoregression`) of series drawn with it and these `stretches`, `[n_draws]`.
 
     With autoregression 1 they are random walks, otherwise stationary.
     """
@@ -125,4 +130,4 @@ def _draw(
             changes += np.einsum("tr,tr->r", change, change)
     windows = sum(max(n - 1, 0) for lengths in stretches for n in lengths)
     residual = (changes - products**2 / squares) / windows
-    return np.asarray(products / np.sqrt(residual * squares))
+    return np.asarray((products + (1 - autoregression) * squares) / np.sqrt(residual * squares))

@@ -8,8 +8,10 @@ from fedbnsl.algorithms.diagnosis.change import (
     FALSE_ALARMS,
     TIMES,
     children_of,
+    effective_windows,
     excess,
     fluctuations,
+    long_run_ratio,
     relative_times,
 )
 from fedbnsl.algorithms.statistics.packing import from_triangle
@@ -113,6 +115,35 @@ def test_autocorrelated_errors_are_no_change():
         sums = fluctuations(x, relative_times([300]), parents, 2, np.ones(2), 300.0)
         wrong += excess(sums, 300.0, parents, 2, 0.02).ratios.max() > 1
     assert wrong <= 9
+
+
+def test_slow_series_have_few_independent_windows():
+    """Their squares are large for long: the variances of their products are those of few numbers."""
+    rng, parents, ratios = np.random.default_rng(0), np.zeros((6, 6), bool), []
+    parents[3:, :3] = True
+    for _ in range(150):
+        series = rng.normal(size=(201, 3, 5))
+        series[0] /= np.sqrt(1 - 0.97**2)
+        for t in range(1, 201):
+            series[t] += 0.97 * series[t - 1]
+        tables = [np.hstack([x[1:], x[:-1]]) for x in np.moveaxis(series, 2, 0)]
+        sums = sum(fluctuations(rows, relative_times([200]), parents, 3, np.ones(6), 1000.0) for rows in tables)
+        S = sum(np.cov(rows.T) for rows in tables)
+        ratios.append([excess(sums, 1000.0, parents, 3, 0.02, moments).ratios.max() for moments in (S, None)])
+    wrong, naive = (np.array(ratios) > 1).sum(axis=0)
+    assert wrong <= 5
+    assert naive >= 7
+    S = np.eye(4) + np.diag([0.6, 0.6], 2) + np.diag([0.6, 0.6], -2)
+    assert effective_windows(100.0, S, np.array([3]), 2) == pytest.approx(100 * 0.64 / 1.36)
+    assert effective_windows(100.0, S, np.array([0]), 4) == 100
+
+
+def test_the_long_run_variance_of_a_slow_column_reaches_beyond_the_bandwidth():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 1))
+    for t in range(1, 4000):
+        x[t] += 0.9 * x[t - 1]
+    assert long_run_ratio(x) == pytest.approx(19, rel=0.25)
 
 
 def test_every_series_has_its_own_times_and_few_windows_send_zeros():

@@ -80,6 +80,37 @@ def test_rows_without_a_cell_are_left_out():
     assert shares(X, [(0, 1)])[1] == 0
 
 
+def slow(seed, n=300, joined=True):
+    """Two unrelated slow series; by chance the curves of one follow the other, in rows `in_order` and otherwise."""
+    rng, parents = np.random.default_rng(seed), np.zeros((2, 2), np.bool_)
+    X = rng.normal(size=(n, 2))
+    for t in range(1, n):
+        X[t] += 0.95 * X[t - 1]
+    parents[0, 1] = joined
+    args = (X, X.mean(axis=0), np.cov(X.T), parents, np.ones(2, np.bool_), 0.01)
+    return curvature(*args, in_order=True), curvature(*args)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_slow_series_are_not_curved_by_chance(joined):
+    """A graph that lacks the slow cause of a variable leaves a slow residual. The square of a pair shows it, too."""
+    found = np.array([[(one > 0).any() for one in slow(seed, joined=joined)] for seed in range(60)])
+    in_order, naive = found.sum(axis=0)
+    assert in_order <= 3
+    assert naive >= (15 if joined else 3)
+
+
+@pytest.mark.parametrize("joined", [[(0, 1)], []])
+def test_curves_in_series_are_found(joined):
+    X = rows_of(lambda x: 2 * np.tanh(2 * x) if joined else x**2)
+    graph = np.zeros((3, 3), np.bool_)
+    for i, j in joined:
+        graph[i, j] = True
+    args = (X, X.mean(axis=0), np.cov(X.T), graph, ALL, 0.01)
+    np.testing.assert_array_equal(curvature(*args, in_order=True), curvature(*args))
+    assert curvature(*args)[1] > 0.05
+
+
 def test_rows_in_passes_give_the_same():
     class Passes:
         shape = (2000, 3)

@@ -11,6 +11,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.exchange import Diagnosis, start
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_gain
+from fedbnsl.data.federated import time_series
 from fedbnsl.tasks.transport.in_process import InProcessFederation, federate
 
 NAMES = ("x0", "x1", "x2")
@@ -134,3 +135,18 @@ def test_the_gain_of_transforms_is_the_mean_over_the_rows_that_answered(lost):
     answered = {silo: table for silo, table in given.items() if silo not in lost}
     gains, rows = [transform_gain(table, transforms) for table in answered.values()], [*map(len, answered.values())]
     assert server.transform_gain == pytest.approx(np.average(gains, weights=rows))
+
+
+def test_a_graph_without_the_slow_cause_of_a_variable_is_not_said_to_be_curved():
+    """Unrelated slow series, joined by an edge without a lag: their curves are related by chance."""
+    rng = np.random.default_rng(7)
+    tables = {f"s{k}": rng.normal(size=(250, 3)) for k in range(6)}
+    for X in tables.values():
+        for t in range(1, len(X)):
+            X[t] += 0.95 * X[t - 1]
+    lengths = {silo: (len(X),) for silo, X in tables.items()}
+    federation = InProcessFederation(time_series(tables, lengths, NAMES), tables)
+    structure = Structure(NAMES, CHAIN, lagged=np.zeros((1, 3, 3)))
+    begun, spec = start(federation.schema, structure), AlgorithmSpec("diagnosis", Diagnosis(lags=1))
+    *_, last = rounds(registry.build(spec), federation, resume=(0, begun))
+    assert (last.server.figures[:, 3, 0] == 0).all()

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.algorithms.diagnosis.series_findings import CHANGE, COMPARE_HALVES
+from fedbnsl.algorithms.diagnosis.findings import Finding
+from fedbnsl.algorithms.diagnosis.series_findings import CHANGE, COMPARE_HALVES, change_findings
 from fedbnsl.data.federated import FederatedData, time_series
 from fedbnsl.flows.job.follow_up import ALLOWED_FOR
 
@@ -85,3 +86,12 @@ def test_labels_have_no_own_scores_to_advise():
     schema = replace(data.schema, variables=(*NAMES, "s"), levels={"s": ("off", "on")})
     found, _ = found_in(FederatedData(schema, tables))
     assert found.advice == COMPARE_HALVES
+
+
+@pytest.mark.parametrize("name", ["unit root", "slow series"])
+def test_random_walks_explain_weights_that_differ_and_change(name):
+    """Neither is said of the silos until the series are differenced; the rest of the findings stays."""
+    found = [
+        Finding(one, "", "") for one in (name, "weights differ", "silo with different weights", CHANGE, "few rows")
+    ]
+    assert [one.name for one in change_findings(None, found)] == [name, "few rows"]

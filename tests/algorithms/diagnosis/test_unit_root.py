@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.algorithms.diagnosis.unit_root import drawn_t_values, level_t_values, unit_roots
+from fedbnsl.algorithms.diagnosis.unit_root import SLOW_RETURN, drawn_t_values, own_t_values, unit_roots
 from fedbnsl.algorithms.statistics.lagged import centred_windows
 from fedbnsl.data.federated import FederatedData, time_series
 
@@ -49,10 +49,55 @@ def test_the_statistic_is_that_of_dickey_fuller():
     rng = np.random.default_rng(1)
     tables = [np.cumsum(rng.normal(size=(n, 1)), axis=0) for n in (60, 90)]
     rows = np.concatenate([centred_windows(X, (len(X),), 1) for X in tables])
-    found = level_t_values(rows.T @ rows / len(rows), np.zeros((2, 2), np.bool_), 1, len(rows))
+    found = own_t_values(rows.T @ rows / len(rows), np.zeros((2, 2), np.bool_), 1, len(rows))
     slope = rows[:, 1] @ rows[:, 0] / (rows[:, 1] @ rows[:, 1])
     error = np.sqrt(((rows[:, 0] - slope * rows[:, 1]) ** 2).sum() / (len(rows) - 1) / (rows[:, 1] @ rows[:, 1]))
-    assert found[0] == pytest.approx((slope - 1) / error)
+    assert found[:, 0] == pytest.approx([(slope - 1) / error, (slope - SLOW_RETURN) / error])
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_what_shadows_the_own_past_does_not_make_a_walk_of_a_slow_return(learned):
+    """Beside a noisy copy of the past the own coefficient is uncertain: neither 1 nor the true .97 is contradicted."""
+    rng, lengths = np.random.default_rng(4), [(200,)] * 5
+    for _ in range(10):
+        rows = []
+        for (n,) in lengths:
+            y = rng.normal(size=n + 100)
+            for t in range(1, len(y)):
+                y[t] += 0.97 * y[t - 1]
+            X = np.column_stack([y, y + 0.8 * rng.normal(size=len(y))])[100:]
+            rows.append(centred_windows(X, (n,), 1))
+        windows, parents = np.concatenate(rows), np.zeros((4, 4), np.bool_)
+        parents[3, 0] = learned
+        t = own_t_values(windows.T @ windows / len(windows), parents, 2, len(windows))
+        assert not len(unit_roots(t, lengths, np.array([True, False])).walks)
+
+
+def test_a_slow_cause_that_the_graph_lacks_does_not_make_a_walk_of_its_effect():
+    """A slow cause adds its slowness to that of its effect, which alone looks like a random walk."""
+    rng, lengths, parents = np.random.default_rng(5), [(300,)] * 5, np.zeros((4, 4), np.bool_)
+    parents[[2, 3], [0, 1]] = True
+    for _ in range(10):
+        rows = []
+        for (n,) in lengths:
+            x = rng.normal(size=(n + 200, 2))
+            for t in range(1, len(x)):
+                x[t] += 0.95 * x[t - 1] + [0.0, 0.4 * x[t - 1, 0]]
+            rows.append(centred_windows(x[200:], (n,), 1))
+        windows = np.concatenate(rows)
+        t = own_t_values(windows.T @ windows / len(windows), parents, 2, len(windows))
+        assert not len(unit_roots(t, lengths, np.array([False, True])).walks)
+
+
+def test_with_too_few_windows_for_all_lagged_variables_nothing_is_a_walk():
+    """The graph of few rows lacks causes: what looks like a walk may be a slow return."""
+    rng = np.random.default_rng(6)
+    rows = centred_windows(np.cumsum(rng.normal(size=(45, 30)), axis=0), (45,), 1)
+    t = own_t_values(rows.T @ rows / len(rows), np.eye(60, k=30, dtype=np.bool_), 30, len(rows))
+    assert np.isfinite(t[0]).all()
+    found = unit_roots(t, [(45,)], np.ones(30, np.bool_))
+    assert not len(found.walks)
+    assert len(found.undecided) > 15
 
 
 def test_the_drawn_distribution_is_that_of_the_published_table():
@@ -67,5 +112,5 @@ def test_the_drawn_distribution_is_that_of_the_published_table():
 
 
 def test_states_are_not_tested():
-    found = unit_roots(np.zeros(2), [(2000,)], np.array([False, True]))
+    found = unit_roots(np.array([[0.0, 0.0], [9.0, 9.0]]), [(2000,)], np.array([False, True]))
     assert list(found.walks) == [1]
