@@ -493,7 +493,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     variables = len(server.schema.variables)
     if variables < d:
         slots = silo_slots(len(schema.silos), len(SERIES_FIGURES)).size
-        sums, level = replies.total[slots:-1], CHANGE_FALSE_ALARMS
-        changes = excess(sums, answered, server.parents, variables, level, server.within)
+        tested, level = replies.total[slots:-1], CHANGE_FALSE_ALARMS
+        changes = excess(tested, answered, server.parents, variables, level, server.within)
     figures = by_silo(replies.total[:slots], replies, schema)
     return replace(server, figures=figures, changes=changes, transform_gain=gain)

@@ -25,7 +25,7 @@ MAX_SLOPE, MAX_FILTERS = 0.5, 4
 """autoregressions are taken out until their slope is below the first, at most so often"""
 MIN_PEAK = 60.0
 """ratio of a peak to its neighbours that a season needs"""
-MIN_CYCLES = 6
+MIN_CYCLES = 8
 """cycles in the stretch that a season needs: slower waves cannot be distinguished from drift"""
 
 

@@ -3,9 +3,10 @@
 Each variable is regressed on its own lags and its learned parents, and on all lagged variables, from the moments of the
 windows of all silos about the series' own means: a pooled test (Levin, Lin & Chu 2002) with covariates (Hansen 1995),
 which explain what slow causes would otherwise add to the slowness of their effects. Its statistics are t-values of the
-sum of the own coefficients: less 1, and less that of a slow return. Slow causes that are related to the own past enlarge
-the standard error, so that neither is contradicted. The distributions depend on the lengths of the series, as own means
-bias them (Nickell 1981): those of random walks and of stationary series that return slowly are drawn for these lengths.
+sum of the own coefficients: less 1, and less that of a slow return. Slow causes that are related to the own past
+enlarge the standard error, so that neither is contradicted. The distributions depend on the lengths of the series, as
+own means bias them (Nickell 1981): those of random walks and of stationary series that return slowly are drawn for
+these lengths.
 
 A variable is a random walk only if the data contradict the slow return, at `FALSE_ALARMS` over all variables, but not
 the walk; if they contradict neither, they cannot tell.

@@ -597,8 +597,8 @@ class TestEvents:
         kinds = np.array(["up", "down"])[rng.integers(0, 2, 60)]
         return pd.DataFrame({"time": rng.uniform(0, 90, 60), "event": kinds, "device": device, "neighbours": links})
 
-    def publish(self, owner, events):
-        return owner.publish(events, about={"kind": "events"}, spec=registry.specify("fed-hawkes", {"hops": 1}))
+    def publish(self, owner, events, hops=1):
+        return owner.publish(events, about={"kind": "events"}, spec=registry.specify("fed-hawkes", {"hops": hops}))
 
     @pytest.mark.parametrize(
         "change",
@@ -616,6 +616,37 @@ class TestEvents:
         self.publish(owner, events)
         with pytest.raises(FewRowsChanged, match=FEW):
             self.publish(owner, change(events))
+
+    @pytest.mark.parametrize("hops", [0, 1])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda one: one.assign(neighbours=one.neighbours.mask(one.device == "d", "b")),
+            lambda one: one.assign(neighbours=one.neighbours.mask(one.device != "e", "")),
+            lambda one: one.assign(device=one.device.mask(one.index < 10, "d")),  # whose link is that of b
+        ],
+        ids=["one link", "all links", "devices"],
+    )
+    def test_a_change_of_devices_or_links_alone_is_refused_also_without_hops(self, owner, events, change, hops):
+        """A run that does not use the links gives nothing away, but the next one, on the same rows, might use them."""
+        self.publish(owner, events, hops)
+        with pytest.raises(FewRowsChanged, match=FEW):
+            self.publish(owner, change(events), hops)
+
+    def test_an_event_more_is_one_change_and_its_device_renumbers_none(self, folder, owner, events):
+        """Nine events of a device that comes first are nine changes, and ten are answered."""
+
+        def version(frame):
+            owner.write(frame)
+            data = read_folder(folder, READ_ALL)
+            return row_version(data.tables["clinic"], data.schema, b"key")
+
+        more = pd.DataFrame({"time": np.arange(10) + 50.5, "event": "up", "device": "a", "neighbours": "b"})
+        before = version(events)
+        for count in (1, 9):
+            assert changed_rows(before.rows, version(pd.concat([events, more[:count]])).rows) == count
+        self.publish(owner, events)
+        self.publish(owner, pd.concat([events, more]))
 
     def test_no_change_or_many_are_answered(self, owner, events):
         self.publish(owner, events)
