@@ -93,12 +93,7 @@ def curvature(
     inflated = np.broadcast_to(inflation, len(S))
     scales = np.sqrt(np.maximum(np.diag(S), 1e-300))
     R = S / np.outer(scales, scales)
-    families = []
-    for j in np.flatnonzero(numbers):
-        of = np.flatnonzero(parents[:, j])
-        weights = np.linalg.lstsq(R[np.ix_(of, of)], R[of, j], rcond=None)[0]
-        deviation = np.sqrt(max(R[j, j] - weights @ R[of, j], 1e-12))
-        families.append(FittedFamily(int(j), of, np.flatnonzero(numbers[of]), weights, float(deviation)))
+    families = [_fitted(R, int(j), parents, numbers) for j in np.flatnonzero(numbers)]
     z = (table - means) / scales if in_order and isinstance(table, np.ndarray) else None
     found = np.zeros(len(S))
     with_parents = [one for one in families if len(one.parents)]
@@ -120,13 +115,32 @@ def curvature(
     tested_pairs = _unjoined(R, families, parents | parents.T, numbers)
     if tested_pairs.any():
         pairs = sum_over_chunks(table, lambda rows: _pair_sums((rows - means) / scales, families))
-        shares, statistics = _square_shares(pairs)
         bounds = inflated * chi_square_bound(1, 0.5 * false_alarms / tested_pairs.sum())
-        significant = tested_pairs & (statistics > bounds)
-        if z is not None:
-            significant &= statistics > bounds * _pair_ratios(z, families, significant)
-        found = np.maximum(found, np.where(significant, shares, 0.0).max(axis=0))
+        found = np.maximum(found, _significant_shares(pairs, tested_pairs, bounds, families, z))
     return found
+
+
+def _fitted(R: FloatArray, j: int, parents: NDArray[np.bool_], numbers: NDArray[np.bool_]) -> FittedFamily:
+    """The regression of j on its `parents` by the correlations `R`."""
+    of = np.flatnonzero(parents[:, j])
+    weights = np.linalg.lstsq(R[np.ix_(of, of)], R[of, j], rcond=None)[0]
+    deviation = np.sqrt(max(R[j, j] - weights @ R[of, j], 1e-12))
+    return FittedFamily(j, of, np.flatnonzero(numbers[of]), weights, float(deviation))
+
+
+def _significant_shares(
+    pairs: FloatArray,
+    tested: NDArray[np.bool_],
+    bounds: FloatArray,
+    families: list[FittedFamily],
+    z: FloatArray | None,
+) -> FloatArray:
+    """By variable, the largest significant share of the `tested` pairs `[d, d]`, `[d]`; `z` are rows in time order."""
+    shares, statistics = _square_shares(pairs)
+    significant = tested & (statistics > bounds)
+    if z is not None:
+        significant &= statistics > bounds * _pair_ratios(z, families, significant)
+    return np.asarray(np.where(significant, shares, 0.0).max(axis=0))
 
 
 def _design(z: FloatArray, family: FittedFamily, *, complete: bool) -> FloatArray:
