@@ -59,3 +59,19 @@ def listening_to_ctrl_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def exchanged(monkeypatch):
+    """The exchanges made so far, each as its part of the run, such as "round" or "parameters", and its bytes."""
+    from fedbnsl.tasks.transport.federation import SiloFederation
+
+    made, exchange = [], SiloFederation.exchange
+
+    def recorded(self, *given):
+        replies, traffic = exchange(self, *given)
+        made.append((self.terms.part, traffic.total))
+        return replies, traffic
+
+    monkeypatch.setattr(SiloFederation, "exchange", recorded)
+    return made

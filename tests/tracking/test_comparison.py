@@ -54,6 +54,16 @@ def test_the_file_of_changes_has_a_line_for_each_edge_and_variable(repeated):
     assert drift == pytest.approx(repeated.changes.drift.by_variable)
 
 
+def test_the_file_of_changes_names_the_variables_that_only_one_run_has():
+    weights = np.array([[0.0, 1.0], [0.0, 0.0]])
+    before, now = (PastRun("any", Structure(names, weights)) for names in (("a", "b"), ("b", "c")))
+    rows = list(csv.DictReader(StringIO(changes_csv(compare_runs(before, now)))))
+    assert [(row["change"], row["source"]) for row in rows if row["what"] == "variable"] == [
+        ("joined", "c"),
+        ("left", "a"),
+    ]
+
+
 def test_the_report_and_the_folder_have_them_only_where_a_run_follows_another(chain, repeated, tmp_path):
     html = report_html(repeated)
     section = html[html.index("Changes since the previous run") :]

@@ -206,3 +206,14 @@ class TestExchange:
         assert len(last.server.request.regressors) == 1
         for one, question in zip(both, questions, strict=True):
             assert asked(tables, Y, [question])[0][0].value == pytest.approx(one.value, abs=1e-9)
+
+    def test_each_contrast_of_a_treatment_has_its_own_numbers(self):
+        """Four contrasts share one regression: each is what it is alone, and both orders give opposite values."""
+        contrasts = [(0.0, 1.0), (0.0, 2.0), (1.0, 2.0), (2.0, 0.0)]
+        tables, questions = tables_of(), [Question(L, (X, Z), values) for values in contrasts]
+        found, last = asked(tables, Y, questions)
+        assert len(last.server.request.regressors) == 1
+        alone = [asked(tables, Y, [one])[0][0] for one in questions]
+        assert [one.value for one in found] == pytest.approx([one.value for one in alone], abs=1e-9)
+        assert len({round(one.value, 6) for one in found}) == 4
+        assert found[3].value == pytest.approx(-found[1].value)

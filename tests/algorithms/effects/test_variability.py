@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from fedbnsl.algorithms.effects.linear import WithinMoments, adjusted_effect
-from fedbnsl.algorithms.effects.variability import between_silos, over_resamples, pooled
+from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect
+from fedbnsl.algorithms.effects.variability import Placebo, between_silos, over_resamples, placebo_of, pooled
 from fedbnsl.algorithms.graphs.structure import Structure
 
 NAMES = ("x", "y", "z")
@@ -43,6 +43,23 @@ def test_a_range_shares_the_weight_of_its_resample():
     found = over_resamples([graph("xy", kind="cpdag"), graph("xy")], [moments(1.0)] * 2, 0, 1, "total")
     assert found.no_cause == pytest.approx(0.25)
     assert found.median == pytest.approx(1.0)
+
+
+def test_adjustment_sets_of_one_resample_are_no_resamples():
+    """Of four graphs one leaves a range, of two values, and one does not identify the effect: a quarter of them."""
+    graphs = [graph("xy", kind="cpdag"), graph("xy"), graph("xy"), graph("xy", "yz", "zx")]
+    found = over_resamples(graphs, [moments(1.0)] * 4, 0, 1, "total")
+    assert (found.not_identified, found.no_cause) == (pytest.approx(1 / 4), pytest.approx(0.5 / 3))
+
+
+def estimate(value, half):
+    return Estimate(value, (value - half, value + half))
+
+
+def test_placebos_are_apart_from_zero_on_either_side():
+    found = placebo_of([estimate(-3, 1), estimate(-1, 2), estimate(1, 1), estimate(5, 1), Estimate(9.0)])
+    assert found == Placebo((-3, -1, 1, 5, 9.0), 2)
+    assert placebo_of([]) is None
 
 
 def test_graphs_that_do_not_identify_the_effect_are_counted_apart():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn
-from fedbnsl.algorithms.moments.pooled import rows_with_noise
+from fedbnsl.algorithms.moments.pooled import PooledLearner, learn_from_moments, rows_with_noise
 from fedbnsl.data.generators.linear import homogeneous
 
 
@@ -22,3 +22,16 @@ def test_noise_adds_few_edges(learner):
 @pytest.mark.parametrize(("rows", "noise", "expected"), [(1000, 0.0, 1000), (10_000, 0.01, 99), (50, 10.0, 1)])
 def test_rows_with_noise(rows, noise, expected):
     assert rows_with_noise(rows, noise) == expected
+
+
+NAMES = tuple("abcdefgh")
+
+
+@pytest.mark.parametrize("learner", ["pc", "ges"])
+def test_learners_of_classes_allow_for_the_noise_of_moments(learner):
+    """Of independent variables, moments with noise have correlations that exact moments of so many rows never have."""
+    rng, d = np.random.default_rng(4), len(NAMES)
+    error = np.triu(rng.normal(0, 0.05, (d, d)), 1)
+    S, settings = np.eye(d) + error + error.T, PooledLearner(learner=learner)
+    found = [learn_from_moments(S, 100_000, NAMES, settings, noise).weights.any() for noise in (0.0, 0.05)]
+    assert found == [True, False]

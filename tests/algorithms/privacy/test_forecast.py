@@ -39,3 +39,12 @@ def test_less_budget_and_more_variables_make_it_worse():
     errors = [forecast("x", d, 1000, noise).weight_error for d, noise in ((10, 0.001), (10, 0.01), (10, 0.1))]
     assert errors == sorted(errors)
     assert forecast("x", 100, 1000, 0.01).smallest > forecast("x", 10, 1000, 0.01).smallest
+
+
+def test_the_errors_of_noise_and_of_the_sample_add_up_alike():
+    """Of noise as large as the sampling error, half of the squared error is noise, whatever the number of rows."""
+    for rows in (400, 2500):
+        sampling, both = (forecast("x", 10, rows, noise).weight_error for noise in (0.0, rows**-0.5))
+        clipping = 0.025
+        assert sampling == pytest.approx(np.hypot(rows**-0.5 / 0.3, clipping))
+        assert both**2 - clipping**2 == pytest.approx(2 * (sampling**2 - clipping**2))

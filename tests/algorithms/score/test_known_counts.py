@@ -72,3 +72,20 @@ def test_a_run_counts_each_set_once(search, drawing):
     assert len(requested) > 50
     assert len(set(requested)) == len(requested)
     assert {len(one) for one in requested} >= {3, 4}
+
+
+@pytest.mark.parametrize("rows", [200, 255, 256, 65_535, 65_536, 200_000])
+def test_counts_of_any_number_of_rows_are_exact(rows):
+    """Cells are kept in the smallest type that has room for all rows, also after later exchanges."""
+    levels, known = np.array([2, 3]), no_counts(2)
+    columns = np.stack([np.arange(rows) < rows // 3, np.minimum(np.arange(rows) // max(rows // 2, 1), 2)])
+    columns = columns.astype(np.int16)
+    by, of_score = create_criterion(ScoreSettings(), 2, rows), ScoreSettings()
+    for batch in (families((0,)), families((1,), (0, 1))):
+        known = known.requesting(batch, levels, 100)
+        if len(known.requested):
+            total = count_corners(columns, levels, known.requested, known.common)
+            known = known.with_sum(total.astype(np.float64), levels, rows)
+        np.testing.assert_array_equal(
+            known.scores(batch, levels, rows, by, 100), score_rows(columns, levels, batch, of_score, 100)
+        )

@@ -41,6 +41,13 @@ def test_a_declared_window_and_dates(tmp_path):
     assert (data.tables["one"][:, 4] - data.tables["one"][:, 3] == 864000).all()
 
 
+def test_events_at_both_ends_of_the_window_are_in_it(tmp_path):
+    ends = "time,event\n0,a\n4,b\n10,a\n"
+    data = read_folder(study(tmp_path, ends, ends, window=[0, 10]))
+    assert data.tables["one"][:, 1].tolist() == [0, 4, 10]
+    assert data.tables["one"][:, 3:].tolist() == [[0, 10]] * 3
+
+
 @pytest.mark.parametrize(
     ("text", "about", "message"),
     [

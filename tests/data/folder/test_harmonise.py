@@ -58,6 +58,34 @@ def test_a_scaled_number_is_no_mark(folder):
     assert read_folder(folder).tables["clinic"][7, 0] == 99.0
 
 
+def write_two(folder, about, mine, theirs):
+    (folder / "about.json").write_text(json.dumps(about))
+    for silo, frame in (("clinic", mine), ("hospital", theirs)):
+        frame.to_csv(folder / f"{silo}.csv", index=False)
+    return read_folder(folder)
+
+
+def test_a_number_in_another_unit_keeps_all_its_digits(tmp_path):
+    rng = np.random.default_rng(3)
+    pounds = np.concatenate([rng.uniform(100, 200, 30), 1e9 + rng.uniform(0, 9, 10), 1e-9 * rng.uniform(1, 2, 10)])
+    frame = pd.DataFrame({"weight": pounds, "age": rng.normal(size=50)})
+    data = write_two(tmp_path, {"scale": {"clinic": {"weight": 0.45359237}}}, frame, frame)
+    np.testing.assert_allclose(data.tables["clinic"][:, 0], 0.45359237 * pounds, rtol=2e-16)
+    assert (data.tables["hospital"][:, 0] == pounds).all()
+
+
+def test_a_number_is_recoded_however_it_is_spelled(tmp_path):
+    """A program that writes 2 as 2.0 or 2.00 means the same label as about.json does, whichever way it has it."""
+    spelled = ["1", "1.0", "2", "2.00", " 2 ", "2.0"] * 6
+    mine = pd.DataFrame({"sex": spelled, "age": np.arange(36) + 0.5})
+    theirs = pd.DataFrame({"sex": ["m", "m", "f", "f", "f", "f"] * 6, "age": np.arange(36) + 0.25})
+    for first, second in (("1", "2"), ("1.0", "2.0")):
+        about = {"recode": {"clinic": {"sex": {first: "m", second: "f"}}}}
+        data = write_two(tmp_path, about, mine, theirs)
+        assert data.schema.levels == {"sex": ("f", "m")}
+        np.testing.assert_array_equal(data.tables["clinic"][:, 0], data.tables["hospital"][:, 0])
+
+
 def test_rows_read_in_passes_are_harmonised_alike(folder, monkeypatch):
     expected = read_folder(folder)
     for module in (batches, chunked_table):

@@ -66,6 +66,11 @@ def test_a_year_that_rises_at_every_silo_is_suggested_as_time(columns):
     assert "--time year reads them as time series" in line
     (line,) = found({"year": np.random.default_rng(2).permutation(60).astype(float), **columns})
     assert line.endswith("consider --no-parents year")
+    rising = {"year": np.sort(columns["x"]), **columns}
+    table = np.column_stack(list(rising.values()))
+    tables = {"a": table[:30], "b": table[30:][::-1]}
+    (line,) = suggestions(continuous(tables, tuple(rising)), tables)
+    assert "--time" not in line, "it falls at the second silo"
     quarters = {"year": np.repeat(np.arange(2000, 2015), 4), "quarter": np.arange(60) % 4 + 1}
     (line,) = found({name: column.astype(float) for name, column in quarters.items()} | columns)
     assert "--time year,quarter" in line

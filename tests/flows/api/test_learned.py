@@ -27,6 +27,14 @@ def test_it_says_itself_in_one_line(found):
     assert repr(found) == said + "out of rounds after 3 rounds)"
 
 
+def test_an_edge_at_several_lags_counts_at_each(found):
+    names = found.result.structure.variables
+    weights, lagged = np.zeros((4, 4)), np.zeros((3, 4, 4))
+    weights[0, 1] = lagged[0, 1, 1] = lagged[0, 0, 2] = lagged[2, 0, 2] = 0.5
+    series = replace(found.result, structure=Structure(names, weights, lagged=lagged), truth=None)
+    assert ": 4 variables, 1 edge, 3 lagged edges, " in repr(Learned(series))
+
+
 def test_its_page_has_the_picture_and_what_to_know_and_escapes_all_text(found):
     names = ("<b>", *found.result.structure.variables[1:])
     odd = replace(

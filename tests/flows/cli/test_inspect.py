@@ -85,3 +85,16 @@ def test_a_run_says_how_its_tables_were_read(capsys, hospitals):
     assert "<h2>Data</h2>" in report
     assert "Each silo excluded its rows with missing values" in report
     assert "is it in another unit there?" in report
+
+
+@pytest.mark.parametrize(("breaks", "said"), [((), "0 gaps"), ((4,), "1 gap"), ((3, 9), "2 gaps")])
+def test_inspect_counts_the_gaps_of_series(capsys, tmp_path, breaks, said):
+    """Three silos; one of them misses some times."""
+    (tmp_path / "about.json").write_text('{"kind": "time-series", "step": 1}')
+    rng = np.random.default_rng(2)
+    for silo, missing in (("a", ()), ("b", breaks), ("c", ())):
+        lines = [f"{t},{rng.normal():.3f},{rng.normal():.3f}" for t in range(14) if t not in missing]
+        (tmp_path / f"{silo}.csv").write_text("\n".join(["time,x,y", *lines]) + "\n")
+    code, out, err = run(capsys, "inspect", tmp_path)
+    assert code == 0, err
+    assert f"{said} in the series, where cells are empty or times are missing" in out

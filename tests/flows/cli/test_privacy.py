@@ -63,3 +63,16 @@ def test_the_noise_that_is_planned_is_that_of_all_silos(tmp_path):
     entries[:, 1] = noise
     moments = [gram.covariance(one, unit, R, shares.bits, silos * rows)[0, 1] for one in entries]
     assert np.std(moments) == pytest.approx(found.noise, rel=0.05)
+
+
+@pytest.mark.parametrize("silos", [1, 3])
+def test_the_most_accurate_learner_is_recommended_for_one_silo_and_secure_sums_for_several(capsys, tmp_path, silos):
+    write_folder(tmp_path / "data", homogeneous(variables=5, silos=silos, rows=4000, seed=2))
+    code, out, _ = run(capsys, "privacy", "plan", tmp_path / "data", "--epsilon", "5")
+    assert code == 0
+    rows = [[cell.strip() for cell in line.split("│")] for line in out.splitlines() if "│" in line]
+    errors = {row[1]: float(row[4]) for row in rows if row[4].replace(".", "").replace("e-", "").isdigit()}
+    assert set(errors) == {"secure-sum", "dp-covariance", "dp-fed-sparse"}
+    best = "secure-sum" if silos > 1 else min(errors, key=errors.get)
+    assert max(errors.values()) > errors[best]
+    assert f"--algorithm {best} --epsilon 5" in " ".join(out.split())

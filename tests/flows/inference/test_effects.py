@@ -7,8 +7,11 @@ import pandas as pd
 import pytest
 
 import fedbnsl
-from fedbnsl.algorithms.effects.linear import adjusted_effect
+from fedbnsl.algorithms.effects.answer import Candidate, Effect, EffectReport
+from fedbnsl.algorithms.effects.identification import AdjustmentSet
+from fedbnsl.algorithms.effects.linear import Estimate, adjusted_effect
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.flows.cli.effect import strongest_first
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.inference.effect_variability import _learned_anew
 from fedbnsl.flows.inference.run_data import read_run_data
@@ -442,3 +445,14 @@ def test_effects_in_a_pag_are_those_of_the_rows_or_the_edge_that_hides_them(with
     with pytest.raises(SystemExit, match="0"):
         main(["effect", str(out), "--all", "--outcome", "y", "--data", str(folder)])
     assert "not identified" in capsys.readouterr().out
+
+
+def test_ranges_stand_in_the_order_of_their_largest_end():
+    """A range that begins at zero may hold the strongest effect; what is not identified is last."""
+
+    def one(name, *values):
+        found = tuple(Candidate(AdjustmentSet(True), (), Estimate(value)) for value in values)
+        return Effect(name, "y", "total", (0.0, 1.0), "mean", "", found)
+
+    report = EffectReport((one("a", 1.0), one("none"), one("b", 0.0, -3.0), one("c", -2.0), one("d", 0.5, 1.5)))
+    assert [effect.treatment for effect in strongest_first(report)] == ["b", "c", "d", "a", "none"]

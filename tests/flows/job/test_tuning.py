@@ -50,6 +50,16 @@ def test_the_densest_candidate_is_taken_up_to_the_first_unstable_one():
 def test_the_greatest_mean_likelihood_is_taken_and_of_equal_ones_the_sparsest():
     scores = np.array([[-3.0, -1.0], [-2.0, -2.5], [-1.0, -3.0]])
     assert choose_by_likelihood(scores, np.array([5.0, 1.0, 4.0])) == 2
+    assert choose_by_likelihood(np.zeros((3, 2)), np.array([5.0, 1.0, 4.0])) == 1
+
+
+def test_every_exchange_of_a_comparison_counts_with_its_bytes(numbers, exchanged):
+    for by, parts in (("stars", ["tuning-1"]), ("held-out", ["tuning-1", "halves", "whole"])):
+        exchanged.clear()
+        found = learn(numbers, "secure-sum", tune="threshold=0,50", tune_by=by, **QUICK).result.tuning
+        compared = [(part, sent) for part, sent in exchanged if part in ("tuning-1", "tuning-2", "halves", "whole")]
+        assert [part for part, _ in compared] == parts
+        assert (found.exchanges, found.bytes_sent) == (len(parts), sum(sent for _, sent in compared))
 
 
 def test_candidates_of_one_sum_share_its_exchange_and_get_what_they_would_alone(numbers):

@@ -41,6 +41,12 @@ def test_rounds_that_are_counted_say_of_how_many(lines):
     assert said[-1].startswith("round 4 of 4: ")
 
 
+def test_resamples_that_are_done_are_counted(capsys):
+    with progress_bar("run") as listener:
+        listener.resampled(SimpleNamespace(resamples=30), 22, 4)
+    assert capsys.readouterr().err.splitlines()[-1] == "exchange 4: 8 of 30 resamples done"
+
+
 @pytest.mark.parametrize(
     ("number", "of", "seconds", "shown"),
     [

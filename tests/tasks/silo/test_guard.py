@@ -86,6 +86,22 @@ class TestDescriptions:
         with pytest.raises(NotAllowed, match="refuses to describe fewer than 10 rows"):
             remote(path, policy=Policy(rows=5)).describe(declared)
 
+    @pytest.mark.parametrize(("rows", "least"), [(5, 10), (10, 10), (25, 25)])
+    def test_as_many_rows_as_the_owner_demands_are_described(self, path, rows, least):
+        """Both for the silo and for each condition in it; fewer than ten are not, whatever the owner demands."""
+        guard = Guard(Policy(rows=rows), remote=True)
+        described = remote(path).describe()
+        for number in (least, least - 1):
+            small = replace(described.profile, rows=number)
+            in_parts = replace(described.profile, conditions=(("a", number), ("b", 100)))
+            for profile in (small, in_parts):
+                one = replace(described, profile=profile)
+                if number == least:
+                    assert guard.disclosed("a", one).profile.rows == profile.rows
+                else:
+                    with pytest.raises(NotAllowed, match=f"fewer than {least} rows"):
+                        guard.disclosed("a", one)
+
     def test_no_cell_of_a_bad_table_is_sent(self, path):
         path.write_text(path.read_text() + "word77,1.5\n")
         said = []

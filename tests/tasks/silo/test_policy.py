@@ -91,6 +91,12 @@ def test_what_is_refused_in_one_line(policy, asked, masked, reason):
     assert "\n" not in str(refusal.value)
 
 
+def test_delta_follows_the_owners_rows_also_where_another_silo_has_fewer():
+    for silo, delta in (("clinic", 1e-4), ("lab", 1e-6)):
+        with pytest.raises(NotAllowed, match=f"at the owner's δ = {delta:.3g}: the maximum is 1"):
+            Policy(epsilon=1.0).check(silo, spec("secure-sum", 1.5), SCHEMA, behind_masks=True)
+
+
 def test_a_sum_over_the_survivors_is_one_over_enough_silos():
     Policy(silos=3).check_sum("clinic", 3)
     with pytest.raises(NotAllowed, match="a sum over 2 silos: the minimum is 3"):

@@ -8,7 +8,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.silo.policy import Policy
 from fedbnsl.tasks.silo.readers import ClusterReaders, Readers
 from fedbnsl.tasks.transport.configuration import read_federation_file, read_silo_file
-from fedbnsl.tasks.transport.identity import Endpoint
+from fedbnsl.tasks.transport.identity import Endpoint, endpoint
 
 
 @pytest.fixture
@@ -100,6 +100,18 @@ def test_an_owners_file_that_is_miswritten_is_refused(folder, old, new, reason):
 @pytest.mark.parametrize(("old", "new", "reason"), FEDERATION.values(), ids=FEDERATION)
 def test_a_coordinators_file_that_is_miswritten_is_refused(folder, old, new, reason):
     refused(read_federation_file, folder / "coordinator" / "federation.toml", old, new, reason)
+
+
+@pytest.mark.parametrize(("text", "port"), [("clinic:1", 1), ("tls://[::1]:8786", 8786), ("10.0.0.5:65535", 65535)])
+def test_an_endpoint_has_a_host_and_a_port(text, port):
+    assert endpoint(text, "listen").port == port
+    assert endpoint(text, "listen").tls == f"tls://{text.removeprefix('tls://')}"
+
+
+@pytest.mark.parametrize("text", ["clinic", ":8786", "clinic:", "clinic:65536", "clinic:-1", "http://clinic:8786/"])
+def test_another_endpoint_is_refused(text):
+    with pytest.raises(BadInput, match=f"listen is '{text}': must be HOST:PORT"):
+        endpoint(text, "listen")
 
 
 def test_a_silos_certificate_makes_no_coordinator(folder):
