@@ -65,11 +65,13 @@ def write_two(folder, about, mine, theirs):
     return read_folder(folder)
 
 
-def test_a_number_in_another_unit_keeps_all_its_digits(tmp_path):
+@pytest.mark.parametrize("recode", [{}, {"clinic": {"weight": {"not weighed": None}}}])
+def test_a_number_in_another_unit_keeps_all_its_digits(tmp_path, recode):
+    """Also in a column that is read as text, because some of its cells are replaced."""
     rng = np.random.default_rng(3)
     pounds = np.concatenate([rng.uniform(100, 200, 30), 1e9 + rng.uniform(0, 9, 10), 1e-9 * rng.uniform(1, 2, 10)])
     frame = pd.DataFrame({"weight": pounds, "age": rng.normal(size=50)})
-    data = write_two(tmp_path, {"scale": {"clinic": {"weight": 0.45359237}}}, frame, frame)
+    data = write_two(tmp_path, {"scale": {"clinic": {"weight": 0.45359237}}, "recode": recode}, frame, frame)
     np.testing.assert_allclose(data.tables["clinic"][:, 0], 0.45359237 * pounds, rtol=2e-16)
     assert (data.tables["hospital"][:, 0] == pounds).all()
 
