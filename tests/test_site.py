@@ -62,3 +62,24 @@ def test_every_page_of_the_site_is_in_a_section():
         name = f"/{page.with_suffix('')}"
         known = name in listed.splitlines() or any(name.startswith(one) for one in folders)
         assert known or page.is_relative_to("docs/site/sections") or page == Path("docs/site/index.md"), page
+
+
+def test_pages_run_at_once_and_their_blocks_in_order(monkeypatch, tmp_path):
+    monkeypatch.setattr(build, "algorithm_pages", lambda: [])
+    monkeypatch.setattr(build, "command_page", lambda: "the help")
+    monkeypatch.setattr(build.os, "cpu_count", lambda: 2)
+    # Each page waits for the other one: in turn, the first would never end.
+    wait = "```sh\ntouch {own}\nuntil test -e {other}; do sleep 0.01; done\n```\n\n```sh\necho {own}\n```\n"
+    one, two = f"{tmp_path}/one", f"{tmp_path}/two"
+    texts = {Path("a.md"): wait.format(own=one, other=two), Path("b.md"): wait.format(own=two, other=one)}
+    written = dict(build.texts_with_output(texts))
+    assert written[Path("commands/index.md")] == "the help"
+    assert f"```text\n{one}\n```" in written[Path("a.md")]
+    assert f"```text\n{two}\n```" in written[Path("b.md")]
+
+
+def test_a_page_that_fails_fails_the_build(monkeypatch):
+    monkeypatch.setattr(build, "algorithm_pages", lambda: [])
+    monkeypatch.setattr(build, "command_page", lambda: "")
+    with pytest.raises(SystemExit, match=r"b\.md: this fails with exit code 4"):
+        dict(build.texts_with_output({Path("a.md"): "no block", Path("b.md"): "```sh\nexit 4\n```\n"}))

@@ -5,8 +5,8 @@
 Sphinx reads a staged copy of the project's Markdown files, in which links to code lead to the repository. Beside them
 are a page for each algorithm, from its entry in the registry, its module and the recorded benchmarks; the help of every
 command; and the examples. Commands and snippets of the pages in this folder are run, and their output is inserted, so a
-page cannot show what no longer works. The build fails at a warning, a failing command, and a page that would request
-something from another host.
+page cannot show what no longer works. Pages run at once, and examples, in as many processes as there are processors.
+The build fails at a warning, a failing command, and a page that would request something from another host.
 """
 
 import ast
@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -189,7 +190,7 @@ def algorithm_page(name: str, family: str) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def algorithm_pages() -> Iterator[tuple[str, str]]:
+def algorithm_pages() -> Iterator[tuple[Path, str]]:
     """The pages of all algorithms and their index, by their path."""
     from fedbnsl.algorithms.registry import by_family
 
@@ -198,8 +199,8 @@ def algorithm_pages() -> Iterator[tuple[str, str]]:
         listed = "\n".join(names)
         index.append(f"```{{toctree}}\n:caption: {family}\n:maxdepth: 1\n\n{listed}\n```\n")
         for name in names:
-            yield f"algorithms/{name}.md", algorithm_page(name, family)
-    yield "algorithms/index.md", "\n".join(index)
+            yield Path(f"algorithms/{name}.md"), algorithm_page(name, family)
+    yield Path("algorithms/index.md"), "\n".join(index)
 
 
 def help_text(words: tuple[str, ...]) -> str:
@@ -243,13 +244,23 @@ def example(code: str) -> str:
     return f'"""\n{title}\n{"=" * len(title)}\n\n{said}\n"""{cells}'
 
 
+def texts_with_output(texts: dict[Path, str]) -> Iterator[tuple[Path, str]]:
+    """The pages of this folder with the output of their blocks; as many pages at once as there are processors."""
+    longest_first = sorted(texts, key=lambda page: ("fedbnsl benchmark" in texts[page], len(texts[page])), reverse=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = {page: pool.submit(with_output, texts[page], page) for page in longest_first}
+        # While the commands run, this thread writes the pages that are generated from the code.
+        yield from (*algorithm_pages(), (Path("commands/index.md"), command_page()))
+        for page, done in running.items():
+            yield page, done.result()
+
+
 def stage(source: Path) -> None:
     """Write all that Sphinx reads to the new folder `source`."""
     pages = staged_pages()
-    for page in pages:
-        text = relinked((ROOT / page).read_text("utf-8"), page, set(pages))
-        if page.parent == Path("docs/site"):
-            text = with_output(text, page)
+    texts = {page: relinked((ROOT / page).read_text("utf-8"), page, set(pages)) for page in pages}
+    own = {page: texts.pop(page) for page in pages if page.parent == Path("docs/site")}
+    for page, text in (*texts.items(), *texts_with_output(own)):
         to = source / ("index.md" if page == Path("docs/site/index.md") else page)
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(text, "utf-8")
@@ -262,9 +273,6 @@ def stage(source: Path) -> None:
     for path in sorted((ROOT / "examples").glob("*.py")):
         (source / "scripts" / path.name).write_text(example(path.read_text("utf-8")), "utf-8")
     (source / "scripts/GALLERY_HEADER.rst").write_text("Examples\n========\n\nScripts that run in seconds.\n", "utf-8")
-    for name, text in (*algorithm_pages(), ("commands/index.md", command_page())):
-        (source / name).parent.mkdir(exist_ok=True)
-        (source / name).write_text(text, "utf-8")
 
 
 def faults(site: Path) -> list[str]:
@@ -294,8 +302,8 @@ def main() -> None:
         source = Path(scratch) / "source"
         timed("running the commands of the pages", lambda: stage(source))
         shutil.rmtree(out, ignore_errors=True)
-        arguments = ["-W", "--keep-going", "-q", "-c", str(HERE), "-d", f"{scratch}/doctrees", str(source), str(out)]
-        if code := timed("building the pages", lambda: build_main(arguments)):
+        options = ["-W", "--keep-going", "-q", "-j", "auto", "-c", str(HERE), "-d", f"{scratch}/doctrees"]
+        if code := timed("building the pages", lambda: build_main([*options, str(source), str(out)])):
             raise SystemExit(code)
     if found := faults(out):
         raise SystemExit("\n".join(found))

@@ -45,6 +45,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_signature": False,
     "abort_on_example_error": True,
+    "parallel": True,
     "min_reported_time": 10**6,
     "write_computation_times": False,
 }
