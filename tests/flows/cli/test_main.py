@@ -1,5 +1,6 @@
 """The command line itself: version, help that says what to type, completion, the nearest of what there is not."""
 
+import gc
 import os
 
 import pytest
@@ -112,3 +113,13 @@ def test_a_deprecated_name_is_one_line_on_stderr(capsys, example, tmp_path):
     assert [line for line in err.splitlines() if "hold" in line] == [
         "note: parameter hold of fed-sparse is deprecated: it is now send_threshold"
     ]
+
+
+def test_imports_are_rarely_searched_for_garbage(capsys):
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(700, 10, 10)
+        run(capsys, "--version")
+        assert gc.get_threshold()[0] >= 20_000
+    finally:
+        gc.set_threshold(*before)
