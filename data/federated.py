@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, Schema
+from fedbnsl.algorithms.core.schema import EVENT_COLUMNS, Schema, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT, share_class
@@ -65,6 +65,16 @@ class FederatedData:
     """findings on how the tables were read, one line each"""
     fingerprints: dict[str, Fingerprint] = field(default_factory=dict)
     """of the silos' files, taken before they were read; empty for tables that do not come from files"""
+
+    def __repr__(self) -> str:
+        """One line: the kind of data, how much of them there is, and the true graph if it is known."""
+        amount = (
+            pluralize(len(self.schema.variables), "variable"),
+            pluralize(len(self.schema.silos), "silo"),
+            pluralize(sum(self.schema.rows.values()), "row"),
+        )
+        truth = f", truth: {self.truth}" if self.truth is not None else ""
+        return f"FederatedData({self.schema.kind}: {', '.join(amount)}{truth})"
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for tables, weights or a truth that do not fit the schema: a programming error."""

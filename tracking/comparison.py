@@ -55,6 +55,10 @@ class Comparison:
         """The comparison in one sentence."""
         return self.summary
 
+    def __repr__(self) -> str:
+        """The comparison in one sentence, as a notebook shows it."""
+        return f"Comparison({self.summary})"
+
     @property
     def summary(self) -> str:
         """The comparison in one sentence."""

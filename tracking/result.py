@@ -284,6 +284,10 @@ class RunResult(RunDescription):
     common one, if the algorithm learns a structure for each silo.
     """
 
+    def __repr__(self) -> str:
+        """One line: the run, its learner, its data and its structure."""
+        return f"RunResult({self.name}: {self.algorithm} on {self.dataset}, {self.structure}; {self.outcome})"
+
     schema: Schema
     structure: Structure
     truth: Structure | None

@@ -411,7 +411,14 @@ class EffectReport:
         effects = (line for one in self.effects for line in (" ".join(effect_row(one)), *variability_lines(one)))
         return "\n".join([*effects, *self.rests_on])
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        """The first effect in one line; `print` shows all, and what they rest on."""
+        more = f" and {len(self.effects) - 1} more" if len(self.effects) > 1 else ""
+        return f"EffectReport({' '.join(effect_row(self.effects[0]))}{more}; print shows what it rests on)"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook displays: all of it."""
+        printer.text(str(self))
 
     @property
     def value(self) -> float | None:

@@ -63,6 +63,13 @@ class Structure:
         if np.any(np.diag(self.weights)):
             raise ValueError(f"{self.variables[int(np.argmax(np.diag(self.weights) != 0))]} has an edge to itself")
 
+    def __repr__(self) -> str:
+        """One line: the kind of graph, and how many variables and edges it has."""
+        edges = int(np.triu(self.adjacency | self.adjacency.T).sum())
+        lagged = 0 if self.lagged is None else int(np.count_nonzero(self.lagged))
+        over_time = f", {lagged} from earlier times" if self.lags else ""
+        return f"Structure({self.kind}, {len(self.variables)} variables, {edges} edge{'s' * (edges != 1)}{over_time})"
+
     @property
     def adjacency(self) -> NDArray[np.bool_]:
         """Where the edges are, `[n_variables, n_variables]`."""

@@ -31,6 +31,11 @@ class Benchmark:
     rows: pd.DataFrame
     folder: Path
 
+    def __repr__(self) -> str:
+        """One line: how many runs succeeded, and the folder."""
+        done = int((self.rows["status"] == "ok").sum()) if "status" in self.rows else 0
+        return f"Benchmark({done} of {len(self.rows)} runs succeeded; {self.folder})"
+
     def _repr_html_(self) -> str:
         return str(self.rows.to_html(index=False))
 

@@ -141,7 +141,7 @@ def main(words: list[str] | None = None) -> None:
     end_like_ctrl_c()
     show_renamed_names()
     # Imports make hundreds of thousands of objects that stay: Python's limit of 700 would search them for garbage again
-    # and again, which takes a tenth of the CPU of a short run.
+    # and again, which takes a twentieth of the CPU of a short run.
     gc.set_threshold(GC_THRESHOLD)
     # Without it the end of a run searches a million objects for garbage, which takes two seconds.
     atexit.register(gc.freeze)

@@ -227,7 +227,7 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
     an unknown name or label, and a number of rows that is not from 1 to `MAX_ROWS`.
     """
     if not 1 <= rows <= MAX_ROWS:
-        raise BadInput(f"--rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
+        raise BadInput(f"rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
     network, rng = _network(result), np.random.default_rng(seed)
     chosen = _on_model_scale(NetworkQuery(do=do or {}), _formulas(result), result).do
     if isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):

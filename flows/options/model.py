@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.data.defaults import Noise
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def one_line_errors() -> Iterator[None]:
         if isinstance(cause := first.get("ctx", {}).get("error"), BadInput):
             raise cause from None
         place = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "missing":
+            raise BadInput(f"{place} is missing: give one") from None
         raise BadInput(
             f"{place} is {quoted(str(first['input']))}: {first['msg'][0].lower()}{first['msg'][1:]}"
         ) from None
@@ -85,6 +87,9 @@ Model = TypeVar("Model", bound=Options)
 
 def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
     """The `model` of external values by name; raises `BadInput` as `one_line_errors` does."""
+    for name in values:
+        if name not in model.model_fields and model.model_config.get("extra") == "forbid":
+            raise BadInput(f"unknown option {quoted(name)}: {choices_text(name, model.model_fields)}")
     with one_line_errors():
         return model(**values)
 

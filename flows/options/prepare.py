@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.data.defaults import (
     DEGREE,
     DISCRETE,
@@ -479,5 +479,5 @@ KINDS: dict[str, type[Recipe]] = {model.model_fields["kind"].default: model for 
 def recipe(kind: str, **options: Any) -> Recipe:
     """The recipe of `kind` with `options`; raises `BadInput` for an unknown kind, option or value."""
     if kind not in KINDS:
-        raise BadInput(f"unknown kind of data '{kind}'; available: {', '.join(KINDS)}")
+        raise BadInput(f"unknown kind of data {quoted(kind)}: {choices_text(kind, KINDS)}")
     return validate(KINDS[kind], options)

@@ -5,6 +5,7 @@ lines. A search by independence tests shows the size of the conditioning sets, t
 one line for each size.
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,8 +40,9 @@ from ..job.run import Progress as Round
 
 
 def console() -> Console:
-    """A console for stdout, as wide as the terminal, else 120; brackets are printed, not read as markup."""
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, soft_wrap=False)
+    """A console for stdout, as wide as the terminal or `COLUMNS`, else 120; brackets are no markup."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if known else 120, highlight=False, markup=False, soft_wrap=False)
 
 
 def show_scores(scores: Mapping[str, Any]) -> None:

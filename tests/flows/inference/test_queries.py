@@ -184,7 +184,7 @@ def test_empty_cells_of_a_table_are_predicted(labels, tmp_path, capsys):
         (["predict", "bad.csv"], "bad.csv: row 2, column 'smoke': 'maybe' is not one of its labels no, yes"),
         (["predict", "other.csv"], "none of its columns is a variable of the model: smoke, disease"),
         (["predict", "new.csv", "--out", "full.csv"], "full.csv: cannot be written: File exists"),
-        (["simulate", "--rows", "0"], "--rows is 0: it must be from 1 to"),
+        (["simulate", "--rows", "0"], "rows is 0: it must be from 1 to"),
         (["simulate", "--do", "age=3"], "there is no variable 'age'"),
         (["query", "P(age)"], "there is no variable 'age'"),
         (["query", "disease"], "'disease' is not a query: write it as P"),

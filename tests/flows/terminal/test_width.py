@@ -1,0 +1,14 @@
+"""The width of what a command prints where there is no terminal."""
+
+import pytest
+
+from fedbnsl.flows.terminal.summary import console
+
+
+@pytest.mark.parametrize(("columns", "width"), [("60", 60), (None, 120)])
+def test_a_pipe_is_as_wide_as_columns_says(monkeypatch, columns, width):
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert console().width == width
