@@ -19,7 +19,6 @@ from ..parameters.networks import BayesianNetwork, DiscreteNetwork, GaussianNetw
 from .identification import AdjustmentSet, EffectKind, identify
 from .interventions import direct_mixed_effect, discrete_effect, mixed_effect
 from .linear import (
-    LEVEL,
     ZERO,
     Estimate,
     OddsRatio,
@@ -30,7 +29,7 @@ from .linear import (
     joint_effects,
     sensitivity,
 )
-from .variability import BetweenSilos, Placebo, Resampled
+from .variability import BetweenSilos, Placebo, Resampled, placebo_line
 
 Values = tuple[float | str, float | str]
 """the values of a treatment that are compared"""
@@ -413,8 +412,7 @@ class EffectReport:
 
     def __repr__(self) -> str:
         """The first effect in one line; `print` shows all, and what they rest on."""
-        more = f" and {len(self.effects) - 1} more" if len(self.effects) > 1 else ""
-        return f"EffectReport({' '.join(effect_row(self.effects[0]))}{more}; print shows what it rests on)"
+        return f"EffectReport({' '.join(effect_row(self.effects[0]))}; {len(self.effects)} in all)"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What a notebook displays: all of it."""
@@ -466,7 +464,7 @@ def variability_lines(one: Effect) -> Iterator[str]:
     if one.silos is not None:
         yield from _silo_lines(one.silos)
     if one.placebo is not None:
-        yield _placebo_line(one.placebo)
+        yield placebo_line(one.placebo)
 
 
 def _resampled_line(found: Resampled) -> str:
@@ -477,14 +475,6 @@ def _resampled_line(found: Resampled) -> str:
     return (
         f"{graphs}: 95 % interval {found.interval[0]:+.4g} to {found.interval[1]:+.4g}, median {found.median:+.4g}; "
         f"no cause in {100 * found.no_cause:.3g} % of the graphs{unknown}"
-    )
-
-
-def _placebo_line(found: Placebo) -> str:
-    low, high, n = min(found.estimates), max(found.estimates), len(found.estimates)
-    return (
-        f"placebo, the treatment permuted within each silo {n} times: between {low:+.4g} and {high:+.4g}; "
-        f"{found.excluding_zero} of {n} intervals exclude zero, {n * (1 - LEVEL):.2g} expected by chance"
     )
 
 

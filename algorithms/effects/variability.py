@@ -164,3 +164,12 @@ def pooled(moments: Sequence[WithinMoments]) -> WithinMoments:
     rows = sum(one.rows for one in moments)
     covariance = sum((one.rows / rows * one.covariance for one in moments), np.zeros_like(moments[0].covariance))
     return WithinMoments(np.asarray(covariance), rows, sum(one.silos for one in moments))
+
+
+def placebo_line(found: Placebo) -> str:
+    """What the placebos have, and how many of their intervals exclude zero."""
+    low, high, n = min(found.estimates), max(found.estimates), len(found.estimates)
+    return (
+        f"placebo, the treatment permuted within each silo {n} times: between {low:+.4g} and {high:+.4g}; "
+        f"{found.excluding_zero} of {n} intervals exclude zero, {n * (1 - LEVEL):.2g} expected by chance"
+    )

@@ -61,7 +61,7 @@ def test_wrong_settings_are_one_line():
         validate(LearnSettings, {"data": "x", "seed": -1})
     with pytest.raises(BadInput, match="unknown algorithm 'magic'"):
         validate(LearnSettings, {"data": "x", "algorithm": "magic"})
-    with pytest.raises(BadInput, match="speed is '9'"):
+    with pytest.raises(BadInput, match="unknown option 'speed': did you mean seed"):
         validate(LearnSettings, {"data": "x", "speed": 9})
     with pytest.raises(BadInput, match="unknown kind of data 'magic'"):
         recipe("magic")
