@@ -1,6 +1,10 @@
-"""The process from which Dask worker processes are forked; it has imported every module that they need."""
+"""How Dask workers start: forked from a process that has imported what they need, without the script of the user."""
 
 import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import spawn
+from typing import Any
 
 PRELOADED = (
     "fedbnsl.tasks.worker",
@@ -24,3 +28,28 @@ def fork_server() -> bool:
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(PRELOADED))
     forkserver.ensure_running()
     return True
+
+
+WORKER_NAME = "Dask Worker process"
+"""how the names begin that Dask gives to processes of workers"""
+
+
+@contextmanager
+def scripts_not_repeated() -> Iterator[None]:
+    """Within the block, workers do not import the main module, as new Python processes otherwise do.
+
+    A script that learns without `if __name__ == "__main__"` would learn again in each of its workers, which fails.
+    """
+    original = spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        data = original(name)
+        if name.startswith(WORKER_NAME):
+            data = {key: value for key, value in data.items() if not key.startswith("init_main_from")}
+        return data
+
+    spawn.get_preparation_data = prepared
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = original

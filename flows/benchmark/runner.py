@@ -136,10 +136,12 @@ def _in_processes(cells: Iterable[Cell], count: int) -> Iterator[dict[str, Any]]
     import dask
     from distributed import Client, LocalCluster, as_completed
 
+    from fedbnsl.tasks.fork_server import scripts_not_repeated
     from fedbnsl.tasks.transport.cluster import QUIET, THREADS
 
     os.environ.update(THREADS)
     with (
+        scripts_not_repeated(),
         dask.config.set(QUIET | {"distributed.nanny.environ": THREADS}),
         LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
         Client(cluster) as client,

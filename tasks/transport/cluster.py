@@ -19,7 +19,7 @@ from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.algorithms.secure.masks import Refused
 
-from ..fork_server import fork_server
+from ..fork_server import fork_server, scripts_not_repeated
 from ..silo.policy import NotAllowed
 from ..silo.service import MethodCall, SiloService
 from .configuration import FederationFile
@@ -123,7 +123,7 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     listening = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False}
     listening["extensions"] = {}  # Dask's extensions would send plugins, which the workers refuse to unpickle
     config = QUIET | {"distributed.worker.multiprocessing-method": _start_method()}
-    with restricted_unpickling(), dask.config.set(config):
+    with restricted_unpickling(), scripts_not_repeated(), dask.config.set(config):
         hosted = {f"worker-{i}": {name: silos[name] for name in names[i::count]} for i in range(count)}
         spec = {name: {"cls": Nanny, "options": listening | _worker_options(part)} for name, part in hosted.items()}
         scheduler = {"cls": Scheduler, "options": listening | SCHEDULER_OPTIONS}

@@ -1,4 +1,4 @@
-"""What workers are forked with, so that no silo's first round waits for it."""
+"""How workers start: with what a silo's first round needs, and without the script that started them."""
 
 import subprocess
 import sys
@@ -23,3 +23,31 @@ print(*sorted(name for name in set(sys.modules) - before if name.startswith("sci
 def test_they_have_imported_what_a_first_round_needs():
     told = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
     assert told.stdout.splitlines()[-2:] == ["", ""]
+
+
+SCRIPT = """
+import os
+from pathlib import Path
+
+print("the script", flush=True)
+from fedbnsl.tasks.transport.cluster import embedded_cluster, hosted_silos
+
+with embedded_cluster({"a": Path("a.csv"), "b": Path("b.csv")}, 2) as client:
+    print(*sorted(hosted_silos(client)))
+    os.kill(next(iter(client.cluster.workers.values())).pid, 9)  # its successor is no script either
+    client.cluster.sync(client.cluster._correct_state)
+    while len(hosted_silos(client)) < 2:
+        pass
+"""
+
+
+def test_a_script_is_not_run_again_by_its_workers(tmp_path):
+    """Without `if __name__ == "__main__"`, as most scripts and all cells of notebooks are."""
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("x,y\n" + "1.5,2.5\n2.5,1.0\n" * 20)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["the script", "a b"]

@@ -136,6 +136,13 @@ def test_processes_give_the_same_rows(tmp_path):
     pd.testing.assert_frame_equal(alone[scored], beside[scored])
 
 
+def test_a_script_without_a_guard_uses_processes(tmp_path):
+    script = f"import fedbnsl\nprint(fedbnsl.benchmark([{DRAWN}], ['secure-sum'], seeds=2, out='out', workers=2))"
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run([sys.executable, "script.py"], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.startswith("Benchmark(2 of 2 runs succeeded; ")
+
+
 ROWS = pd.DataFrame(
     {
         "data": ["a|b"] * 6 + ["c_1"] * 2,
