@@ -10,7 +10,7 @@ from typing import Protocol
 from ..core import wire
 from . import participant, sparse
 from .masks import Aborted, Phase, Refused, Ring, RunKey, SecureSession
-from .messages import KEYS_BYTES, read_by_silo, read_names, read_session
+from .messages import KEYS_BYTES, compressed, read_by_silo, read_names, read_session
 from .participant import Participant, recover, route
 
 COORDINATOR = "the coordinator"
@@ -56,13 +56,13 @@ def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
 
 def _sparse_sum(session: SecureSession, counting: "_CountingTransport") -> UnmaskedSum:
     """The sum in the three phases of `sparse`."""
-    keys = counting.ask("advertise", dict.fromkeys(session.silos, wire.encode(session)))
+    keys = counting.ask("advertise", dict.fromkeys(session.silos, compressed(session)))
     masked = counting.ask(
         "mask",
-        {silo: wire.encode({peer: keys[peer] for peer in sparse.neighbours(session, silo)}) for silo in session.silos},
+        {silo: compressed({peer: keys[peer] for peer in sparse.neighbours(session, silo)}) for silo in session.silos},
     )
     try:
-        revealed = counting.ask("unmask", dict.fromkeys(session.silos, wire.encode(session.silos)))
+        revealed = counting.ask("unmask", dict.fromkeys(session.silos, compressed(session.silos)))
     except Refused:
         raise
     except Aborted as reason:

@@ -1,8 +1,9 @@
 """The messages of the four phases, and their parsers, whose errors name the sender."""
 
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from .masks import Aborted, Ring, SecureSession
 T = TypeVar("T")
 KEYS_BYTES = 96
 """the length of an advertisement without a signature"""
+ZLIB = b"\x78"
+"""the first byte of a compressed message, which no other message of these types has"""
+MAX_BYTES = 1 << 22
+"""maximum length of a message after decompression"""
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,24 @@ def public_keys(packed: bytes, silo: str) -> PublicKeys:
     return PublicKeys(packed[:32], packed[32:64], packed[64:])
 
 
+def compressed(message: Any) -> bytes:
+    """The encoded `message` of a session of many silos: their names are most of it, and alike."""
+    return zlib.compress(wire.encode(message), 1)
+
+
+def _decompressed(packed: bytes) -> bytes:
+    inflating = zlib.decompressobj()
+    content = inflating.decompress(packed, MAX_BYTES)
+    if not inflating.eof:
+        raise ValueError(f"it is cut off, or longer than {MAX_BYTES} bytes")
+    return content
+
+
 def read(kind: type[T], packed: bytes, sender: str) -> T:
     """The message of type `kind` in `packed`; raises `Aborted`, naming `sender`, if it is not one."""
     try:
-        value = wire.decode(kind, packed)
-    except (ValueError, TypeError, KeyError) as error:
+        value = wire.decode(kind, _decompressed(packed) if packed[:1] == ZLIB else packed)
+    except (ValueError, TypeError, KeyError, zlib.error) as error:
         raise Aborted(f"{sender} sent an unreadable message: {error}") from None
     if not isinstance(value, kind):
         raise Aborted(f"{sender} sent a message that is not a {kind.__name__}")

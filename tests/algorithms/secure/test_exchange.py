@@ -1,4 +1,5 @@
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masks, participant
 from fedbnsl.algorithms.secure.exchange import answer, secure_sum
 from fedbnsl.algorithms.secure.masks import Aborted, Refused
+from fedbnsl.algorithms.secure.messages import MAX_BYTES, compressed
 
 PHASES = ("advertise", "share", "mask", "unmask")
 
@@ -131,6 +133,9 @@ def test_a_silo_answers_only_what_belongs_to_its_session(lab) -> None:
         answer(None, "advertise", opening, silo="silo 00", key=key)
     with pytest.raises(Aborted, match="the coordinator sent an unreadable message"):
         answer(None, "advertise", b"\x80", silo="silo 00", key=key, entropy=bytes(32))
+    for bomb in (zlib.compress(bytes(MAX_BYTES + 1)), compressed(session)[:-5], b"\x78"):
+        with pytest.raises(Aborted, match="the coordinator sent an unreadable message: it is cut off, or longer than"):
+            answer(None, "advertise", bomb, silo="silo 00", key=key, entropy=bytes(32))
     state, _ = answer(
         silos.states["silo 00"],
         "advertise",

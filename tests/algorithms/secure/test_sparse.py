@@ -27,6 +27,13 @@ def test_the_sum_is_exact_and_every_silo_sends_it_masked(lab) -> None:
         assert not np.any(wire.decode(np.ndarray, masked) == silos.vectors[silo])
 
 
+def test_the_names_of_many_silos_cost_little(lab) -> None:
+    """Sent to each silo in every phase, they would be over half of the bytes."""
+    silos = lab.silos(lab.vectors(100))
+    found = secure_sum(session_of(lab.names(100), mask_threshold(100)), silos)
+    assert found.bytes_down / 100 < mask_threshold(100) * (sparse.ADVERTISED_BYTES + 8) + 1000
+
+
 @pytest.mark.parametrize("phase", ["advertise", "mask", "unmask"])
 def test_a_silo_that_falls_silent_ends_the_sum(lab, phase) -> None:
     silos = lab.silos(lab.vectors(16), {phase: {"silo 05"}})
