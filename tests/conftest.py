@@ -13,6 +13,8 @@ __all__ = ["pytest_configure", "pytest_runtest_makereport"]
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+# The readline of the process that started this one may have set the width of a terminal, which output would take.
+os.environ.pop("COLUMNS", None)
 
 settings.register_profile("suite", deadline=None)
 # For planted defects (mutants.py), whose failures nobody reads: the first one found will do.

@@ -190,4 +190,5 @@ def test_a_database_that_fails_is_named_and_nothing_else(tmp_path, monkeypatch):
     written(tmp_path, query, "a.sql")
     with pytest.raises(BadInput, match=r"a\.sql: its rows cannot be read") as refused:
         PrivateTable(tmp_path / "a.sql", declarations(NUMBERS, PRIVATE)).profile()
-    assert "77" not in str(refused.value)
+    assert "secrets77" not in str(refused.value)
+    assert str(tmp_path) in str(refused.value)
