@@ -91,10 +91,7 @@ def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
 
 
 def reader_lines(file: SiloFile) -> list[str]:
-    """A line on the processes that read the rows, none if it is this process.
-
-    Raises `BadInput` for a cluster that cannot read them.
-    """
+    """A line on the processes that read the rows, none if it is this process."""
     from fedbnsl.data.folder.about import NO_DECLARATION
     from fedbnsl.data.folder.chunked_table import part_count
 

@@ -62,6 +62,8 @@ class Readers:
 
     faults: tuple[type[BaseException], ...] = (BrokenProcessPool,)
     """what the result of a part raises if the process that was to read it has ended"""
+    loss = "a process that reads its rows has ended, killed or out of memory"
+    """what has happened then"""
 
     def __init__(self, silo: str, count: int, log: Callable[[str], None] = print) -> None:
         """Read the rows of `silo` by `count` processes, by this one if it is 1; `log` gets a line if one ends."""
@@ -116,10 +118,7 @@ class Readers:
     def _lose(self) -> NoReturn:
         """Raise `ReaderLost`, after the line in the owner's log."""
         self.close()
-        lost = ReaderLost(
-            f"silo {self.silo}: a process that reads its rows has ended, killed or out of memory; nothing is lost: "
-            "run again, or resume the run"
-        )
+        lost = ReaderLost(f"silo {self.silo}: {self.loss}; nothing is lost: run again, or resume the run")
         self.log(f"error: {lost}")
         raise lost from None
 
@@ -142,6 +141,7 @@ class ClusterReaders(Readers):
 
         super().__init__(silo, 0, log)
         self.address, self.faults = address, (KilledWorker, CommClosedError, CancelledError, _NoWorker)
+        self.loss = f"the cluster at {address} has lost the workers that read its rows"
 
     def close(self) -> None:
         """Leave the cluster, which goes on."""
@@ -184,15 +184,6 @@ class ClusterReaders(Readers):
 
     def _submit(self, content: bytes, part: Any) -> Pending:
         return _OnCluster(self._pool, self._pool.submit(_apply_alone, content, part, pure=False))
-
-    def _lose(self) -> NoReturn:
-        self.close()
-        lost = ReaderLost(
-            f"silo {self.silo}: the cluster at {self.address} has lost the workers that read its rows; nothing is "
-            "lost: run again, or resume the run"
-        )
-        self.log(f"error: {lost}")
-        raise lost from None
 
 
 class _NoWorker(Exception):  # noqa: N818 - it becomes a `ReaderLost`
