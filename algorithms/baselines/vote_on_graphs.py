@@ -73,6 +73,7 @@ def _voting(
         single_reply(open_silo, open_server, aggregate, lambda server: elect(server, method.kind), Poll, Ballot),
         summand=lambda own: ballot(len(own.tails)).pack(**vars(own)).astype(np.int64),
         whole_numbers=True,
+        greatest_total=lambda schema, request: len(schema.rows),
         tolerates_dropout=True,
     )
 

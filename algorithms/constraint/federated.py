@@ -24,6 +24,7 @@ from ..statistics.rows import (
     bytes_of,
     cardinalities_of,
     entry_units,
+    greatest_count,
     open_rows,
     summand,
 )
@@ -127,6 +128,7 @@ def federated_search(
         max_rounds=settings.rounds,
         summand=summand,
         entry_units=entry_units,
+        greatest_total=greatest_count,
         tolerates_dropout=True,
         measures=measures,
         cost=bytes_of,

@@ -129,6 +129,7 @@ def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Re
         reply_type=Reply,
         summand=summand,
         whole_numbers=True,
+        greatest_total=lambda schema, request: sum(schema.rows.values()),
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
     )

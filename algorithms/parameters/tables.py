@@ -112,6 +112,7 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
         reply_type=Reply,
         summand=summand,
         whole_numbers=True,
+        greatest_total=lambda schema, request: sum(schema.rows.values()),
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
     )

@@ -73,6 +73,7 @@ def build(settings: SecureSearch) -> FederatedAlgorithm[Server, Rows, Query, Num
         max_rounds=settings.rounds,
         summand=summand,
         entry_units=units_of,
+        greatest_total=boss.greatest_total,
         needs_secure_sum=True,
         cost=bytes_of,
     )

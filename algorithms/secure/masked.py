@@ -1,6 +1,7 @@
 """A round of an algorithm with secure aggregation: the encoding of a silo's summand, and the decoding of the sum."""
 
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,36 +99,49 @@ def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:
     return bool(schema.units) and algorithm.entry_units is not None
 
 
-def units_of(algorithm: Algorithm, schema: Schema, broadcast: Any) -> FloatArray | None:
-    """The public units in which the entries of this round's summands are sent; None without units."""
-    if not travels_in_units(algorithm, schema):
-        return None
-    assert algorithm.entry_units is not None
-    return algorithm.entry_units(schema, broadcast)
+@dataclass(frozen=True)
+class Encoding:
+    """How the summands of a round become ring elements: by public facts, so all silos and the coordinator agree."""
+
+    silos: int
+    whole: bool
+    """whether summands are whole numbers"""
+    sparse: Sparse | None = None
+    """the positions of the entries that are sent; None: all"""
+    units: FloatArray | None = None
+    """the units in which floats are sent; None: as they are"""
+    greatest: int | None = None
+    """a bound on the entries of the sum of counts; None: other numbers"""
+
+    def encode(self, vector: NDArray[Any]) -> Ring:
+        """A silo's summand, or its entries at the public positions. Raises `BadInput` for a number out of range."""
+        if self.units is not None:
+            vector = vector / self.units
+        if self.sparse is not None:
+            vector = masks.gather(vector, self.sparse.positions)
+        if self.greatest is not None:
+            return masks.encode_counts(vector, self.greatest)
+        return masks.encode_integers(vector, self.silos) if self.whole else masks.encode_fixed(vector, self.silos)
+
+    def decode(self, total: Ring) -> NDArray[Any]:
+        """The sum of the summands, at full length. Raises `Aborted` for a sum in another ring."""
+        ring = masks.ring_of(self.greatest) if self.greatest is not None else masks.RINGS[-1]
+        if total.dtype != ring:
+            raise Aborted(f"secure sum aborted: the silos sent {total.dtype}, but this sum needs {ring}")
+        integers = self.whole or self.greatest is not None
+        values: NDArray[Any] = masks.decode_integers(total) if integers else masks.decode_fixed(total)
+        if not self.whole:
+            values = values.astype(np.float64, copy=False)
+        full = values if self.sparse is None else masks.scatter(values, self.sparse.positions, self.sparse.length)
+        return full if self.units is None else full * self.units
 
 
-def to_ring(
-    algorithm: Algorithm, reply: Any, sparse: Sparse | None, silos: int, units: FloatArray | None = None
-) -> Ring:
-    """A silo's reply as a ring vector for the sum: its full summand, or the entries at the public positions."""
-    assert algorithm.summand is not None
-    vector = algorithm.summand(reply)
-    if units is not None:
-        vector = vector / units
-    if sparse is not None:
-        vector = masks.gather(vector, sparse.positions)
-    if algorithm.whole_numbers:
-        return masks.encode_integers(vector, silos)
-    return masks.encode_fixed(vector, silos)
-
-
-def from_ring(
-    algorithm: Algorithm, total: Ring, sparse: Sparse | None, units: FloatArray | None = None
-) -> NDArray[Any]:
-    """The sum of the summands, at full length."""
-    values: NDArray[Any] = masks.decode_integers(total) if algorithm.whole_numbers else masks.decode_fixed(total)
-    full = values if sparse is None else masks.scatter(values, sparse.positions, sparse.length)
-    return full if units is None else full * units
+def encoding_of(algorithm: Algorithm, schema: Schema, broadcast: Any, sparse: Sparse | None = None) -> Encoding:
+    """The encoding of the replies to `broadcast`, of which the entries in `sparse` are sent. Noise has no bound."""
+    greatest = algorithm.greatest_total(schema, broadcast) if algorithm.private is None else None
+    in_units = greatest is None and travels_in_units(algorithm, schema)
+    units = algorithm.entry_units(schema, broadcast) if in_units and algorithm.entry_units is not None else None
+    return Encoding(len(schema.rows), algorithm.whole_numbers, sparse, units, greatest)
 
 
 def masked_round(
@@ -136,15 +150,14 @@ def masked_round(
     transport: Transport,
     broadcast: Any,
     broadcast_bytes: int,
-    sparse: Sparse | None,
-    units: FloatArray | None = None,
+    encoding: Encoding,
 ) -> tuple[Replies[Any], Traffic]:
-    """The sum over the silos of `transport`, sent in `units`, and the traffic of all messages.
+    """The sum over the silos of `transport`, and the traffic of all messages.
 
     `broadcast_bytes` is the size of the encoded broadcast. Raises `Aborted` if too few silos answer.
     """
     unmasked = secure_sum(session, transport)
-    total = from_ring(algorithm, unmasked.total, sparse, units)
+    total = encoding.decode(unmasked.total)
     silos = len(session.silos)
     traffic = Traffic(
         up=unmasked.bytes_up,

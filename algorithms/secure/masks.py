@@ -13,17 +13,19 @@ of a run never leaves a silo. To remove the masks of a silo that drops out, only
 counter mode; every key is used for one mask, so the counter starts at 0. Of two silos, the first by name adds their
 pairwise mask and the other subtracts it, so the masks cancel in the sum.
 
-**Encoding**: vectors of numbers become vectors over the ring of integers modulo 2⁶⁴, in which masks are uniform and
-sums are exact. Integers are unchanged. Floats become fixed-point numbers: v is encoded as the integer nearest to v·2^f,
-so the error of a sum of P vectors is at most P·2^-(f+1) per entry, plus the rounding of the decoded sum to 53 bits.
-Each of the P summands must be below 2⁶³/P, so that no sum wraps around; a larger entry is refused, not clipped.
+**Encoding**: vectors of numbers become vectors over a ring of integers modulo 2⁶⁴, in which masks are uniform and sums
+are exact. Integers are unchanged. Counts, whose sum has a public bound, need a smaller ring only: modulo 2⁸, 2¹⁶ or
+2³², whichever is the smallest above the bound, so messages and masks are up to eight times as short. Floats become
+fixed-point numbers: v is encoded as the integer nearest to v·2^f, so the error of a sum of P vectors is at most
+P·2^-(f+1) per entry, plus the rounding of the decoded sum to 53 bits. Each of the P summands must be below 2⁶³/P, so
+that no sum wraps around; a larger entry is refused, not clipped.
 """
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -223,23 +225,32 @@ def _bound_to(session: SecureSession, sender: str, receiver: str) -> bytes:
     return b"".join((session.digest, len(sender.encode()).to_bytes(4), sender.encode(), receiver.encode()))
 
 
-Ring = NDArray[np.uint64]
+Ring = NDArray[np.unsignedinteger]
+"""elements of a ring of integers modulo 2⁸, 2¹⁶, 2³² or 2⁶⁴: numpy's unsigned integers, whose sums wrap around"""
+RINGS = tuple(np.dtype(f"<u{size}") for size in (1, 2, 4, 8))
 
 
-CHUNK = 1 << 14
-"""ring elements of a mask that are generated at once: they stay in the processor's cache"""
-_ZEROS = memoryview(bytes(8 * CHUNK))
+def require_ring(vector: NDArray[Any]) -> None:
+    """Raise `ValueError` for an array that is not a vector of ring elements."""
+    if vector.dtype not in RINGS or vector.ndim != 1:
+        raise ValueError(f"an array of {vector.dtype} {vector.shape}: it must be a vector of unsigned integers")
 
 
-def keystream(key: bytes, length: int) -> Iterator[Ring]:
-    """The mask of 32-byte `key`, `length` elements of the ring, in chunks; each is valid until the next is drawn."""
+CHUNK = 1 << 17
+"""bytes of a mask that are generated at once: they stay in the processor's cache"""
+_ZEROS = memoryview(bytes(CHUNK))
+
+
+def keystream(key: bytes, length: int, ring: np.dtype[Any] = RINGS[-1]) -> Iterator[Ring]:
+    """The mask of 32-byte `key`, `length` elements of `ring`, in chunks; each is valid until the next is drawn."""
     encryptor = Cipher(AES256(key), CTR(bytes(16))).encryptor()
-    size = min(length, CHUNK)
-    buffer = bytearray(8 * size + 15)  # the cipher wants room for a block more than it writes
-    chunk = np.frombuffer(buffer, "<u8", size)
-    for begin in range(0, length, CHUNK):
-        count = min(CHUNK, length - begin)
-        encryptor.update_into(_ZEROS[: 8 * count], buffer)
+    width, most = ring.itemsize, CHUNK // ring.itemsize
+    size = min(length, most)
+    buffer = bytearray(width * size + 15)  # the cipher wants room for a block more than it writes
+    chunk = np.frombuffer(buffer, ring, size)
+    for begin in range(0, length, most):
+        count = min(most, length - begin)
+        encryptor.update_into(_ZEROS[: width * count], buffer)
         yield chunk[:count]
 
 
@@ -254,9 +265,11 @@ def subtract(vector: Ring, key: bytes) -> None:
 
 
 def _combine(operation: np.ufunc, vector: Ring, key: bytes) -> None:
-    for place, mask in enumerate(keystream(key, len(vector))):
-        part = vector[place * CHUNK : (place + 1) * CHUNK]
+    begin = 0
+    for mask in keystream(key, len(vector), vector.dtype):
+        part = vector[begin : begin + len(mask)]
         operation(part, mask, out=part)
+        begin += len(mask)
 
 
 def self_key(seed: bytes, session: SecureSession, silo: str) -> bytes:
@@ -295,6 +308,22 @@ def encode_integers(values: ArrayLike, summands: int, labels: Labels = None) -> 
     return integers.astype(np.int64).view(np.uint64)
 
 
+def encode_counts(values: ArrayLike, greatest: int, labels: Labels = None) -> Ring:
+    """Whole numbers `[n]` of 0 or more as elements of the smallest ring that holds `greatest`, a bound on their sum.
+
+    Raises `BadInput` naming the position of an entry that is negative or above `greatest`.
+    """
+    counts = np.asarray(values)
+    for index in np.flatnonzero(~((counts >= 0) & (counts <= greatest)))[:1]:
+        raise BadInput(f"{_name(index, labels)} is out of range: a count must be from 0 to {greatest}")
+    return counts.astype(ring_of(greatest))
+
+
+def ring_of(greatest: int) -> np.dtype[Any]:
+    """The smallest ring that holds `greatest`."""
+    return next(ring for ring in RINGS if greatest < 1 << 8 * ring.itemsize)
+
+
 def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION_BITS, labels: Labels = None) -> Ring:
     """Floats `[n]` as ring elements with `fraction_bits` bits after the point, for at most `summands` silos.
 
@@ -314,8 +343,8 @@ def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION
 
 
 def decode_integers(total: Ring) -> NDArray[np.int64]:
-    """The sum of the integers whose encodings sum to `total`."""
-    return total.view(np.int64)
+    """The sum of the integers, or of the counts, whose encodings sum to `total`."""
+    return total.view(np.int64) if total.dtype == RINGS[-1] else total.astype(np.int64)
 
 
 def decode_fixed(total: Ring, fraction_bits: int = FRACTION_BITS) -> FloatArray:

@@ -1,6 +1,7 @@
 """The messages of the four phases, and their parsers, whose errors name the sender."""
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeGuard, TypeVar
@@ -8,7 +9,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 
 from ..core import wire
-from .masks import Aborted, Ring, SecureSession
+from .masks import Aborted, Ring, SecureSession, require_ring
 
 T = TypeVar("T")
 KEYS_BYTES = 96
@@ -109,9 +110,27 @@ def read_names(packed: bytes, sender: str) -> tuple[str, ...]:
 def read_vector(packed: bytes, sender: str) -> Ring:
     """The masked vector in `packed`; raises `Aborted`, naming `sender`, for any other content."""
     vector = read(np.ndarray, packed, sender)
-    if vector.dtype != np.uint64 or vector.ndim != 1:
-        raise Aborted(f"{sender} sent an array of {vector.dtype} {vector.shape}: it must be a vector of uint64")
+    try:
+        require_ring(vector)
+    except ValueError as error:
+        raise Aborted(f"{sender} sent {error}") from None
     return vector
+
+
+def sum_of_vectors(masked: Mapping[str, bytes]) -> Ring:
+    """The sum of the masked vectors of all silos, in their ring.
+
+    Raises `Aborted`, naming the silo, for a vector of another length or ring than that of the first silo by name.
+    """
+    silos = sorted(masked)
+    total = read_vector(masked[silos[0]], silos[0])
+    for silo in silos[1:]:
+        vector = read_vector(masked[silo], silo)
+        if (len(vector), vector.dtype) != (len(total), total.dtype):
+            expected = f"{len(total)} of {total.dtype}"
+            raise Aborted(f"{silo} sent {len(vector)} entries of {vector.dtype}, but {silos[0]} sent {expected}")
+        np.add(total, vector, out=total)
+    return total
 
 
 def _is_by_silo(table: object) -> TypeGuard[dict[str, bytes]]:

@@ -28,7 +28,7 @@ from ..core.schema import pluralize
 from ..errors import BadInput
 from . import masks
 from .masks import Aborted, Phase, Refused, Ring, RunKey, SecureSession, derive, seal, unseal
-from .messages import PublicKeys, Revealed, public_keys, read_by_silo, read_revealed, read_vector
+from .messages import PublicKeys, Revealed, public_keys, read_by_silo, read_revealed, sum_of_vectors
 
 FOLD = 297
 PRIME = 2**256 + FOLD
@@ -207,13 +207,12 @@ def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple
 
     Masks are added only for these peers. Raises `Refused`, naming the peer, if there are fewer peers than the threshold
     or shares were not sealed by the peer for this silo in this session; `ValueError` if `vector` is not a vector of
-    uint64.
+    ring elements.
     """
     require_phase(state, "mask")
     _require_silos(state, "mask", {state.silo, *sealed})
     _require(state, "mask", state.silo not in sealed, "it received its own shares")
-    if vector.dtype != np.uint64 or vector.ndim != 1:
-        raise ValueError(f"a secure sum needs a vector of uint64, not {vector.dtype} {vector.shape}")
+    masks.require_ring(vector)
     session, silo = state.session, state.silo
     shares, masked = dict(state.shares), vector.copy()
     masks.add(masked, masks.self_key(_secrets(state).seed, session, silo))
@@ -305,13 +304,13 @@ def recover(
     masked: Mapping[str, bytes],
     revealed: Mapping[str, bytes],
 ) -> Ring:
-    """The exact sum, modulo 2⁶⁴, of the vectors of the silos in `masked`.
+    """The exact sum of the vectors of the silos in `masked`.
 
     `keys`, `shared`, `masked` and `revealed` are the answers of the four phases. Raises `Aborted` if fewer silos than
-    the threshold revealed shares, and, naming the silo, if its vector has another length, if it revealed both or
-    neither share of another silo, or if its secret or its escrow does not match its advertisement.
+    the threshold revealed shares, and, naming the silo, if its vector has another length or ring, if it revealed both
+    or neither share of another silo, or if its secret or its escrow does not match its advertisement.
     """
-    total = _add_up(masked)
+    total = sum_of_vectors(masked)
     dropped = tuple(sorted(set(shared) - set(masked)))
     answers = _answers(session, tuple(sorted(masked)), dropped, revealed)
     for silo in sorted(masked):
@@ -340,17 +339,6 @@ def _escrowed(session: SecureSession, silo: str, key: bytes, peers: list[str], s
     if len(content) != 32 * len(peers):
         raise Aborted(f"{silo} sent an escrow of {len(content)} bytes for {pluralize(len(peers), 'silo')}")
     return {peer: content[32 * i : 32 * i + 32] for i, peer in enumerate(peers)}
-
-
-def _add_up(masked: Mapping[str, bytes]) -> Ring:
-    silos = sorted(masked)
-    total = read_vector(masked[silos[0]], silos[0])
-    for silo in silos[1:]:
-        vector = read_vector(masked[silo], silo)
-        if len(vector) != len(total):
-            raise Aborted(f"{silo} sent {len(vector)} entries, but {silos[0]} sent {len(total)}")
-        np.add(total, vector, out=total)
-    return total
 
 
 def _answers(

@@ -17,12 +17,10 @@ The state of a silo is that of `participant`; its `shares` have the seed of its 
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from ..core import wire
 from . import masks
 from .masks import Aborted, Refused, Ring, RunKey, SecureSession
-from .messages import read_by_silo, read_vector
+from .messages import read_by_silo, sum_of_vectors
 from .participant import Participant, create_participant
 
 ADVERTISED_BYTES = 64
@@ -53,7 +51,7 @@ def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKe
     """Phase 2: the masked `vector`, given the advertisements of all neighbours.
 
     Raises `Refused` for other silos than the neighbours, for advertisements of another length or that occur twice, and
-    for keys that are not usable; `ValueError` if `vector` is not a vector of uint64.
+    for keys that are not usable; `ValueError` if `vector` is not a vector of ring elements.
     """
     session, silo = state.session, state.silo
     require_phase(state, "mask", "advertise")
@@ -63,8 +61,7 @@ def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKe
     packed = {own, *keys.values()}
     if len(packed) <= len(keys) or any(len(one) != ADVERTISED_BYTES for one in packed):
         raise Refused(f"{silo} refuses to mask: two silos have the same keys, or keys of another length")
-    if vector.dtype != np.uint64 or vector.ndim != 1:
-        raise ValueError(f"a secure sum needs a vector of uint64, not {vector.dtype} {vector.shape}")
+    masks.require_ring(vector)
     masked, seed = vector.copy(), _seed(state)
     masks.add(masked, masks.self_key(seed, session, silo))
     for peer, theirs in keys.items():
@@ -99,24 +96,17 @@ def require_phase(state: Participant, phase: str, before: str) -> None:
 def recover(
     session: SecureSession, keys: Mapping[str, bytes], masked: Mapping[str, bytes], revealed: Mapping[str, bytes]
 ) -> Ring:
-    """The exact sum, modulo 2⁶⁴, of the vectors of all silos, from their answers of the three phases.
+    """The exact sum of the vectors of all silos, from their answers of the three phases.
 
-    Raises `Aborted`, naming the silo, if its vector has another length or its seed is not the one it advertised.
+    Raises `Aborted`, naming the silo, if its vector has another length or ring, or its seed is not the one it
+    advertised.
     """
-    total: Ring | None = None
+    total = sum_of_vectors(masked)
     for silo in session.silos:
-        vector = read_vector(masked[silo], silo)
-        if total is None:
-            total = vector.copy()
-        elif len(vector) != len(total):
-            raise Aborted(f"{silo} sent {len(vector)} entries, but {session.silos[0]} sent {len(total)}")
-        else:
-            np.add(total, vector, out=total)
         seed = read_by_silo(revealed[silo], silo).get(silo, b"")
         if len(seed) != 32 or masks.commitment(seed, session, silo) != keys[silo][32:ADVERTISED_BYTES]:
             raise Aborted(f"the seed of {silo} does not match its advertised self-mask")
         masks.subtract(total, masks.self_key(seed, session, silo))
-    assert total is not None
     return total
 
 

@@ -147,6 +147,11 @@ def entry_units(schema: Schema, query: Query) -> FloatArray:
     return moment_units(coded_units(schema)) if query.what == "moments" else np.ones(1)
 
 
+def greatest_count(schema: Schema, query: Query) -> int | None:
+    """The bound on summed counts, the number of all rows; None for a query for other numbers than counts."""
+    return sum(schema.rows.values()) if query.what in ("tables", "corners") else None
+
+
 def bytes_of(message: Query | Numbers) -> int:
     """The bytes of the message's numbers."""
     arrays = (message.numbers,) if isinstance(message, Numbers) else (message.sets, message.margins)

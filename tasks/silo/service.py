@@ -388,12 +388,10 @@ class SiloService:
         if not algorithm.whole_numbers and algorithm.private is None:
             self._check_range(algorithm, terms)
         reply = self._solve(terms, number, request.broadcast).reply
-        units = None
-        if masked.travels_in_units(algorithm, schema):
-            units = masked.units_of(
-                algorithm, schema, _message(cast(Hashable, algorithm.broadcast_type), request.broadcast)
-            )
-        return masked.to_ring(algorithm, reply, request.sparse, len(schema.rows), units)
+        assert algorithm.summand is not None
+        broadcast = _message(cast(Hashable, algorithm.broadcast_type), request.broadcast)
+        encoding = masked.encoding_of(algorithm, schema, broadcast, request.sparse)
+        return encoding.encode(algorithm.summand(reply))
 
     def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
         """Raise `BadInput` for columns that do not fit masked sums; cached, as the check may read all rows."""

@@ -189,9 +189,8 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
         present, number = roster.present, masked.new_attempt()
         try:
             session = masked.session_of(terms.run_id, transport.number, number, terms.schema, digest, present)
-            units = masked.units_of(algorithm, terms.schema, broadcast)
-            size = len(transport.broadcast)
-            return masked.masked_round(algorithm, session, transport, broadcast, size, transport.sparse, units)
+            encoding = masked.encoding_of(algorithm, terms.schema, broadcast, transport.sparse)
+            return masked.masked_round(algorithm, session, transport, broadcast, len(transport.broadcast), encoding)
         except Aborted as reason:
             fewer = roster.present != present
             if silos <= MESH_SILOS or not fewer:  # otherwise the next session is one of fewer silos

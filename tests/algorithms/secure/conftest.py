@@ -64,14 +64,15 @@ def session_of(n: int, threshold: int | None = None, round: int = 1, attempt: in
     return SecureSession("run", round, attempt, names(n), threshold or default_threshold(n))
 
 
-def vectors_of(n: int, length: int = 20, seed: int = 0) -> dict[str, np.ndarray]:
+def vectors_of(n: int, length: int = 20, seed: int = 0, ring=np.uint64) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return {silo: rng.integers(0, 2**64, length, dtype=np.uint64) for silo in names(n)}
+    return {silo: rng.integers(0, np.iinfo(ring).max, length, dtype=ring, endpoint=True) for silo in names(n)}
 
 
 def exact_sum(vectors, silos) -> list[int]:
     """Python integers know no overflow: the sum as the definition has it."""
-    return [sum(int(vectors[silo][i]) for silo in silos) % 2**64 for i in range(len(vectors[silos[0]]))]
+    size = 1 << 8 * vectors[silos[0]].itemsize
+    return [sum(int(vectors[silo][i]) for silo in silos) % size for i in range(len(vectors[silos[0]]))]
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def test_bytes_are_counted_and_a_masked_entry_takes_eight(lab) -> None:
 def test_an_empty_vector_and_vectors_of_different_lengths(lab) -> None:
     assert len(secure_sum(lab.session(3), lab.silos(lab.vectors(3, 0))).total) == 0
     vectors = {**lab.vectors(3), "silo 01": np.zeros(3, np.uint64)}
-    with pytest.raises(Aborted, match="silo 01 sent 3 entries, but silo 00 sent 20"):
+    with pytest.raises(Aborted, match="silo 01 sent 3 entries of uint64, but silo 00 sent 20 of uint64"):
         secure_sum(lab.session(3), lab.silos(vectors))
 
 

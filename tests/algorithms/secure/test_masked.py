@@ -1,5 +1,6 @@
 """What a silo adds to a sum must leave room for all the others', and its secrets differ."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +11,8 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments.summed import Reply
 from fedbnsl.algorithms.secure import participant
-from fedbnsl.algorithms.secure.masked import check_range, masked_round, to_ring
-from fedbnsl.algorithms.secure.masks import SecureSession
+from fedbnsl.algorithms.secure.masked import Encoding, check_range, encoding_of, masked_round
+from fedbnsl.algorithms.secure.masks import Aborted, SecureSession
 from fedbnsl.algorithms.secure.messages import public_keys
 
 
@@ -21,9 +22,10 @@ class TestRange:
         """Fixed-point numbers reach 2³¹ in all, whole numbers 2⁶³: half of that is too much for each of three."""
         algorithm = registry.build(registry.specify("secure-sum", {"epsilon": epsilon} if epsilon else {}))
         reply = Reply(np.array([value], np.int64 if epsilon else np.float64))
-        assert len(to_ring(algorithm, reply, None, 1)) == 1
+        vector = algorithm.summand(reply)
+        assert len(Encoding(1, algorithm.whole_numbers).encode(vector)) == 1
         with pytest.raises(BadInput, match="so that a sum of 3 cannot overflow"):
-            to_ring(algorithm, reply, None, 3)
+            Encoding(3, algorithm.whole_numbers).encode(vector)
 
 
 class TestColumns:
@@ -42,8 +44,8 @@ class TestColumns:
 def test_the_formula_counts_the_vectors_of_those_that_sent_one(lab):
     """By the papers' formula all silos get the broadcast, and a silo that is lost before phase 3 sends no vector."""
     silos = lab.silos(lab.vectors(5), {"mask": {"silo 03"}})
-    algorithm = SimpleNamespace(whole_numbers=True, cost=lambda broadcast: 7)
-    replies, traffic = masked_round(algorithm, lab.session(5), silos, None, 0, None)
+    algorithm = SimpleNamespace(cost=lambda broadcast: 7)
+    replies, traffic = masked_round(algorithm, lab.session(5), silos, None, 0, Encoding(5, whole=True))
     assert len(replies.silos) == 4
     assert traffic.formula == 5 * 7 + 4 * 8 * len(replies.total)
 
@@ -57,3 +59,27 @@ class TestKeys:
         assert len({keys.agreement, keys.seed, keys.escrow}) == 3
         state, _ = participant.advertise(session, "a", bytes(range(32)), lab.key("a"))
         assert participant._secrets(state).seed != participant._secrets(state).escrow
+
+
+class TestCounts:
+    def test_need_the_smallest_ring_that_holds_all_rows(self):
+        """Counts of tables have the number of all rows as their bound; second moments and noisy counts have none."""
+        levels = {"a": ("x", "y"), "b": ("x", "y")}
+        schema = Schema(("a", "b"), {"s": 300, "t": 200}, "discrete", levels)
+        for name in ("secure-boss", "fed-pc"):
+            algorithm = registry.build(registry.specify(name))
+            broadcast = algorithm.broadcast(algorithm.open_server(schema))
+            assert encoding_of(algorithm, schema, broadcast).greatest == 500
+            few = replace(schema, rows={"s": 30, "t": 20})
+            assert encoding_of(algorithm, few, broadcast).encode(np.array([50.0])).dtype == np.uint8
+        private = registry.build(registry.specify("fed-pc", {"epsilon": 1.0}))
+        assert encoding_of(private, schema, private.broadcast(private.open_server(schema))).greatest is None
+        numbers = Schema(("a", "b"), {"s": 300, "t": 200})
+        moments = registry.build(registry.specify("secure-boss"))
+        assert encoding_of(moments, numbers, moments.broadcast(moments.open_server(numbers))).greatest is None
+
+    def test_a_sum_in_another_ring_is_no_sum_of_this_round(self):
+        encoding = Encoding(2, whole=True, greatest=70_000)
+        assert encoding.decode(np.array([7], np.uint32)).tolist() == [7]
+        with pytest.raises(Aborted, match="the silos sent uint16, but this sum needs uint32"):
+            encoding.decode(np.array([7], np.uint16))

@@ -81,7 +81,7 @@ def test_shares_of_a_silo_that_advertised_nothing_are_refused(lab, advertised, s
 
 @pytest.mark.parametrize("vector", [np.zeros(3), np.zeros(3, np.int64), np.zeros((2, 2), np.uint64)])
 def test_only_vectors_of_the_ring_are_masked(shared, vector) -> None:
-    with pytest.raises(ValueError, match="needs a vector of uint64, not"):
+    with pytest.raises(ValueError, match="must be a vector of unsigned integers"):
         mask(*shared, vector)
 
 

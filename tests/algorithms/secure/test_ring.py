@@ -32,6 +32,26 @@ def test_a_sum_of_encoded_integers_is_exact_up_to_the_limit(data: st.DataObject,
     assert masks.decode_integers(total).tolist() == values.astype(object).sum(axis=0).tolist()
 
 
+@given(st.data(), st.integers(1, 6), st.sampled_from([255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**53]))
+def test_a_sum_of_counts_is_exact_up_to_its_bound(data: st.DataObject, silos: int, greatest: int) -> None:
+    """Counts of whatever type, whose sum reaches the bound; the ring is the smallest that holds it."""
+    kind = data.draw(st.sampled_from([np.float64, np.int64, np.uint64]))
+    most = greatest // silos
+    values = data.draw(arrays(np.int64, (silos, 3), elements=st.integers(0, most))).astype(kind)
+    values[:, 0] = most
+    values[0, 0] += greatest - silos * most
+    encoded = [masks.encode_counts(row, greatest) for row in values]
+    total = sum(encoded[1:], encoded[0])
+    assert total.dtype == np.min_scalar_type(greatest)
+    assert masks.decode_integers(total).tolist() == values.astype(object).sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("value", [-1.0, 256.0, np.nan, np.inf])
+def test_what_is_no_count_is_named_and_not_shown(value: float) -> None:
+    with pytest.raises(BadInput, match=r"entry 1 is out of range: a count must be from 0 to 255$"):
+        masks.encode_counts(np.array([3.0, value]), 255)
+
+
 @pytest.mark.parametrize("silos", [1, 2, 3, 7, 8, 33, 63, 64])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_first_float_too_large_for_so_many_summands_is_refused(silos: int, sign: int) -> None:

@@ -25,9 +25,10 @@ def masked_by(silos, silo):
 
 
 def sum_is_exact(lab) -> None:
-    silos = lab.silos(lab.vectors(6), {"share": {"silo 00"}, "mask": {"silo 02"}})
-    result = secure_sum(lab.session(6, 4), silos)
-    assert result.total.tolist() == lab.exact_sum(silos.vectors, result.survivors)
+    for ring in masks.RINGS:
+        silos = lab.silos(lab.vectors(6, ring=ring), {"share": {"silo 00"}, "mask": {"silo 02"}})
+        result = secure_sum(lab.session(6, 4), silos)
+        assert result.total.tolist() == lab.exact_sum(silos.vectors, result.survivors)
 
 
 def one_share_of_a_peer_is_revealed(lab) -> None:
@@ -56,10 +57,11 @@ def one_set_of_survivors_is_answered(lab) -> None:
 
 
 def masked_vectors_are_uniform(lab) -> None:
-    silos = lab.silos({silo: np.zeros(20_000, np.uint64) for silo in lab.names(3)})
-    secure_sum(lab.session(3), silos)
-    for silo in lab.names(3):
-        assert looks_uniform(masked_by(silos, silo))
+    for ring in masks.RINGS:
+        silos = lab.silos({silo: np.zeros(20_000, ring) for silo in lab.names(3)})
+        secure_sum(lab.session(3), silos)
+        for silo in lab.names(3):
+            assert looks_uniform(masked_by(silos, silo))
 
 
 def sessions_are_unrelated(lab) -> None:
@@ -289,12 +291,16 @@ def no_mask_for(patch, name=None) -> None:
     honest = masks.keystream
     if name:
         patch.setattr(masks, name, lambda *_: b"none" * 8)
-    patch.setattr(masks, "keystream", lambda key, n: [np.zeros(n, np.uint64)] if key == b"none" * 8 else honest(key, n))
+
+    def keystream(key, n, ring=masks.RINGS[-1]):
+        return [np.zeros(n, ring)] if key == b"none" * 8 else honest(key, n, ring)
+
+    patch.setattr(masks, "keystream", keystream)
 
 
 def masks_have_half_the_bits(patch) -> None:
     honest = masks.keystream
-    patch.setattr(masks, "keystream", lambda key, n: (chunk & np.uint64(2**32 - 1) for chunk in honest(key, n)))
+    patch.setattr(masks, "keystream", lambda key, n, ring: (one >> (4 * one.itemsize) for one in honest(key, n, ring)))
 
 
 def shares_are_not_sealed(patch) -> None:

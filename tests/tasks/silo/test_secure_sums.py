@@ -52,7 +52,9 @@ def exchange(owners, terms, silent=nobody):
     line = Line(SecureTransport(roster, terms, 1, wire.encode(broadcast), None, tolerates_dropout=False), silent)
     digest = terms.exchange_digest(wire.encode(broadcast), None)
     session = masked.session_of("run", 1, masked.new_attempt(), terms.schema, digest)
-    return masked.masked_round(algorithm, session, line, broadcast, 0, None)[0], line.seen
+    return masked.masked_round(
+        algorithm, session, line, broadcast, 0, masked.encoding_of(algorithm, terms.schema, broadcast)
+    )[0], line.seen
 
 
 def test_the_silos_add_up_what_they_hold(owners, terms):
@@ -147,8 +149,9 @@ def test_no_silo_adds_to_the_sum_of_another_exchange(owners, what, session_is):
     terms, said = (honest, sent) if session_is == "the honest one" else (other, otherwise)
     session = masked.session_of("run", 1, masked.new_attempt(), terms.schema, terms.exchange_digest(said, None))
     line = TwoFaced(owners, (honest, sent), (other, otherwise))
+    encoding = masked.encoding_of(algorithm, terms.schema, broadcast)
     with pytest.raises(Refused, match="settings, schema or broadcast are not those of this secure sum"):
-        masked.masked_round(algorithm, session, line, broadcast, 0, None)
+        masked.masked_round(algorithm, session, line, broadcast, 0, encoding)
 
 
 def test_masked_and_private_at_once_is_what_it_is_in_process(owners):
