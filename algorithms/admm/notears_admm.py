@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
 from .consensus import Broadcast, Reply
 from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, paper_settings
-from .order_refinement import free_entries, least_squares
+from .order_refinement import least_squares
 from .problem import Lasso, MomentsOf, RefinedSettings
 
 
@@ -54,23 +53,7 @@ def closed_form(problem: Lasso, loops: bool) -> FloatArray:
         B -= inverse[:, :d] * (np.diag(B) / np.diag(inverse)[:d])
         np.fill_diagonal(B, 0.0)
         return np.asarray(B)
-    order = np.argsort(problem.allowed[:d].sum(axis=0), kind="stable")
-    if np.array_equal(problem.allowed, free_entries(np.argsort(order), np.ones((m, d), bool))):
-        return _ordered(A, right, order)
     return least_squares(A, right, problem.allowed)
-
-
-def _ordered(A: FloatArray, right: FloatArray, variables: NDArray[np.int64]) -> FloatArray:
-    """Solve each column over its predecessors: the leading block of A, lags first and then in the settled order."""
-    m, d = right.shape
-    order = np.concatenate([np.arange(d, m), variables])
-    L = np.linalg.cholesky(A[np.ix_(order, order)])
-    inverse = np.linalg.inv(L)  # its leading block is the inverse of the leading block of L
-    B = np.zeros_like(right)
-    for k in range(max(m - d, 1), m):
-        before, j = order[:k], order[k]
-        B[before, j] = inverse[:k, :k].T @ (inverse[:k, :k] @ right[before, j])
-    return B
 
 
 def build(

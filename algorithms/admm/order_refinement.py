@@ -51,9 +51,21 @@ def implied_covariance(W: FloatArray, variances: FloatArray) -> FloatArray:
 def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
     """B `[m, d]` with S·B = `right` in the `free` entries of each column, and zero elsewhere.
 
-    S is `[m, m]` and positive definite; with `right` = S each variable is regressed on its free entries.
+    S is `[m, m]` and positive definite; with `right` = S each variable is regressed on its free entries. If these are
+    all predecessors in an order, one factorisation serves all columns: O(d³), not O(d⁴).
     """
+    order, counts = np.argsort(-free.sum(axis=1), kind="stable"), free.sum(axis=0)
+    leading = np.arange(len(S))[:, None] < counts
     B = np.zeros_like(right)
+    if np.array_equal(free[order], leading):
+        from scipy.linalg import solve_triangular  # imported late: most learners fit nothing in an order
+
+        L = np.linalg.cholesky(S[np.ix_(order, order)])
+        # The first k unknowns of L·y = r depend on its first k rows only, and Lᵀ·b = y has zeros where y ends in them.
+        B[order] = solve_triangular(
+            L, np.where(leading, solve_triangular(L, right[order], lower=True), 0), trans=1, lower=True
+        )
+        return B
     for j in range(right.shape[1]):
         rows = np.flatnonzero(free[:, j])
         B[rows, j] = np.linalg.solve(S[np.ix_(rows, rows)], right[rows, j])

@@ -26,7 +26,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class UnmaskedSum:
-    """The sum, modulo 2⁶⁴, of the vectors of `survivors`, and the total bytes of all messages."""
+    """The sum, in their ring, of the vectors of `survivors`, and the total bytes of all messages."""
 
     total: Ring
     survivors: tuple[str, ...]
