@@ -231,12 +231,14 @@ class Federation(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedState:
-    """The part of a server's state from which its searches know when to end, with the best graph so far."""
+    """The part of a server's state from which its searches know their limits."""
 
     ends: float = math.inf
-    """the time of `time.monotonic` at which a search ends at the latest"""
+    """the time of `time.monotonic` at which a search ends at the latest, with the best graph so far"""
     cut: bool = False
     """whether a search has ended early"""
+    most_bytes: float = math.inf
+    """the bytes of all exchanges together, after which no further one follows"""
 
 
 ENDED_EARLY = ("out of time", "out of bytes")
@@ -290,8 +292,8 @@ def rounds(
     best result so far.
     """
     number, server = resume or (0, algorithm.open_server(federation.schema))
-    if isinstance(server, TimedState) and limits.ends < math.inf:
-        server = replace(server, ends=limits.ends)
+    if isinstance(server, TimedState) and limits != NO_LIMITS:
+        server = replace(server, ends=limits.ends, most_bytes=limits.bytes)
     outcome: Outcome | None = None
     sent = 0
     while outcome is None:

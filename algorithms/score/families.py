@@ -305,6 +305,9 @@ class SecureSearch(SearchSettings):
 
     ahead: int = 8
     """number of moves to look ahead (BOSS: any positive number means the whole sweep)"""
+    candidates: int | Literal["auto"] = "auto"
+    """GES on labels: number of variables, those with the greatest gains by themselves, that an edge may join a variable
+    to; fewer need fewer tables, and may miss edges; 0: all; auto: all, or as many as --megabytes has room for"""
     cells: int = 4_000_000
     """approximate largest number of table cells to request in one exchange"""
     rounds: int = 10_000
@@ -326,6 +329,8 @@ class SecureSearch(SearchSettings):
         super().__post_init__()
         require(self.ahead >= 0, "ahead", self.ahead, "0 or more")
         require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
+        if self.candidates != "auto":
+            require(self.candidates >= 0, "candidates", self.candidates, "0 or more, or auto")
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
         parts = self.segments
         require(parts == 1 or (parts > 1 and self.own_scores), "segments", parts, "1, or with weights=own more")

@@ -6,6 +6,9 @@ TURN, and the plan starts again while anything changes. The best gain of every p
 gains that the last move can have changed are recomputed; the condition on paths is checked for the best candidates
 only.
 
+With sparse candidates (Friedman, Nachman & Pe'er 1999), an edge may only join a variable to those that have the
+greatest gains by themselves: of many variables, most pairs need no table with a third variable.
+
 A search computes no scores. `advance` continues until it needs unknown scores of families, adds all of them to the
 pending ones, and returns; the scores then come from local rows or from an exchange with the silos.
 
@@ -65,6 +68,10 @@ class EquivalenceSearch:
     """the graph for which they were requested, `[d, d]`"""
     next_stale: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
     """whether scores of the pair in that graph were not known then, `[d, d]`"""
+    candidates: int = 0
+    """number of variables that an edge may join a variable to; 0: all"""
+    candidate_pairs: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+    """the pairs that an edge may join, `[d, d]`, symmetric; empty until their gains are known"""
 
     @property
     def done(self) -> bool:
@@ -96,7 +103,10 @@ def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> Eq
     while not search.done:
         kind = search.plan[search.phase]
         if _refresh(search, kind, stale, gain, families):
-            return _look_ahead(search, families, ahead)
+            return search if search.candidates else _look_ahead(search, families, ahead)
+        if search.candidates and not len(search.candidate_pairs):
+            search = replace(search, candidate_pairs=_greatest_gains(gain, search.candidates))
+            gain[~search.candidate_pairs] = NO_GAIN
         move = _best_consistent(search, kind, gain, families)
         if move[2] <= MIN_GAIN or (kind in NEW_EDGE and search.limit == 0):
             stale[:] = True
@@ -109,13 +119,25 @@ def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> Eq
 def _refresh(
     search: EquivalenceSearch, kind: int, stale: NDArray[np.bool_], gain: FloatArray, families: Families
 ) -> int:
-    """Update `gain` as `refresh` does; pairs that knowledge excludes have no gain, without requests for scores."""
+    """Update `gain` as `refresh` does; excluded pairs have no gain, without requests for scores."""
+    if kind in NEW_EDGE and len(search.candidate_pairs):
+        others = ~search.candidate_pairs
+        gain[others], stale[others] = NO_GAIN, False
     if search.prior.is_informative:
         impossible = ~search.prior.possible.T
         if kind == DELETE:
             impossible = impossible | search.prior.required_pairs
         gain[impossible], stale[impossible] = NO_GAIN, False
     return int(refresh(kind, search.graph, stale, gain, families.tables))
+
+
+def _greatest_gains(gain: FloatArray, candidates: int) -> NDArray[np.bool_]:
+    """The pairs `[d, d]` of which one is among the `candidates` with the greatest `gain` for the other."""
+    d = len(gain)
+    greatest = np.argsort(-gain, axis=1, kind="stable")[:, :candidates]
+    pairs = np.zeros((d, d), np.bool_)
+    pairs[np.arange(d)[:, None], greatest] = True
+    return pairs | pairs.T
 
 
 def _best_consistent(search: EquivalenceSearch, kind: int, gain: FloatArray, families: Families) -> Move:
@@ -249,15 +271,15 @@ def make_stale(kind, old, new, stale):  # type: ignore[no-untyped-def]  # noqa: 
     and y are joined; TURN on Ne(x) and Pa(x), too.
     """
     d = len(new)
-    for y in range(d):
-        for v in range(d):
-            if old[v, y] != new[v, y] or (old[v, y] and old[y, v] != new[y, v]):
-                stale[y, :] = True
-                if kind == TURN:
-                    stale[:, y] = True
-                break
     for a in range(d):
-        for b in range(a):
+        for b in range(d):
+            if old[a, b] == new[a, b]:  # along rows; a pair that changed in both directions is marked twice
+                continue
+            for x, y in ((a, b), (b, a)):
+                if old[x, y] != new[x, y] or old[x, y]:  # a parent or neighbour of y in either, and not the same
+                    stale[y, :] = True
+                    if kind == TURN:
+                        stale[:, y] = True
             if (old[a, b] or old[b, a]) == (new[a, b] or new[b, a]):
                 continue
             stale[a, b] = stale[b, a] = True

@@ -17,6 +17,7 @@ from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..graphs.cpdag import pdag_with_knowledge
 from ..statistics.coding import Blocks
+from ..statistics.em import own_moments
 from ..statistics.moments import Table, covariance
 from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed_rows, open_rows
 from .block_order import block_boss
@@ -50,6 +51,8 @@ class ScoreSearch(Generic[State]):
     """the best CPDAG of a search that is not done"""
     copy: Callable[[State], State]
     """(state) -> a copy with its own arrays: `advance` writes to the arrays of a state and of `Families`"""
+    with_candidates: Callable[[State, int], State] | None = None
+    """(state, number) -> the same search with so many sparse candidates (`ges.py`); None: it has none"""
     from_covariance: Callable[[int, FloatArray, SearchSettings, Prior, float], Found] | None = None
     """(rows, covariance `[d, d]`, settings, knowledge, time to end) -> the CPDAG, and whether the search was complete,
     if Gaussian data have their own search"""
@@ -90,6 +93,7 @@ GES: ScoreSearch[EquivalenceSearch] = ScoreSearch(
     graph=lambda search, families: search.graph,
     so_far=lambda search, families: search.graph,
     copy=lambda search: search,
+    with_candidates=lambda search, number: replace(search, candidates=number),
 )
 REFINED_GES: ScoreSearch[RefinedSearch] = ScoreSearch(
     begin=refined_from,
@@ -97,6 +101,7 @@ REFINED_GES: ScoreSearch[RefinedSearch] = ScoreSearch(
     graph=lambda search, families: refined_graph(search),
     so_far=lambda search, families: search.graph,
     copy=copy_refined,
+    with_candidates=lambda search, number: replace(search, greedy=replace(search.greedy, candidates=number)),
 )
 BOSS: ScoreSearch[Starts] = ScoreSearch(
     begin=lambda prior, settings: starts_from(
@@ -230,6 +235,21 @@ def open_search_rows(
             raise BadInput(f"silo {silo}: it has too many rows to be counted by configuration: use {DEGENERATE_OPTION}")
         return open_mixed_rows(table, schema, silo, rng)
     return open_rows(table, schema, silo, rng)
+
+
+def segment_moments(rows: FloatArray, schema: Schema, silo: str, segments: int) -> FloatArray:
+    """The centred moments of each segment of the windows `rows` `[n_windows, m]` of `silo`, `[segments, size]`.
+
+    The k-th segment has the k-th of `segments` equal parts of every series, each about its own means.
+    """
+    series = np.split(rows, np.cumsum(schema.stretches[silo])[:-1])
+    parts = [np.array_split(one, segments) for one in series]
+    moments = []
+    for k in range(segments):
+        own = [part[k] for part in parts if len(part[k])]
+        lengths = replace(schema, stretches=schema.stretches | {silo: tuple(map(len, own))})
+        moments.append(own_moments(np.concatenate(own), lengths, silo))
+    return np.stack(moments)
 
 
 def refuse_gaps(schema: Schema, settings: SearchSettings) -> None:

@@ -1,7 +1,7 @@
 """The server's state in GES and BOSS on the rows of all silos, and its structure, measures and basis."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 import numpy as np
@@ -19,7 +19,7 @@ from .families import Batch, Families, SecureSearch, families_of
 from .gaussian import score_covariance
 from .ges import EquivalenceSearch
 from .known_counts import KnownCounts
-from .procedures import State
+from .procedures import ScoreSearch, State
 from .refinement import RefinedSearch
 
 
@@ -89,6 +89,30 @@ class BossServer(Server[Starts]):
     state: Starts
 
 
+LEAST_CANDIDATES = 5
+
+
+def with_candidates(
+    server: Server[Any], silos: int, procedure: ScoreSearch[Any], settings: SecureSearch
+) -> Server[Any]:
+    """The server of a search with sparse candidates, if `settings` say so or too few bytes may be sent for all.
+
+    About d edges are inserted, and for each the silos send tables of three variables, for as many pairs as a variable
+    has candidates. Half of the bytes are kept for tables of pairs and for what follows the insertions.
+    """
+    if procedure.with_candidates is None or settings.candidates == 0:
+        return server
+    if settings.candidates != "auto":
+        return replace(server, state=procedure.with_candidates(server.state, settings.candidates))
+    d, mean = len(server.variables), float((server.cardinalities - 1).mean())
+    bytes_a_cell = silos * np.min_scalar_type(server.rows).itemsize
+    left = server.most_bytes / 2 / bytes_a_cell - d * d / 2 * mean**2
+    room = left / (2 * d * mean**3)  # pairs are symmetric, and some variables have more levels
+    if room >= d:
+        return server
+    return replace(server, state=procedure.with_candidates(server.state, max(LEAST_CANDIDATES, int(room))))
+
+
 def structure(server: Server[Any]) -> Structure:
     """The class that was found; in time series with lagged edges, and a DAG if every edge has a direction."""
     graph, d = server.found.astype(np.float64), server.present
@@ -108,6 +132,12 @@ def measures(server: Server[Any]) -> dict[str, float]:
 def basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
     """What a refined search gained; with weights of the silos' own and for time series also what directs the edges."""
     lines = [_refined(server.state)] if isinstance(server.state, RefinedSearch) and server.state.done else []
+    greedy = server.state.greedy if isinstance(server.state, RefinedSearch) else server.state
+    if isinstance(greedy, EquivalenceSearch) and greedy.candidates:
+        lines.append(
+            f"An edge could only join a variable to one of the {greedy.candidates} that it depends on most by itself: "
+            "other pairs were not tried."
+        )
     if server.cut:
         lines.append("The search did not come to its end: the class is the best one that was found until then.")
     if len(server.sum_rows):

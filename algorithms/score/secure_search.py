@@ -44,7 +44,6 @@ from ..graphs.cpdag import pdag_with_knowledge
 from ..statistics.coding import blocks_of, coding_of
 from ..statistics.corner_counts import distinct_codes
 from ..statistics.count_tables import PAD
-from ..statistics.em import own_moments
 from ..statistics.lagged import window_rows, window_schema
 from ..statistics.moments import Table, covariance, undo_per_row
 from ..statistics.rows import (
@@ -104,6 +103,7 @@ from .procedures import (
     search,
     search_blocks,
     search_moments,
+    segment_moments,
     shuffled,
 )
 from .search_server import (
@@ -115,6 +115,7 @@ from .search_server import (
     common_scores,
     measures,
     structure,
+    with_candidates,
 )
 
 
@@ -222,21 +223,6 @@ def _open_silo(table: Table, schema: Schema, silo: str, settings: SecureSearch, 
     return rows
 
 
-def segment_moments(rows: FloatArray, schema: Schema, silo: str, segments: int) -> FloatArray:
-    """The centred moments of each segment of the windows `rows` `[n_windows, m]` of `silo`, `[segments, size]`.
-
-    The k-th segment has the k-th of `segments` equal parts of every series, each about its own means.
-    """
-    series = np.split(rows, np.cumsum(schema.stretches[silo])[:-1])
-    parts = [np.array_split(one, segments) for one in series]
-    moments = []
-    for k in range(segments):
-        own = [part[k] for part in parts if len(part[k])]
-        lengths = replace(schema, stretches=schema.stretches | {silo: tuple(map(len, own))})
-        moments.append(own_moments(np.concatenate(own), lengths, silo))
-    return np.stack(moments)
-
-
 def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
     """Raise `BadInput` for labels and for experiments if the silos are to fit their own weights, by regressions."""
     if settings.own_scores and schema.levels:
@@ -272,6 +258,8 @@ def _with_sum(
     if server.in_corners:
         known = server.known.with_sum(replies.total, server.cardinalities, server.rows)
         server = replace(server, known=known)
+        if server.exchanges == 1:
+            server = with_candidates(server, len(replies.silos), procedure, settings)
     batch = requested_families(server, settings, procedure)
     scores = _scores_of(server, batch, procedure, settings, replies.total)
     families, state = server.families.copy().with_scores(scores), procedure.copy(server.state)

@@ -204,6 +204,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "exact": Change(0, hard=True),
     "exact_parents": Change(1, hard=True),
     "ahead": Change(0),
+    "candidates": Change(1, hard=True),
     "weights": Change("own", kind="continuous"),
     "segments": Change(2, {"weights": "own", "lags": 1}, "time-series"),
     "quota": Change(0.9, {"rounds": 40}, "continuous", hard=True),
@@ -228,7 +229,7 @@ NOT_SEEN: dict[str, set[str]] = {
     "notears-mlp-admm": {"center"},
     "rfcd": HARD_TO_FIND,
     "boss": HARD_TO_FIND - {"mixed_score"},
-    "secure-boss": {"turning", "refine"},
+    "secure-boss": {"turning", "refine", "candidates"},
     "fed-ges": {"client_quota", "insertion", "drift", "last_drift"},
     "ges-union": {"insertion"},
 }

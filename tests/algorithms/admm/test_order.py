@@ -3,7 +3,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.order_refinement import forward, settled_order
+from fedbnsl.algorithms.admm.order_refinement import forward, free_entries, least_squares, settled_order
 
 
 @given(st.integers(0, 10_000))
@@ -29,3 +29,18 @@ def test_what_is_left_out_of_a_cyclic_graph_closes_a_cycle_with_stronger_edges(s
 
 def test_without_an_order_all_but_the_diagonal_is_allowed() -> None:
     np.testing.assert_array_equal(forward(np.empty(0, dtype=np.int64), 3), ~np.eye(3, dtype=bool))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(0, 6), st.booleans())
+def test_each_column_is_solved_over_its_own_free_entries(seed: int, d: int, lagged: int, in_order: bool) -> None:
+    """In an order, lagged rows first, all columns share a factorisation; elsewhere each has its own."""
+    rng = np.random.default_rng(seed)
+    m = d + lagged
+    support = np.ones((m, d), bool) if in_order else rng.random((m, d)) < 0.6
+    free = free_entries(rng.permutation(d), support)
+    X, right = rng.normal(size=(3 * m, m)), rng.normal(size=(m, d))
+    found = least_squares(X.T @ X, right, free)
+    assert not found[~free].any()
+    for j in range(d):
+        rows = free[:, j]
+        np.testing.assert_allclose((X.T @ X)[rows][:, rows] @ found[rows, j], right[rows, j], atol=1e-9)

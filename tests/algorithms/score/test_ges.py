@@ -332,3 +332,48 @@ class TestStart:
 
 def class_edges(cpdag):
     return int(np.triu(cpdag | cpdag.T).sum())
+
+
+class TestCandidates:
+    """Sparse candidates: an edge joins a variable only to those of greatest gain by themselves."""
+
+    def searched(self, drawn, candidates):
+        """The search at its end, and the families that it has requested."""
+        search = replace(search_from(np.zeros_like(drawn.dag), WITH_TURNS), candidates=candidates)
+        known = no_families()
+        while True:
+            search = ges.advance(search, known, 8)
+            if search.done:
+                return search, known
+            known = score_pending(known, drawn.scores())
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_all_others_are_no_restriction(self, seed, drawing):
+        drawn = drawing(9, 500, seed, 0.4)
+        np.testing.assert_array_equal(self.searched(drawn, 8)[0].graph, found(drawn, WITH_TURNS))
+
+    @pytest.mark.parametrize("number", [1, 2, 3])
+    def test_edges_and_tables_of_three_are_of_candidates_only(self, number, drawing):
+        """The gain of y by x alone is its score with the parent x less its score without parents."""
+        cut = 0
+        for seed in range(5):
+            drawn = drawing(10, 1000, seed, 0.5)
+            d = len(drawn.dag)
+            pairs = [(y, x) for y in range(d) for x in range(d) if x != y]
+            first = np.cumsum([0, *[1] * d, *[2] * len(pairs)])
+            members = np.array([*range(d), *chain.from_iterable(pairs)], np.uint16)
+            scores = drawn.scores()(Batch(first, members))
+            gains = np.full((d, d), -np.inf)
+            for (y, x), score in zip(pairs, scores[d:], strict=True):
+                gains[y, x] = score - scores[y]
+            near = np.zeros((d, d), np.bool_)
+            for y in range(d):
+                near[y, sorted(range(d), key=lambda x: -gains[y, x])[:number]] = True
+            near |= near.T
+            search, known = self.searched(drawn, number)
+            assert not (search.graph & ~near).any()
+            everything = found(drawn, WITH_TURNS)
+            cut += (everything & ~near).any()
+            without = self.searched(drawn, 0)[1]
+            assert known.used[0] < without.used[0]
+        assert cut

@@ -118,6 +118,37 @@ class TestExchanges:
         assert len(seen[0]) > 1
 
 
+class TestCandidates:
+    """With few bytes, the search is restricted to sparse candidates, and says so."""
+
+    def last(self, federation, limit, **params):
+        algorithm = registry.build(registry.specify("secure-ges", params))
+        *_, last = rounds(algorithm, federation, limits=Limits(bytes=limit))
+        return last, algorithm.basis(last.server)
+
+    def test_a_budget_that_all_pairs_exceed_goes_to_more_edges(self, drawing):
+        """Within the same bytes a search of all pairs ends among its first edges."""
+        federation, limit = drawing(60, 3000, 2, 0.03, most_levels=8).dealt(4), 1_200_000
+        last, basis = self.last(federation, limit)
+        number = last.server.state.candidates
+        assert 5 <= number < 59
+        assert f"one of the {number} that it depends on most" in basis[0]
+        assert last.outcome == "converged"
+        free, says = self.last(federation, np.inf)
+        assert free.server.state.candidates == 0
+        assert not any("depends on most" in line for line in says)
+        every, _ = self.last(federation, limit, candidates=0)
+        assert every.outcome == "out of bytes"
+        apart = [(one.server.found != free.server.found).sum() for one in (last, every)]
+        assert apart[0] < apart[1] / 3
+
+    def test_the_setting_wins_over_the_budget(self, drawing):
+        federation = drawing(12, 1000, 1).dealt(2)
+        assert self.last(federation, 10, candidates=0)[0].server.state.candidates == 0
+        assert self.last(federation, np.inf, candidates=3)[0].server.state.candidates == 3
+        assert self.last(federation, np.inf, candidates=3, refine=True)[0].server.state.greedy.candidates == 3
+
+
 def batch(*families):
     first = np.cumsum([0, *map(len, families)])
     return Batch(first, np.array([v for family in families for v in family], np.uint16))
@@ -177,6 +208,7 @@ class TestBadInput:
             ("ges", "expected_parents", -1),
             ("secure-ges", "most_cells", 0),
             ("secure-ges", "cells", 5),
+            ("secure-ges", "candidates", -1),
             ("secure-boss", "ahead", -1),
             ("fed-ges", "limit", 0),
             ("fed-ges", "quota", 1.5),

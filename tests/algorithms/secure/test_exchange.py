@@ -95,6 +95,9 @@ def test_an_empty_vector_and_vectors_of_different_lengths(lab) -> None:
     vectors = {**lab.vectors(3), "silo 01": np.zeros(3, np.uint64)}
     with pytest.raises(Aborted, match="silo 01 sent 3 entries of uint64, but silo 00 sent 20 of uint64"):
         secure_sum(lab.session(3), lab.silos(vectors))
+    vectors = {**lab.vectors(3), "silo 01": np.zeros(20, np.uint16)}
+    with pytest.raises(Aborted, match="silo 01 sent 20 entries of uint16, but silo 00 sent 20 of uint64"):
+        secure_sum(lab.session(3), lab.silos(vectors))
 
 
 def test_a_vector_that_is_refused_stops_the_silo_and_is_named(lab) -> None:
