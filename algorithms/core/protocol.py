@@ -99,11 +99,6 @@ def dense_summand(server: Any) -> Sparse | None:
     return None
 
 
-def no_greatest_total(schema: Schema, broadcast: Any) -> int | None:
-    """None: the entries of the sum may be any numbers."""
-    return None
-
-
 def no_dual_update(server: Server) -> Server:
     """The same state: for algorithms without a dual update."""
     return server
@@ -156,7 +151,7 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None
     """(public schema with `units`, broadcast) -> the unit of each entry of a float summand, from public facts: masked
     summands are sent in these units"""
-    greatest_total: Callable[[Schema, Broadcast], int | None] = no_greatest_total
+    greatest_total: Callable[[Schema, Broadcast], int | None] = lambda schema, broadcast: None
     """(public schema, broadcast) -> a bound on the entries of the sum if all summands are whole numbers of 0 or more,
     such as counts of rows; masked sums of small ones need fewer bytes. None: any numbers"""
     needs_secure_sum: bool = False
