@@ -42,7 +42,7 @@ from scipy.sparse.csgraph import connected_components
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..statistics.lagged import silo_windows
-from ..statistics.moments import SecondMoments, products
+from ..statistics.moments import SecondMoments, Table, products
 
 
 @dataclass(frozen=True)
@@ -381,7 +381,7 @@ class LinearModel:
         return parameters
 
 
-def weighted_moments(table: FloatArray, schema: Schema, silo: str, *, center: bool, lags: int = 0) -> SecondMoments:
+def weighted_moments(table: Table, schema: Schema, silo: str, *, center: bool, lags: int = 0) -> SecondMoments:
     """XᵀX of the rows in `table` `[n_rows, d]`, or of their windows with `lags`, divided by the silos' mean row count.
 
     This divisor gives every row of the federation the same weight.
@@ -389,9 +389,9 @@ def weighted_moments(table: FloatArray, schema: Schema, silo: str, *, center: bo
     rows = schema.windows(lags)
     mean_rows = sum(rows.values()) / len(rows)
     if not lags:
-        return SecondMoments(products(table, center=center) / mean_rows, len(table))
+        return SecondMoments(products(table, center=center) / mean_rows, table.shape[0])
     X = silo_windows(table, schema, silo, lags, center=center)
-    return SecondMoments(products(X) / mean_rows, len(X))
+    return SecondMoments(products(X) / mean_rows, X.shape[0])
 
 
 def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArray:

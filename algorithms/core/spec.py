@@ -112,6 +112,8 @@ class Entry:
     """whether silos impute empty cells of discrete data before it learns"""
     streams: bool = False
     """whether silos may read their tables in passes, if rows exceed their memory"""
+    streams_series: bool = False
+    """whether silos may read their time series in passes"""
     pooled: bool = False
     """a baseline on pooled rows: it runs on one silo with all rows"""
     needs_truth: bool = False
@@ -144,6 +146,10 @@ class Entry:
     """whether it uses the targets of experiments"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
+
+    def reads_in_passes(self, kind: Kind) -> bool:
+        """Whether silos may read rows of this kind in passes."""
+        return self.streams_series if kind == "time-series" else self.streams
 
     @property
     def config(self) -> type[Any]:

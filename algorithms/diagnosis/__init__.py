@@ -22,6 +22,7 @@ STEPS: dict[str, Entry] = {
         kinds=("continuous", "mixed", *SERIES),
         gaps=True,
         streams=True,
+        streams_series=True,
     ),
     "diagnosis-tables": Entry(
         summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",

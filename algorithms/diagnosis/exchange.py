@@ -24,8 +24,8 @@ from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
 from ..statistics.coding import coded_names, coded_units, coding_of
-from ..statistics.em import about_own_means, centred_windows_with_gaps
-from ..statistics.lagged import centred_windows, window_schema, windows
+from ..statistics.em import about_own_means
+from ..statistics.lagged import window_schema
 from ..statistics.moments import (
     Table,
     about_means,
@@ -46,10 +46,10 @@ from .change import (
     fluctuations,
     hotelling_bound,
     long_run_ratio,
-    relative_times,
 )
 from .curvature import chi_square_bound, curvature, score_statistic
-from .over_time import interpolated, longest_stretch, seasons, trend_t_values
+from .over_time import seasons, trend_t_values
+from .series_rows import series_rows
 
 
 def silo_slots(silos: int, figures: int) -> FloatArray:
@@ -102,6 +102,10 @@ class Silo:
     means: FloatArray
     products: FloatArray
     """summed second moments about the means, `[d, d]`; expected values for empty cells"""
+    rows: int
+    """the number of rows of these sums; `table` has some of them, evenly spaced, if it is series read in passes"""
+    own: FloatArray
+    """second moments per row of `table`, `[d, d]`"""
     numbers: NDArray[np.bool_]
     """whether each column is a continuous variable, not an indicator of a level"""
     there: NDArray[np.bool_]
@@ -235,6 +239,8 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
         there=there,
         means=own.mean,
         products=own.products,
+        rows=table.shape[0],
+        own=own.products / table.shape[0],
         numbers=~np.array(coding.discrete, np.bool_)[coding.owners],
         place=place,
         silos=len(schema.silos),
@@ -248,32 +254,21 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
-    """The silo with the coded windows of its series `table` `[n_rows, d]`, so that errors are compared given the past.
-
-    Every series has the silo's means, as in learning: other levels, such as those on both sides of a gap in a trend
-    that was subtracted, would look like random walks and curved effects.
-    """
-    assert isinstance(table, np.ndarray)
-    coding, stretches = coding_of(schema), schema.stretches[silo]
+    """The silo with the coded windows of its series `table` `[n_rows, d]`: errors are compared given the past."""
+    found, coding = series_rows(table, schema, silo, lags), coding_of(schema)
     d, discrete = coding.size, np.array(coding.discrete, np.bool_)[coding.owners]
-    coded = coding.rows(np.asarray(table, np.float64))
-    if schema.gaps:
-        rows, products = centred_windows_with_gaps(coded, schema, silo, lags)
-        means = column_summaries(windows(coded, stretches, lags)).means
-        rows += means
-    else:
-        rows = centred_windows(coded, stretches, lags) + windows(coded, stretches, lags).mean(axis=0)
-        means, products = about_means(rows)
     numbers = np.flatnonzero(~discrete)
-    own = interpolated(longest_stretch(coded[:, numbers], stretches))
-    ratios, periods = seasons(own)
-    strongest, (trend, trending) = int(np.argmax(ratios)), _greatest(trend_t_values(own))
+    ratios, periods = seasons(found.beginning[:, numbers])
+    strongest, (trend, trending) = int(np.argmax(ratios)), _greatest(trend_t_values(found.spaced[:, numbers]))
     names = [schema.variables[v] for v in coding.owners]
+    in_passes = len(found.windows) < found.count
     return Silo(
-        table=rows,
-        there=np.asarray(~np.isnan(rows).all(axis=0)),
-        means=means,
-        products=products,
+        table=found.windows,
+        there=np.asarray(~np.isnan(found.windows).all(axis=0)),
+        means=found.means,
+        products=found.products,
+        rows=found.count,
+        own=about_means(found.windows)[1] / len(found.windows) if in_passes else found.products / found.count,
         numbers=np.append(~discrete, np.zeros(lags * d, np.bool_)),
         place=schema.silos.index(silo),
         silos=len(schema.silos),
@@ -282,14 +277,14 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
         skewed={},
         ranked=np.tile([schema.transforms.get(name) == NORMAL_SCORES for name in names], lags + 1),
         over_time=np.array([(trend, numbers[int(trending)]), (float(periods[strongest]), numbers[strongest])]),
-        times=relative_times([max(length - lags, 0) for length in stretches]),
+        times=found.times,
     )
 
 
 def answer(silo: Silo, request: Broadcast) -> Reply:
     """The silo's part of the moments, or its figures from the comparison with the others."""
     n, (rows, d) = request.rows or silo.all_rows, silo.table.shape
-    means, part = silo.means, rows / n
+    means, part = silo.means, silo.rows / n
     if not request.rows:
         return Reply(moments_packing(d).pack(part=part, means=part * means, products=silo.products / n))
     in_series = len(silo.over_time) > 0
@@ -297,14 +292,13 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
     inside = part if request.counted[silo.place] else 0.0
     inflation = rank_inflation(request.within, request.parents & silo.numbers, silo.ranked)
     if silo.silos > 1 and inside < 1:
-        own = silo.products / rows
         rest_means = (request.means - inside * means) / (1 - inside)
-        rest = (request.within - inside * own) / (1 - inside)
+        rest = (request.within - inside * (silo.products / silo.rows)) / (1 - inside)
         apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
         figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0)[:present])
         in_order = silo.table - means if isinstance(silo.table, np.ndarray) and in_series else None
         parents, compared = request.parents & silo.numbers, (rows, n - inside * n)
-        gains = _better_by_own(own, rest, parents, compared, silo.silos, inflation, in_order)
+        gains = _better_by_own(silo.own, rest, parents, compared, silo.silos, inflation, in_order)
         figures[silo.place, 1] = _greatest(_not_of_few_rows(gains, silo, rest, request.parents, compared, inflation))
     figures[silo.place, 2] = _outlying(silo.table[:, :present] if isinstance(silo.table, np.ndarray) else silo.table)
     changes = np.empty(0)
@@ -394,7 +388,7 @@ def _not_of_few_rows(
     residuals under the others' weights are tested, with variances from the residuals under the silo's own, which are
     enlarged in rows of high leverage (HC4; Cribari-Neto 2004).
     """
-    tested, own = [], silo.products / rows[0]
+    tested, own = [], silo.own
     for j in map(int, np.flatnonzero(gains > 0)):
         pa = np.flatnonzero(parents[:, j] & silo.numbers)
         square = np.ix_(pa, pa)

@@ -32,6 +32,8 @@ MIN_T = 4.0
 """no random walk has a statistic below minus this and twice the root of the number of series"""
 MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
 """number of drawn data sets: the most, the fewest, and the rows of all together in between"""
+MAX_DRAWN_ROWS, MIN_DRAWN_LENGTH = 2_000_000, 50
+"""rows of a drawn data set at most, and of one of its series at least, unless the data have fewer"""
 CELLS_AT_ONCE = 2_000_000
 """drawn rows that are in memory together: 16 MB an array, unless one data set has more"""
 
@@ -50,12 +52,20 @@ def unit_roots(t: FloatArray, stretches: Sequence[Sequence[int]], tested: NDArra
     least = -MIN_T - 2 * np.sqrt(sum(map(len, stretches)))
     if not np.any(of_walk[tested] > least):
         return UnitRoots(np.empty(0, np.intp), np.empty(0, np.intp))
-    rng = np.random.default_rng(0)
-    walk, slow = (drawn_t_values(stretches, one, rng) for one in (1.0, SLOW_RETURN))
+    rng, drawn = np.random.default_rng(0), shortened(stretches)
+    walk, slow = (drawn_t_values(drawn, one, rng) for one in (1.0, SLOW_RETURN))
     no_return = of_slow > slow.mean() + ndtri(1 - FALSE_ALARMS / len(of_slow)) * slow.std()
     walks = tested & no_return & (of_walk > np.quantile(walk, MISSED_WALKS))
     undecided = tested & ~no_return & (of_walk > np.quantile(walk, UNNOTICED_WALKS))
     return UnitRoots(np.flatnonzero(walks), np.flatnonzero(undecided))
+
+
+def shortened(stretches: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+    """The lengths in proportion, of at most `MAX_DRAWN_ROWS` rows in total: the t-values of longer series are alike."""
+    rows = sum(map(sum, stretches))
+    if rows <= MAX_DRAWN_ROWS:
+        return stretches
+    return [[max(round(n * MAX_DRAWN_ROWS / rows), min(n, MIN_DRAWN_LENGTH)) for n in lengths] for lengths in stretches]
 
 
 def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float) -> FloatArray:

@@ -12,6 +12,7 @@ ALGORITHMS: dict[str, Entry] = {
         lags_before=True,
         equal_variances=always,
         varying_messages=True,
+        streams_series=True,
     ),
     "pfdbnl": Entry(
         summary="a dynamic network for each silo, near a consensus of all (PFDBNL)",
@@ -41,6 +42,7 @@ ALGORITHMS: dict[str, Entry] = {
         maker=lazy_factory("dynamic.var:Var"),
         kinds=SERIES,
         subtracts_means=True,
+        streams_series=True,
     ),
 }
 """the learners of this family, by name"""
@@ -52,6 +54,7 @@ STEPS: dict[str, Entry] = {
         disclosure="its part of the means and second moments of all windows of 6 rows, once; masked with --secure",
         maker=lazy_factory("dynamic.lag_order:LagOrder"),
         kinds=SERIES,
+        streams_series=True,
     ),
 }
 """additional exchanges of a run, before or after those of its algorithm"""

@@ -300,6 +300,7 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: Pfdbnl) -> Silo:
     """A silo's state before round 1."""
     X = silo_windows(table, schema, silo, require_fixed_lags(settings.lags), center=settings.center)
+    assert isinstance(X, np.ndarray)  # the entry does not read in passes
     zero = np.zeros((X.shape[1], table.shape[1]))
     return Silo(silo, schema.silos.index(silo), len(schema.silos), X, products(X) / len(X), zero, zero, zero, 0.0)
 

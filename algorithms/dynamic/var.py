@@ -26,6 +26,7 @@ from ..moments.pooled import moments_of_least_bic
 from ..moments.tiers import ridge_effects
 from ..statistics.lagged import silo_windows, window_schema
 from ..statistics.moments import (
+    Table,
     column_units,
     covariance,
     moment_units,
@@ -62,7 +63,7 @@ def summed_windows(
     With `center` each silo subtracts its own levels first; the remaining means are subtracted from the sum.
     """
 
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
+    def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
         reach = reach_of(schema)
         all_rows = sum(schema.windows(reach).values())
         rows = silo_windows(table, schema, silo, reach, center=center)

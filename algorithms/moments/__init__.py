@@ -14,6 +14,7 @@ ALGORITHMS: dict[str, Entry] = {
         one_sum=lambda settings: not settings.epsilon,
         server_settings=("learner", "price", "most_parents", "l1", "threshold", "alpha"),
         streams=True,
+        streams_series=True,
     ),
     "secure-linear": Entry(
         summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
@@ -28,6 +29,7 @@ ALGORITHMS: dict[str, Entry] = {
         series_gaps=True,
         experiments=True,
         streams=True,
+        streams_series=True,
     ),
     "secure-additive": Entry(
         summary="an additive model with curved effects, if the data support it, from one more masked sum",
@@ -56,6 +58,7 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=("continuous", "mixed", *SERIES),
         equal_variances=lambda settings: not settings.class_only,
         streams=True,
+        streams_series=True,
     ),
 }
 """the learners of this family, by name"""

@@ -37,7 +37,7 @@ from ..score.families import OrderSettings, Targeted
 from ..score.gaussian_order import gaussian_boss
 from ..score.order_starts import BestOrder
 from ..statistics.em import about_own_means, centred_windows_with_gaps
-from ..statistics.lagged import centred_means, centred_windows, window_schema, windows
+from ..statistics.lagged import centred_means, window_moments, window_schema
 from ..statistics.moments import (
     Table,
     column_units,
@@ -237,17 +237,18 @@ def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear
 
     The products of windows with empty cells are expectations under the imputation model of the schema.
     """
-    assert isinstance(table, np.ndarray)
     if schema.gaps and not settings.center_series:
         raise BadInput("series with empty cells need center_series=true: the model of empty cells has their own means")
     all_rows = sum(schema.windows(settings.reach(schema)).values())
     if schema.gaps:
-        rows, total = centred_windows_with_gaps(table, schema, silo, settings.reach(schema))
-        return Silo(rows, np.zeros(rows.shape[1]), total, all_rows)
-    cut, reach = centred_windows if settings.center_series else windows, settings.reach(schema)
-    rows, *shorter = (cut(table, schema.stretches[silo], lags) for lags in (reach, *settings.shorter(schema)))
-    products = tuple(one.T @ one for one in shorter)
-    return Silo(rows, np.zeros(rows.shape[1]), rows.T @ rows, all_rows, products)
+        assert isinstance(table, np.ndarray)  # series that are read in passes have no gaps
+        complete, total = centred_windows_with_gaps(table, schema, silo, settings.reach(schema))
+        return Silo(complete, np.zeros(len(total)), total, all_rows)
+    (rows, products), *shorter = (
+        window_moments(table, schema.stretches[silo], lags, center=settings.center_series)
+        for lags in (settings.reach(schema), *settings.shorter(schema))
+    )
+    return Silo(rows, np.zeros(len(products)), products, all_rows, tuple(own for _, own in shorter))
 
 
 def _moment_units(schema: Schema, settings: SecureLinear) -> FloatArray:

@@ -278,7 +278,7 @@ def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, 
             )
         table = mixed.coded_rows(table, schema, silo, settings.summed)
         measured = mixed.private_columns(schema, settings.summed)
-    elif reach and isinstance(table, np.ndarray):
+    elif reach:
         table = silo_windows(table, schema, silo, reach, center=settings.center_series and plan is None)
     shares = plan(schema) if plan else None
     clip, centred = settings.clip_for(schema, shares), settings.center and plan is None and not reach

@@ -46,6 +46,7 @@ STEPS: dict[str, Entry] = {
         "masked with --secure",
         maker=lazy_factory("parameters.lagged_regressions:LaggedRegressions"),
         kinds=("time-series",),
+        streams_series=True,
     ),
     "lagged-families": Entry(
         summary="after a run on series with labels: regressions, tables and logistic regressions of the structure",

@@ -18,8 +18,8 @@ from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, unrolled_names
-from ..statistics.lagged import window_schema, windows
-from ..statistics.moments import column_units, regression_weights, residual_variances
+from ..statistics.lagged import window_schema, windows_of
+from ..statistics.moments import Table, column_units, regression_weights, residual_variances
 from . import regressions
 from .networks import DynamicGaussianNetwork, unrolled_weights
 from .regressions import Broadcast, Regressions, Reply, Server, Silo
@@ -60,8 +60,8 @@ def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broad
     """The one exchange; its initial state is that of `start`."""
     plain = regressions.build(Regressions(settings.center, settings.masked))
 
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        rows = windows(table, schema.stretches[silo], settings.lags)
+    def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        rows = windows_of(table, schema.stretches[silo], settings.lags)
         return plain.open_silo(rows, window_schema(schema, settings.lags), silo, rng)
 
     def open_server(schema: Schema) -> Server:

@@ -1,7 +1,11 @@
-"""Windows of time series: each row together with the rows before it."""
+"""Windows of time series: each row together with the rows before it.
 
-from collections.abc import Sequence
-from dataclasses import replace
+Series in memory and those that a silo reads in passes have the same windows: `WindowPasses` adds to each chunk the last
+rows of the one before it, and no window spans two unbroken stretches, wherever the chunks end.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, ImputationModel, Schema
 from ..graphs.structure import unrolled_names
+from .moments import CentredMoments, Chunked, Table, column_summaries, products
 
 LEVEL_STANDARD_ERRORS = 5.0
 AUTOCORRELATION_ROWS = 40
@@ -29,10 +34,55 @@ def windows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDArray
     return np.hstack([table[times - lag] for lag in range(lags + 1)])
 
 
-def silo_windows(table: FloatArray, schema: Schema, silo: str, lags: int, *, center: bool) -> FloatArray:
+@dataclass(frozen=True)
+class WindowPasses:
+    """The `windows` of series that are read in passes, minus `shift`: a `Chunked` table `[n_windows, (lags + 1)·d]`."""
+
+    table: Chunked
+    stretches: tuple[int, ...]
+    lags: int
+    shift: FloatArray | float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Windows and their columns."""
+        return sum(max(length - self.lags, 0) for length in self.stretches), self.table.shape[1] * (self.lags + 1)
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Read the rows again and yield chunks of windows."""
+        for rows, _ in self.numbered():
+            yield rows
+
+    def numbered(self) -> Iterator[tuple[FloatArray, NDArray[np.intp]]]:
+        """Yield chunks of windows, each with the number of the stretch of every window."""
+        begins = np.cumsum((0, *self.stretches), dtype=np.int64)[:-1]
+        read, before = 0, np.empty((0, self.table.shape[1]))
+        for chunk in self.table:
+            rows = np.concatenate([before, chunk])
+            numbers = np.arange(read, read + len(chunk))
+            stretch = np.searchsorted(begins, numbers, side="right") - 1
+            present = np.flatnonzero(numbers - begins[stretch] >= self.lags)
+            read, times = read + len(chunk), present + len(before)
+            before = rows[max(len(rows) - self.lags, 0) :]
+            if len(times):
+                found = np.hstack([rows[times - lag] for lag in range(self.lags + 1)])
+                yield found - self.shift, stretch[present]
+
+
+def windows_of(table: Table, stretches: Sequence[int], lags: int) -> Table:
+    """`windows` of `table` `[n_rows, d]`, read in passes if it is."""
+    if isinstance(table, np.ndarray):
+        return windows(table, stretches, lags)
+    return WindowPasses(table, tuple(stretches), lags)
+
+
+def silo_windows(table: Table, schema: Schema, silo: str, lags: int, *, center: bool) -> Table:
     """The windows `[n_windows, (lags + 1)·d]` of the rows `table` of `silo`; with `center` minus their levels."""
-    rows = windows(table, schema.stretches[silo], lags)
-    return subtract_levels(rows, table.shape[1]) if center else rows
+    rows, d = windows_of(table, schema.stretches[silo], lags), table.shape[1]
+    if isinstance(rows, WindowPasses):
+        return replace(rows, shift=_levels(rows, d)) if center else rows
+    assert isinstance(rows, np.ndarray)
+    return subtract_levels(rows, d) if center else rows
 
 
 def subtract_levels(rows: FloatArray, d: int) -> FloatArray:
@@ -41,9 +91,16 @@ def subtract_levels(rows: FloatArray, d: int) -> FloatArray:
     A level is a mean of more than `LEVEL_STANDARD_ERRORS` standard errors, such as a site or instrument offset. Other
     means stay: subtracting a mean from a short series biases the effects of its past by about −1/n (Nickell 1981).
     """
-    n, means, variances = len(rows), rows.mean(axis=0), rows[:, :d].var(axis=0)
-    has_level = means[:d] ** 2 > LEVEL_STANDARD_ERRORS**2 * variances * (1 + AUTOCORRELATION_ROWS / n) / n
-    return np.asarray(rows - np.where(np.tile(has_level, rows.shape[1] // d), means, 0.0))
+    return np.asarray(rows - _levels(rows, d))
+
+
+def _levels(rows: Table, d: int) -> FloatArray:
+    """The means of windows of d variables that `subtract_levels` subtracts, zero without a level, `[(lags + 1)·d]`."""
+    n, columns = rows.shape
+    found = column_summaries(rows)
+    limits = LEVEL_STANDARD_ERRORS**2 * found.variances[:d] * (1 + AUTOCORRELATION_ROWS / n) / n
+    has_level = found.means[:d] ** 2 > limits
+    return np.where(np.tile(has_level, columns // d), found.means, 0.0)
 
 
 MIN_CENTRED_WINDOWS = 20
@@ -60,6 +117,101 @@ def centred_windows(table: FloatArray, stretches: Sequence[int], lags: int) -> F
     for part in centred_parts(stretches, lags):
         rows[part] -= rows[part].mean(axis=0)
     return rows
+
+
+@dataclass(frozen=True)
+class CentredWindowPasses:
+    """The `centred_windows` of series that are read in passes: a `Chunked` table, and its second moments.
+
+    The means of a stretch that lies within one chunk are computed again in each pass, so memory grows with the number
+    of chunks at most.
+    """
+
+    windows: WindowPasses
+    products: FloatArray
+    """summed second moments about the means, `[m, m]`"""
+    means: dict[int, FloatArray]
+    """of the long stretches that several chunks share, by their number, `[m]` each"""
+    common: FloatArray
+    """those of the short stretches, `[m]`"""
+    mean: FloatArray
+    """that of all windows, `[m]`"""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Windows and their columns."""
+        return self.windows.shape
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Read the rows again and yield chunks of windows about their means."""
+        for rows, stretch in self.windows.numbered():
+            yield self.centred(rows, stretch)
+
+    def centred(self, rows: FloatArray, stretch: NDArray[np.intp]) -> FloatArray:
+        """A chunk of the windows about their means; `stretch` has the stretch of each."""
+        numbers, counts, means = _stretch_means(rows, stretch)
+        lengths = np.array(self.windows.stretches)[numbers] - self.windows.lags
+        for at in np.flatnonzero((lengths < MIN_CENTRED_WINDOWS) | (counts < lengths)):
+            means[at] = self.common if lengths[at] < MIN_CENTRED_WINDOWS else self.means[int(numbers[at])]
+        return np.asarray(rows - np.repeat(means, counts, axis=0))
+
+
+def _stretch_means(
+    rows: FloatArray, stretch: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.int64], FloatArray]:
+    """The numbers of the stretches in a chunk of windows `[n, m]`, their numbers of windows in it, and means."""
+    begins = np.flatnonzero(np.diff(stretch, prepend=-1))
+    counts = np.diff(np.append(begins, len(rows)))
+    means = np.add.reduceat(rows, begins, axis=0) / counts[:, None]
+    # The second step removes the rounding of sums of numbers far from zero.
+    means += np.add.reduceat(rows - np.repeat(means, counts, axis=0), begins, axis=0) / counts[:, None]
+    return stretch[begins], counts, means
+
+
+def _centred(rows: WindowPasses) -> CentredWindowPasses:
+    m = rows.shape[1]
+    total, common, means = np.zeros((m, m)), CentredMoments.of_nothing(m), dict[int, FloatArray]()
+    shared, read, mean = dict[int, CentredMoments](), 0, np.zeros(m)
+    for chunk, stretch in rows.numbered():
+        numbers, counts, own_means = _stretch_means(chunk, stretch)
+        lengths, ends = np.array(rows.stretches)[numbers] - rows.lags, np.cumsum(counts)
+        within = (lengths >= MIN_CENTRED_WINDOWS) & (counts == lengths)
+        centred = (chunk - np.repeat(own_means, counts, axis=0))[np.repeat(within, counts)]
+        total += centred.T @ centred
+        read += len(chunk)
+        mean += (counts @ (own_means - mean)) / read
+        for at in np.flatnonzero(~within):
+            number, part = int(numbers[at]), CentredMoments.of(chunk[ends[at] - counts[at] : ends[at]])
+            if lengths[at] < MIN_CENTRED_WINDOWS:
+                common = common.with_rows(part)
+                continue
+            merged = shared.pop(number).with_rows(part) if number in shared else part
+            if merged.rows < lengths[at]:
+                shared[number] = merged
+            else:
+                total += merged.total
+                means[number] = merged.means
+    return CentredWindowPasses(rows, total + common.total, means, common.means, mean)
+
+
+def centred_window_passes(table: Chunked, stretches: Sequence[int], lags: int) -> CentredWindowPasses:
+    """The `centred_windows` of series `table` `[n_rows, d]` that are read in passes, after one pass."""
+    return _centred(WindowPasses(table, tuple(stretches), lags))
+
+
+def window_moments(table: Table, stretches: Sequence[int], lags: int, *, center: bool) -> tuple[Table, FloatArray]:
+    """The windows of `table` `[n_rows, d]`, those of `centred_windows` with `center`, and their summed second moments.
+
+    They are read in passes if `table` is, with one pass for the moments.
+    """
+    if isinstance(table, np.ndarray):
+        rows = (centred_windows if center else windows)(table, stretches, lags)
+        return rows, rows.T @ rows
+    if not center:
+        passes = WindowPasses(table, tuple(stretches), lags)
+        return passes, products(passes)
+    centred = centred_window_passes(table, stretches, lags)
+    return centred, centred.products
 
 
 def centred_means(stretches: Sequence[int], lags: int) -> int:

@@ -154,21 +154,33 @@ def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
     cancellation for any offsets of the columns and any order of the rows.
     """
     d = table.shape[1]
-    merged = _Centred(0, np.zeros(d), np.zeros((d, d)))
+    merged = CentredMoments.of_nothing(d)
     for part in over_parts(table, _centred):
         merged = merged.with_rows(part)
     return merged.means, merged.total
 
 
 @dataclass
-class _Centred:
+class CentredMoments:
     """The number of rows, their means `[d]`, and the sums of products about them `[d, d]`."""
 
     rows: int
     means: FloatArray
     total: FloatArray
 
-    def with_rows(self, other: "_Centred") -> "_Centred":
+    @classmethod
+    def of_nothing(cls, d: int) -> "CentredMoments":
+        """The moments of no rows with `d` columns."""
+        return cls(0, np.zeros(d), np.zeros((d, d)))
+
+    @classmethod
+    def of(cls, rows: FloatArray) -> "CentredMoments":
+        """The moments of `rows` `[n, d]`."""
+        means = rows.mean(axis=0)
+        X = rows - means
+        return cls(len(rows), means, np.asarray(X.T @ X))
+
+    def with_rows(self, other: "CentredMoments") -> "CentredMoments":
         """These moments with those of further rows, in the arrays of these."""
         if not self.rows:
             return other
@@ -177,16 +189,13 @@ class _Centred:
         difference, all_rows = other.means - self.means, self.rows + other.rows
         self.total += other.total
         self.total += (self.rows * other.rows / all_rows) * np.outer(difference, difference)
-        return _Centred(all_rows, self.means + difference * (other.rows / all_rows), self.total)
+        return CentredMoments(all_rows, self.means + difference * (other.rows / all_rows), self.total)
 
 
-def _centred(table: Table) -> _Centred:
-    d = table.shape[1]
-    merged = _Centred(0, np.zeros(d), np.zeros((d, d)))
+def _centred(table: Table) -> CentredMoments:
+    merged = CentredMoments.of_nothing(table.shape[1])
     for rows in chunks(table):
-        means = rows.mean(axis=0)
-        X = rows - means
-        merged = merged.with_rows(_Centred(len(rows), means, np.asarray(X.T @ X)))
+        merged = merged.with_rows(CentredMoments.of(rows))
     return merged
 
 
@@ -195,10 +204,11 @@ def pooled_packing(d: int) -> Packing:
     return Packing((Block("rows", ()), Block("sums", (d,)), Block("products", (d, d), symmetric=True)))
 
 
-def pooled_moments(table: FloatArray) -> FloatArray:
+def pooled_moments(table: Table) -> FloatArray:
     """Rows, sums and sums of products of `table` `[n_rows, d]` as one vector `[1 + d + d(d + 1)/2]`."""
-    d = table.shape[1]
-    return pooled_packing(d).pack(rows=float(len(table)), sums=table.sum(axis=0), products=products(table))
+    n, d = table.shape
+    sums = sum_over_chunks(table, lambda rows: rows.sum(axis=0))
+    return pooled_packing(d).pack(rows=float(n), sums=sums, products=products(table))
 
 
 def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:

@@ -14,6 +14,7 @@ executes the query again, so it must return the same rows in the same order duri
 
 import codecs
 import math
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -53,7 +54,18 @@ BUFFER_BYTES = 1 << 18
 
 PART_CELLS = 1 << 24
 """the fewest cells of a part that one process reads, but for the last one"""
-IN_MEMORY_BYTES = 1 << 28
+LIMIT_VARIABLE = "FEDBNSL_IN_MEMORY_BYTES"
+"""the environment variable with another limit than the default of 256 MB"""
+
+
+def _memory_limit() -> int:
+    given = os.environ.get(LIMIT_VARIABLE, str(1 << 28))
+    if not given.isdecimal():
+        raise BadInput(f"{LIMIT_VARIABLE} is {given!r}: it must be a number of bytes")
+    return int(given)
+
+
+IN_MEMORY_BYTES = _memory_limit()
 """A table is read in passes if its cells, of 8 bytes each, or its text take more bytes than this."""
 
 

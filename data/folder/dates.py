@@ -12,7 +12,10 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput, quoted
+
+from .scan import cell_fault
 
 DATE = re.compile(
     r"(?P<a>\d{4}|\d{1,2})(?P<mark>[-/.])(?P<b>\d{1,2})(?P=mark)(?P<c>\d{4}|\d{1,2})(?!\d)"
@@ -105,3 +108,30 @@ def periods_of(cells: Sequence[str]) -> NDArray[np.float64] | None:
     if not cells or None in numbers or len(quarters) > 1:
         return None
     return np.array(numbers, np.float64)
+
+
+def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
+    """The times in the distinct `cells` of a column, and the faults of invalid ones.
+
+    Times are numbers; quarters or months, such as 2001Q3 and 1999-04; or, if any cell is a date (ISO 8601), seconds
+    since 1970.
+    """
+    faults = {cell: fault for cell in cells if (fault := cell_fault(cell))}
+    periods = periods_of(cells)
+    if periods is not None:
+        return periods, {}
+    if not faults:
+        return np.array([float(cell) for cell in cells], dtype=np.float64), {}
+    found, wrong = dates_of(cells)
+    return found, faults if len(wrong) == len(cells) else wrong
+
+
+def dates_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
+    """The dates (ISO 8601) in the distinct `cells` as seconds since 1970, and the faults of invalid ones."""
+    import pandas as pd  # imported late: data without times do not need it
+
+    dates = pd.to_datetime(pd.Series(cells, dtype=object), format="ISO8601", errors="coerce", utc=True)
+    seconds = np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1), dtype=np.float64)
+    wrong = [cell for cell, missing in zip(cells, dates.isna(), strict=True) if missing]
+    fault = "is not a date such as 2020-01-31 or 2020-01-31T12:00"
+    return seconds, {cell: f"{quoted(cell)} {fault}" if cell.strip() else "the cell is empty" for cell in wrong}

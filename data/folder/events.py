@@ -21,9 +21,10 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from .about import NO_DECLARATION, Declared
 from .check import check_labels
 from .columns import Column, check_cells, read_columns, read_names
+from .dates import times_of
 from .formats import BROKEN, kind_of
 from .scan import canonical_order, empty_cells, labels_of, place_of_row
-from .series import TIME, find_column, times_of
+from .series import TIME, find_column
 
 NO_EPSILON = "--epsilon: no learner of event sequences is private"
 EVENT, DEVICE, NEIGHBOURS = "event", "device", "neighbours"

@@ -47,6 +47,7 @@ from .check import (
     refuse_unread,
     visible_entries,
 )
+from .chunked_series import SeriesPasses, open_series, passes_notes
 from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
 from .columns import read_names
 from .events import NO_EPSILON, events_schema, link_notes, read_events, refuse_undeclared, write_events
@@ -64,7 +65,6 @@ from .series import (
     check_stretches,
     has_time,
     left_out_notes,
-    read_series,
     series_and_time,
     series_schema,
 )
@@ -370,25 +370,25 @@ def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
     return declared.may_be_series and any(has_time(path, declared.at_silo(silo)) for silo, path in files.items())
 
 
-def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tuple[str, SeriesTable]]:
+def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tuple[str, SeriesTable | SeriesPasses]]:
     """Yield the series of each silo; raises `BadInput` if it has other columns or time steps than the first."""
     by = next(iter(files.values())).name
-    first: SeriesTable | None = None
+    first: SeriesTable | SeriesPasses | None = None
     for silo, path in files.items():
-        table = read_series(path, declared.at_silo(silo))
+        table = open_series(path, declared.at_silo(silo))
         first = first or table
         check_same_columns(path, table.variables, first.variables, by)
         check_same_step(str(path), table.step, first.step, by)
-        check_series_domains(path, table.variables, table.values, declared)
+        if isinstance(table, SeriesTable):
+            check_series_domains(path, table.variables, table.values, declared)
         yield silo, table
 
 
-def _read_series(
-    files: Mapping[str, Path], declared: Declared
-) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
+def _read_series(files: Mapping[str, Path], declared: Declared) -> tuple[InferredSchema, dict[str, Any]]:
     tables = dict(_each_series(files, declared))
     schema = with_declared_transforms(series_schema(tables, declared), declared)
     notes = left_out_notes(schema.rows, {silo: table.left_out for silo, table in tables.items()})
+    notes += passes_notes(schema)
     return InferredSchema(schema, notes), {silo: table.rows(schema) for silo, table in tables.items()}
 
 

@@ -24,35 +24,12 @@ from .about import NO_DECLARATION, Declared
 from .check import check_table
 from .chunked_table import columns_in_memory, source_of
 from .columns import Column, check_cells, read_columns, read_names
-from .dates import periods_of
+from .dates import times_of
 from .formats import BROKEN, kind_of
 from .profile import BEYOND_RANGE, beyond
 from .scan import MISSING, NO_FORM, Form, cell_fault, check_label_column, empty_cells, labels_of, place_of_row
 
 FloatArray = NDArray[np.float64]
-
-
-def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
-    """The times in the distinct `cells` of a column, and the faults of invalid ones.
-
-    Times are numbers; quarters or months, such as 2001Q3 and 1999-04; or, if any cell is a date (ISO 8601), seconds
-    since 1970.
-    """
-    faults = {cell: fault for cell in cells if (fault := cell_fault(cell))}
-    periods = periods_of(cells)
-    if periods is not None:
-        return periods, {}
-    if not faults:
-        return np.array([float(cell) for cell in cells], dtype=np.float64), {}
-    import pandas as pd  # imported late: data without times do not need it
-
-    dates = pd.to_datetime(pd.Series(cells, dtype=object), format="ISO8601", errors="coerce", utc=True)
-    if dates.isna().all():
-        return np.full(len(cells), np.nan), faults
-    seconds = np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1), dtype=np.float64)
-    wrong = [cell for cell, missing in zip(cells, dates.isna(), strict=True) if missing]
-    fault = "is not a date such as 2020-01-31 or 2020-01-31T12:00"
-    return seconds, {cell: f"{quoted(cell)} {fault}" if cell.strip() else "the cell is empty" for cell in wrong}
 
 
 NO_LEVELS: Mapping[str, Sequence[str]] = {}
@@ -231,6 +208,8 @@ class SeriesTable:
     step: float = 1.0
     left_out: int = 0
     """number of rows with an empty cell, which are not in the table"""
+    streamed: bool = False
+    """whether the rows are read in passes (`chunked_series.py`)"""
 
     @property
     def empty(self) -> tuple[int, ...]:
@@ -260,6 +239,11 @@ class SeriesSize(Protocol):
         """The number of empty cells of each column."""
         ...
 
+    @property
+    def streamed(self) -> bool:
+        """Whether the rows are read in passes."""
+        ...
+
 
 def series_schema(series: Mapping[str, SeriesSize], declared: Declared) -> Schema:
     """The public schema of time series by silo, with the columns in the order of the first one."""
@@ -274,6 +258,7 @@ def series_schema(series: Mapping[str, SeriesSize], declared: Declared) -> Schem
         declared.levels_among(variables),
         stretches,
         empty=empty if any(map(any, empty.values())) else {},
+        streamed=tuple(sorted(silo for silo, one in series.items() if one.streamed)),
     )
 
 

@@ -115,10 +115,10 @@ def _check_streams(job: Job, schema: Schema) -> None:
     if not schema.streamed:
         return
     name, silo = job.spec.name, schema.streamed[0]
-    if not registry.entry(name).streams:
+    if not registry.entry(name).reads_in_passes(schema.kind):
         raise BadInput(
             f"{name} needs every silo's rows in memory: {job.dataset}: silo '{silo}' streams its rows, which "
-            f"{suitable_algorithms(job, schema, lambda one: one.streams)} can use"
+            f"{suitable_algorithms(job, schema, lambda one: one.reads_in_passes(schema.kind))} can use"
         )
     if job.settings.bootstrap:
         raise BadInput(
@@ -212,6 +212,11 @@ def _check_adjustment(job: Job, schema: Schema) -> None:
         raise BadInput(f"{option} is for numbers, and all columns of {job.dataset} have labels")
     if registry.build(job.spec).private is not None:
         raise BadInput(f"{option} cannot be used with an ε, which does not account for the subtracted component")
+    for silo in schema.streamed[:1]:
+        raise BadInput(
+            f"{option} needs series in memory: {job.dataset}: silo '{silo}' reads them in passes, as they exceed its "
+            "memory limit"
+        )
     for silo in schema.silos:
         longest = max(schema.stretches[silo], default=0)
         if longest < adjustment.min_rows:

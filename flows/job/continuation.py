@@ -36,6 +36,8 @@ OWN_WEIGHTS = (*findings.WEIGHTS_DIFFER, CHANGE)
 """the names of the findings that lead to a search by own scores"""
 NOT_OWN = "A search with weights of each silo's own did not support them, so the result has common weights."
 """what the finding on weights that differ adds if `auto` has tried secure-boss with weights=own"""
+IN_PASSES = "A search by own scores needs series in memory, and some silos read them in passes: weights are common."
+"""what it adds if `auto` cannot try that"""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,10 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
     differing = [found[name] for name in OWN_WEIGHTS if name in found]
     if not differing or "outliers" in found:
         return linear
+    if session.schema.streamed and session.schema.kind in SERIES:
+        return replace(
+            linear, diagnosed=_annotated(linear.diagnosed, OWN_WEIGHTS, IN_PASSES, linear.diagnosed.bytes_sent)
+        )
     lags = linear.algorithm.structure(linear.last.server).lags or AUTO
     segments = 2 if CHANGE in found else 1
     settings = SecureSearch(weights="own", segments=segments, lags=lags, seed=job.spec.settings.seed)

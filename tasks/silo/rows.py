@@ -9,13 +9,14 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 from fedbnsl.data.folder.check import check_same_columns
+from fedbnsl.data.folder.chunked_series import LargeSeries, open_series, series_source
 from fedbnsl.data.folder.chunked_table import LargeTable, Mapper, holds_parts, is_streamed, open_table, source_of
 from fedbnsl.data.folder.events import NO_EPSILON, read_events, refuse_undeclared
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.joint_columns import check_series_domains
 from fedbnsl.data.folder.private_table import PrivateTable
 from fedbnsl.data.folder.profile import Profile
-from fedbnsl.data.folder.series import has_time, read_cut, read_series
+from fedbnsl.data.folder.series import SeriesTable, has_time, read_cut
 from fedbnsl.data.folder.table import read_variables
 
 
@@ -78,6 +79,8 @@ class DescribedSeries:
     """number of rows with an empty cell, which are in no stretch"""
     empty: tuple[int, ...] = ()
     """the number of empty cells of each column, if the learner models them"""
+    streamed: bool = False
+    """whether its rows are read in passes, because they exceed its memory limit"""
 
     @property
     def rows(self) -> int:
@@ -122,9 +125,11 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, 
     refuse_undeclared(source, declared)
     series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
     if series and not declared.reading.private:
-        found = read_series(source, declared)
-        check_series_domains(source, found.variables, found.values, declared)
-        return DescribedSeries(silo, found.variables, found.stretches, found.step, found.left_out, found.empty)
+        found = open_series(source, declared)
+        if isinstance(found, SeriesTable):
+            check_series_domains(source, found.variables, found.values, declared)
+        public = (found.variables, found.stretches, found.step, found.left_out, found.empty, found.streamed)
+        return DescribedSeries(silo, *public)
     return Described(silo, open_table(source, declared, mapper).profile(), is_streamed(source, declared))
 
 
@@ -151,6 +156,10 @@ def read_rows(
         return found
     if declared.reading.private:
         return PrivateTable(source, declared, mapper).rows(schema, silo)
+    if schema.kind == "time-series" and silo in schema.streamed:
+        large = series_source(source, declared) or source_of(source, declared)
+        assert large is not None
+        return LargeSeries(large, declared).rows(schema, sum(schema.recorded_stretches(silo)), mapper)
     if schema.kind == "time-series":
         series = read_cut(source, schema.recorded_stretches(silo), declared)
         check_same_columns(source, series.variables, schema.variables, "the schema")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.chunked_series import passes_notes
 from fedbnsl.data.folder.events import events_schema, link_notes
 from fedbnsl.data.folder.joint_columns import with_declared_transforms
 from fedbnsl.data.folder.profile import Profile
@@ -78,7 +79,8 @@ def _inferred(
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
         schema = with_declared_transforms(_series_schema(series, first, declared), declared)
-        return InferredSchema(schema, left_out_notes(schema.rows, {part.silo: part.left_out for part in series}))
+        notes = left_out_notes(schema.rows, {part.silo: part.left_out for part in series})
+        return InferredSchema(schema, (*notes, *passes_notes(schema)))
     events = [part for part in first if isinstance(part, DescribedEvents)]
     if events:
         types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}

@@ -1,0 +1,116 @@
+"""The windows of a silo's series that are compared with other silos, and its trend and season (ours).
+
+Sums are over all windows. What needs windows in memory and in the order of time, such as long-run variances and weights
+that change, takes all of them from series in memory. Of series that are read in passes it takes evenly spaced windows,
+which are fewer but span the same time; a trend is looked for in evenly spaced rows of the longest stretch, and a season
+in its first `SEASON_ROWS` rows. `PASSES_NOTE` says so to the user.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.schema import FloatArray, Schema
+from ..statistics.coding import coding_of
+from ..statistics.em import centred_windows_with_gaps
+from ..statistics.lagged import centred_window_passes, centred_windows, windows
+from ..statistics.moments import Chunked, Table, about_means, column_summaries
+from .change import relative_times
+from .over_time import MIN_CYCLES, interpolated, longest_stretch
+
+SAMPLE_CELLS, MIN_SAMPLE_ROWS = 1 << 21, 20_000
+"""the sample of series that are read in passes: at most so many cells, but for so many windows"""
+SEASON_ROWS = 50_000
+"""rows of the longest stretch of such series in which a season is looked for, and spaced ones for a trend"""
+SEASONAL_FACTORS = 2 * 3 * 5 * 7
+"""windows are so many rows apart that has no factor with this in common, as seasons have"""
+PASSES_NOTE = (
+    "reads its series in passes: outliers, trends, curved effects and weights that differ or change are looked for in "
+    f"evenly spaced windows, seasons of at most {SEASON_ROWS // MIN_CYCLES:,} rows in the first {SEASON_ROWS:,} rows "
+    "of its longest series"
+)
+"""what is said of a silo whose series are read in passes, after its name"""
+
+
+@dataclass(frozen=True)
+class SeriesRows:
+    """A silo's windows, with the moments of all of them; m columns, those of the d variables first."""
+
+    windows: FloatArray
+    """those to compare, about their series' means plus those of the silo, in the order of time, `[n, m]`"""
+    times: FloatArray
+    """the relative time of each, `[n]`"""
+    count: int
+    """the number of all windows"""
+    means: FloatArray
+    """of all windows, `[m]`"""
+    products: FloatArray
+    """summed second moments of all windows about the means of their series, `[m, m]`"""
+    beginning: FloatArray
+    """the longest stretch without gaps, or its first rows, `[n_rows, d]`"""
+    spaced: FloatArray
+    """the longest stretch without gaps, or rows of it that are evenly spaced, `[n_rows, d]`"""
+
+
+def series_rows(table: Table, schema: Schema, silo: str, lags: int) -> SeriesRows:
+    """The windows of the series `table` `[n_rows, d]` of `silo`, coded.
+
+    Every series has the silo's means, as in learning: other levels, such as those on both sides of a gap in a trend
+    that was subtracted, would look like random walks and curved effects.
+    """
+    if not isinstance(table, np.ndarray):
+        return _in_passes(table, schema, silo, lags)
+    stretches = schema.stretches[silo]
+    coded = coding_of(schema).rows(np.asarray(table, np.float64))
+    if schema.gaps:
+        rows, products = centred_windows_with_gaps(coded, schema, silo, lags)
+        means = column_summaries(windows(coded, stretches, lags)).means
+        rows += means
+    else:
+        rows = centred_windows(coded, stretches, lags) + windows(coded, stretches, lags).mean(axis=0)
+        means, products = about_means(rows)
+    longest = interpolated(longest_stretch(coded, stretches))
+    times = relative_times([max(length - lags, 0) for length in stretches])
+    return SeriesRows(rows, times, len(rows), means, products, longest, longest)
+
+
+def _in_passes(table: Chunked, schema: Schema, silo: str, lags: int) -> SeriesRows:
+    """The same of series that are read in passes, with two passes over their windows."""
+    stretches, d = schema.stretches[silo], table.shape[1]
+    rows = centred_window_passes(table, stretches, lags)
+    count, m = rows.shape
+    step = spacing(count, max(SAMPLE_CELLS // m, MIN_SAMPLE_ROWS))
+    lengths = np.maximum(np.array(stretches) - lags, 0)
+    longest = int(np.argmax(lengths))
+    begin = int(lengths[:longest].sum())
+    end, every = begin + int(lengths[longest]), spacing(int(lengths[longest]), SEASON_ROWS)
+    read, sample, first, spaced = 0, list[FloatArray](), list[FloatArray](), list[FloatArray]()
+    for chunk in rows:
+        numbers = np.arange(read, read + len(chunk))
+        read += len(chunk)
+        sample.append(chunk[numbers % step == 0])
+        own = (numbers >= begin) & (numbers < end)
+        first.append(chunk[own & (numbers < begin + SEASON_ROWS), :d])
+        spaced.append(chunk[own & ((numbers - begin) % every == 0), :d])
+    chosen = np.arange(0, count, step)
+    begins = np.cumsum(lengths) - lengths
+    stretch = np.searchsorted(begins, chosen, side="right") - 1
+    times = (chosen - begins[stretch] + 0.5) / lengths[stretch]
+    return SeriesRows(
+        np.concatenate(sample) + rows.mean,
+        times,
+        count,
+        rows.mean,
+        rows.products,
+        np.concatenate(first),
+        np.concatenate(spaced),
+    )
+
+
+def spacing(rows: int, most: int) -> int:
+    """The least distance without a factor of seasons at which at most `most` of so many `rows` are taken."""
+    step = max(-(-rows // most), 1)
+    while math.gcd(step, SEASONAL_FACTORS) > 1:
+        step += 1
+    return step

@@ -1,0 +1,350 @@
+"""Time series that a silo reads in passes, because they exceed its memory: their stretches, and their rows.
+
+The first pass reads everything and cuts the series into stretches, as `series.py` does in memory; it may follow one or
+two passes over the times, for the step. Later passes read the measured columns only (`ChunkedRows`): with the lengths
+of the stretches, learners know where windows end. Rows must be in order, series after series and each by its times: to
+sort them takes memory. Series with labels, and empty cells that a learner models, are refused.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.core.schema import FloatArray, Schema
+from fedbnsl.algorithms.diagnosis.series_rows import PASSES_NOTE
+from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
+
+from ..federated import MIN_SILO_ROWS
+from . import batches
+from .about import Declared
+from .batches import HarmonisedSource, ParquetParts, QuerySource, Source, cells_in, numbers_in
+from .check import check_same_columns
+from .chunked_table import ChunkedRows, Mapper, source_of
+from .dates import dates_of, periods_of, times_of
+from .formats import cell_text
+from .profile import BEYOND_RANGE, beyond
+from .scan import cell_fault, check_label_column, empty_cells, is_empty, labels_of
+from .series import (
+    NOT_SERIES,
+    ROUNDING,
+    SERIES,
+    TIME,
+    Keys,
+    SeriesTable,
+    find_column,
+    keeps_empty_cells,
+    number_faults,
+    read_series,
+)
+
+SORT = "rows of series that exceed the memory limit must be sorted by series and time"
+
+
+@dataclass(frozen=True)
+class SeriesPasses:
+    """A silo's series that are read in passes: the public facts about them, and their rows."""
+
+    series: "LargeSeries"
+    variables: tuple[str, ...]
+    stretches: tuple[int, ...]
+    step: float
+    left_out: int
+    """number of rows with an empty cell, which end a stretch"""
+    streamed: bool = True
+
+    @property
+    def empty(self) -> tuple[int, ...]:
+        """No empty cells: the rows that have one are left out."""
+        return (0,) * len(self.variables)
+
+    def rows(self, schema: Schema) -> ChunkedRows:
+        """The table `[n_rows, n_variables]` with its columns in the order of `schema`, read in passes."""
+        return self.series.rows(schema, sum(self.stretches))
+
+
+def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:
+    """The series at `path`, in memory or, if they are too large for that, in passes.
+
+    Raises `BadInput` as `read_series` does, and for what needs series in memory.
+    """
+    source = series_source(path, declared)
+    return read_series(path, declared) if source is None else LargeSeries(source, declared).profile()
+
+
+def series_source(path: Path, declared: Declared) -> Source | None:
+    """The rows of the series at `path` if they are read in passes, None if they fit into memory.
+
+    Unlike other tables, small folders of Parquet parts and queries are read into memory, where more can be computed.
+    """
+    source = source_of(path, declared)
+    plain = source.source if isinstance(source, HarmonisedSource) else source
+    limit = batches.IN_MEMORY_BYTES // 8
+    if isinstance(plain, ParquetParts):
+        return source if plain.rows * len(plain.names) > limit else None
+    if isinstance(plain, QuerySource):
+        return source if _exceeds(plain, limit) else None
+    return source
+
+
+def _exceeds(source: QuerySource, cells: int) -> bool:
+    """Whether a query returns more than so many cells; it is read no further than that."""
+    read = 0
+    for batch in source.batches(source.names):
+        read += batch.num_rows * len(source.names)
+        if read > cells:
+            return True
+    return False
+
+
+@dataclass
+class _Cutter:
+    """The stretches of the rows so far, and the last of these rows."""
+
+    step: float
+    lengths: list[int] = field(default_factory=list)
+    """of the complete rows; the last stretch may go on"""
+    rows: int = 0
+    left_out: int = 0
+    complete: bool = False
+    """whether the last row has no empty cell"""
+
+    def add(self, is_next: NDArray[np.bool_], complete: NDArray[np.bool_]) -> None:
+        """Cut further rows: whether each is one step after the row before it, and whether it has no empty cell."""
+        before = np.concatenate([[self.complete], complete[:-1]])
+        starts = np.flatnonzero((complete & ~(is_next & before))[complete])
+        count = int(complete.sum())
+        edges = [0, *starts.tolist(), count] if not len(starts) or starts[0] else [*starts.tolist(), count]
+        found = np.diff(edges).tolist()
+        if count and not (len(starts) and starts[0] == 0):
+            self.lengths[-1] += found.pop(0)
+        self.lengths += found if count else []
+        self.rows, self.left_out = self.rows + len(complete), self.left_out + len(complete) - count
+        self.complete = bool(complete[-1]) if len(complete) else self.complete
+
+
+@dataclass(frozen=True)
+class LargeSeries:
+    """The series of `source`, which are read in passes."""
+
+    source: Source
+    declared: Declared
+
+    def profile(self) -> SeriesPasses:
+        """The public facts; raises `BadInput` naming file, row, column and value, as `read_series` does."""
+        self._refuse_what_needs_memory()
+        names = self._names
+        cutter = _Cutter(self.declared.step or self._step())
+        low, high, greatest = np.full(len(names), np.inf), np.full(len(names), -np.inf), 0.0
+        for start, difference, columns in self._batches(names):
+            values = np.column_stack(
+                [self._numbers(name, one, start) for name, one in zip(names, columns, strict=True)]
+            )
+            complete = np.asarray(~np.isnan(values).any(axis=1))
+            self._check_empty(values, complete, start)
+            self._check_domains(values, start)
+            cutter.add(self._is_next(difference, cutter.step, start), complete)
+            kept = values[complete]
+            if len(kept):
+                low, high = np.minimum(low, kept.min(axis=0)), np.maximum(high, kept.max(axis=0))
+                greatest = max(greatest, float(np.abs(kept).max()))
+        if max(cutter.lengths, default=0) < MIN_SILO_ROWS:
+            empty = f"are complete: {cutter.left_out:,} of {cutter.rows:,} have an empty cell"
+            raise BadInput(f"{self._path}: no two consecutive rows {empty if cutter.left_out else 'in any series'}")
+        for v in np.flatnonzero(low == high)[:1]:
+            raise BadInput(f"{self._path}: column {quoted(names[v])}: constant, every row is {low[v]}")
+        for v, name in enumerate(names):
+            if self.declared.reading.learned_from and beyond(np.abs([low[v], high[v]])):
+                raise BadInput(f"{self._path}: column {quoted(name)}: {BEYOND_RANGE}")
+        return SeriesPasses(self, names, tuple(cutter.lengths), cutter.step, cutter.left_out)
+
+    def rows(self, schema: Schema, count: int, mapper: Mapper = map) -> ChunkedRows:
+        """The complete rows in the form of `schema`, of which there are `count`, read in passes.
+
+        `mapper` applies a function to each part, for sums that need no windows.
+        """
+        check_same_columns(self._path, self._names, schema.variables, "the schema")
+        return ChunkedRows(self.source, replace(schema, complete_rows=True), count, mapper=mapper)
+
+    @property
+    def _path(self) -> Path:
+        return self.source.path
+
+    @property
+    def _keys(self) -> Keys:
+        header = [name for name in self.source.names if self.declared.keeps(name)]
+        chosen = self.declared.reading.time
+        for name in chosen:
+            check_label_column(self._path, list(self.source.names), name)
+        time = chosen[0] if chosen else find_column(self._path, header, TIME)
+        return Keys(find_column(self._path, header, SERIES), time)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The measured columns."""
+        names = tuple(name for name in self.source.names if self.declared.keeps(name) and name not in self._keys.names)
+        if not names:
+            raise BadInput(f"{self._path}: no column besides {', '.join(map(quoted, self._keys.names))}")
+        return names
+
+    def _refuse_what_needs_memory(self) -> None:
+        """Raise `BadInput` for what can only be read from series in memory."""
+        for name in self._names:
+            if name in self.declared.levels:
+                raise BadInput(
+                    f"{self._path}: column {quoted(name)} has labels, and its series exceed the memory limit"
+                )
+        if len(self.declared.reading.time) > 1:
+            raise BadInput(f"{self._path}: --time: series that exceed the memory limit need one column of times")
+
+    def _batches(self, names: tuple[str, ...]) -> Iterator[tuple[int, FloatArray, tuple[Any, ...]]]:
+        """Yield batches: number of the first row, each row's time after the row before it, and the columns `names`.
+
+        The time is NaN for the first row of a series, and 1 without a column of times. Raises `BadInput` for invalid
+        keys, and for rows that are not in order.
+        """
+        keys, start = self._keys, 0
+        numbers: dict[str, int] = {}
+        last_series, last_time, dates = -1, 0.0, None
+        words = self.source.words & set(keys.names) | ({keys.series} if keys.series else set())
+        for batch in self.source.batches([*keys.names, *names], words):
+            n, columns = batch.num_rows, dict(zip(batch.schema.names, batch.columns, strict=True))
+            if not n:
+                continue
+            series, times = np.zeros(n, np.int64), np.arange(start, start + n, dtype=np.float64)
+            if keys.series is not None:
+                series = self._series(columns[keys.series], numbers, last_series, start)
+            if keys.time is not None:
+                times, dates = self._times(columns[keys.time], dates, start)
+            same = np.diff(series, prepend=last_series) == 0
+            difference = np.where(same, np.diff(times, prepend=last_time), np.nan)
+            self._check_order(difference, columns, start)
+            yield start, difference, tuple(columns[name] for name in names)
+            start, last_series, last_time = start + n, int(series[-1]), float(times[-1])
+
+    def _series(self, column: Any, numbers: dict[str, int], last: int, start: int) -> NDArray[np.int64]:
+        """The number of the series of each row, in the order of their first rows."""
+        texts, codes = cells_in(column)
+        labels, faults, name = labels_of(texts, None), empty_cells(texts), self._keys.series or ""
+        begins = np.flatnonzero(np.diff(codes, prepend=-1))
+        found = np.empty(len(begins), np.int64)
+        for at, begin in enumerate(begins.tolist()):
+            label, place = labels[codes[begin]], self._place(start + begin, name)
+            if texts[codes[begin]] in faults:
+                raise BadInput(f"{place}: {faults[texts[codes[begin]]]}")
+            found[at] = numbers.setdefault(label, len(numbers))
+            if found[at] < last:
+                raise BadInput(f"{place}: {quoted(label)} goes on after another series: {SORT}")
+            last = int(found[at])
+        return np.repeat(found, np.diff(np.append(begins, len(codes))))
+
+    def _times(self, column: Any, dates: bool | None, start: int) -> tuple[FloatArray, bool]:
+        """The times of a batch, and whether they are dates, as those of earlier batches are if that is not None."""
+        import pyarrow
+
+        kind = column.type
+        if pyarrow.types.is_timestamp(kind) or pyarrow.types.is_date(kind):
+            ticks = column.cast(pyarrow.timestamp("ns", getattr(kind, "tz", None))).cast(pyarrow.int64())
+            seconds = ticks.fill_null(0).to_numpy(zero_copy_only=False) / 1e9
+            found, dates = np.where(column.is_null().to_numpy(zero_copy_only=False), np.nan, seconds), True
+            faults, cells, codes = dict[str, str](), [""], np.zeros(len(found), np.int64)
+        elif (numbers := numbers_in(column)) is not None:
+            found, dates = numbers, False
+            faults, cells, codes = {}, [""], np.zeros(len(found), np.int64)
+        else:
+            texts, codes = cells_in(column)
+            used, codes = np.unique(codes, return_inverse=True)
+            cells = [texts[code] for code in used]
+            times, faults = dates_of(cells) if dates else times_of(cells)
+            dates = bool(dates) or (dates is None and any(map(cell_fault, cells)) and periods_of(cells) is None)
+            found = times[codes]
+        for row in np.flatnonzero(~np.isfinite(found))[:1]:
+            fault = faults.get(cells[codes[row]], "the cell is empty")
+            raise BadInput(f"{self._place(start + int(row), self._keys.time or '')}: {fault}")
+        return found, dates
+
+    def _check_order(self, difference: FloatArray, columns: Mapping[str, Any], start: int) -> None:
+        """Raise `BadInput` for the first time of a series that is not after the one before it."""
+        for row in np.flatnonzero(difference <= 0)[:1]:
+            name = self._keys.time or ""
+            place = f"{self._place(start + int(row), name)}: {quoted(cell_text(columns[name][int(row)].as_py()))}"
+            if difference[row] == 0:
+                raise BadInput(f"{place} is a duplicate in its series{NOT_SERIES}")
+            raise BadInput(f"{place} is before the time of the row above: {SORT}")
+
+    def _step(self) -> float:
+        """The mean of all differences of times that are the least up to rounding, as in memory."""
+        if self._keys.time is None:
+            return 1.0
+        least = np.inf
+        for _, difference, _ in self._batches(()):
+            least = min(least, float(np.nanmin(difference, initial=np.inf)))
+        if not np.isfinite(least):
+            return 1.0
+        total, count = 0.0, 0
+        for _, difference, _ in self._batches(()):
+            near = difference[difference <= least * (1 + ROUNDING)]
+            total, count = total + float(near.sum()), count + len(near)
+        return total / count
+
+    def _is_next(self, difference: FloatArray, step: float, start: int) -> NDArray[np.bool_]:
+        """Whether each row is one step after the row before it; raises `BadInput` for irregular times."""
+        steps = difference / step
+        for row in np.flatnonzero((abs(steps - np.rint(steps)) > ROUNDING) | (steps < 0.5))[:1]:
+            fault = f"{difference[row]:g} after the previous time, not a whole number of steps of {step:g}"
+            raise BadInput(f"{self._place(start + int(row), self._keys.time or '')}: {fault}{NOT_SERIES}")
+        return np.asarray(np.rint(steps) == 1)
+
+    def _numbers(self, name: str, column: Any, start: int) -> FloatArray:
+        """The numbers of a column, NaN in empty cells; raises `BadInput` for a cell that is neither."""
+        numbers = numbers_in(column)
+        if numbers is None:
+            texts, codes = cells_in(column)
+            faults = number_faults(texts)
+            wrong = np.array([text in faults for text in texts], np.bool_)[codes]
+            for row in np.flatnonzero(wrong)[:1]:
+                raise BadInput(f"{self._place(start + int(row), name)}: {faults[texts[codes[row]]]}")
+            return np.array([math.nan if is_empty(text.strip()) else float(text) for text in texts])[codes]
+        for row in np.flatnonzero(np.isinf(numbers))[:1]:
+            raise BadInput(f"{self._place(start + int(row), name)}: {numbers[row]} is not finite")
+        return numbers
+
+    def _check_empty(self, values: FloatArray, complete: NDArray[np.bool_], start: int) -> None:
+        """Raise `BadInput` for the first empty cell, if rows that have one are not left out."""
+        refused = self.declared.reading.missing == "refuse"
+        if not refused and not keeps_empty_cells(self.declared):
+            return
+        for row in np.flatnonzero(~complete)[:1]:
+            place = self._place(start + int(row), self._names[int(np.argmax(np.isnan(values[row])))])
+            if refused:
+                raise BadInput(f"{place}: the cell is empty, and --missing refuse allows no empty cells")
+            raise BadInput(
+                f"{place}: the cell is empty, and series that exceed the memory limit have no model of empty cells: "
+                "leave their rows out with --missing complete-rows"
+            )
+
+    def _check_domains(self, values: FloatArray, start: int) -> None:
+        """Raise `BadInput` for the first number that the requested transform of its column cannot take."""
+        for name, column in zip(self._names, values.T, strict=True):
+            requested = self.declared.transform_of(name)
+            if requested is None:
+                continue
+            row = below_domain(column, requested)
+            if row is not None:
+                raise BadInput(domain_fault(self._place(start + row, name), column[row], requested))
+            for zero in np.flatnonzero(column == 0)[:1] if requested == "log" else ():
+                place = self._place(start + int(zero), name)
+                raise BadInput(f"{place}: 0 has no logarithm: use --transform sqrt or normal-scores")
+
+    def _place(self, row: int, name: str) -> str:
+        return f"{self._path}: row {row + 1}, column {quoted(name)}"
+
+
+def passes_notes(schema: Schema) -> tuple[str, ...]:
+    """A note for each silo that reads its series in passes: what is then looked for in some of its rows."""
+    return tuple(f"{silo}: it {PASSES_NOTE}" for silo in schema.streamed)

@@ -1,0 +1,101 @@
+"""Runs on series that are read in passes: what they give is what the same series give in memory, on both engines."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedbnsl import learn
+from fedbnsl.algorithms.diagnosis import series_rows
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder.folder import read_folder, write_folder
+from fedbnsl.data.generators.dynamic import dynamic
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two silos with series of several stretches, one in Parquet and one in CSV."""
+    found = tmp_path_factory.mktemp("series") / "study"
+    write_folder(found, dynamic(5, 2, 700, 3), "parquet")
+    (found / "about.json").unlink()
+    for name in ("silo-1", "silo-2"):
+        rows = pd.read_parquet(found / f"{name}.parquet")
+        rows["time"] += 2 * (rows["time"] >= 300)
+        rows["series"] = np.where(rows["time"] >= 500, "late", "early")
+        if name == "silo-2":
+            (found / f"{name}.parquet").unlink()
+            rows.to_csv(found / f"{name}.csv", index=False)
+        else:
+            rows.to_parquet(found / f"{name}.parquet", index=False)
+    return found
+
+
+@pytest.fixture
+def in_passes(monkeypatch):
+    """Nothing fits into memory, and chunks have a few rows."""
+
+    def limit() -> None:
+        monkeypatch.setenv(batches.LIMIT_VARIABLE, "0")  # for the processes of the other engine
+        for module in (batches, chunked_table):
+            monkeypatch.setattr(module, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(chunked_table, "CHUNK_CELLS", 5 * 37)
+        monkeypatch.setattr(chunked_table, "MIN_CHUNK_ROWS", 37)
+
+    return limit
+
+
+def same(one, other) -> None:
+    np.testing.assert_allclose(one.structure.weights, other.structure.weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(one.structure.lagged, other.structure.lagged, rtol=1e-9, atol=1e-12)
+    assert one.structure.lagged.any()
+    assert [finding.said for finding in one.diagnosed.findings] == [f.said for f in other.diagnosed.findings]
+
+
+@pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow)])
+def test_series_in_passes_give_what_they_give_in_memory(folder, in_passes, tmp_path, engine):
+    """Under a mask, with parameters and diagnosis."""
+    whole = learn(folder, engine="inline", bootstrap=0, secure=True, out=tmp_path / "whole").result
+    in_passes()
+    assert read_folder(folder).schema.streamed == ("silo-1", "silo-2")
+    found = learn(folder, engine=engine, secure=True, out=tmp_path / "out").result
+    assert found.algorithm == "secure-linear"
+    same(found, whole)
+    np.testing.assert_allclose(found.parameters.network.intercepts, whole.parameters.network.intercepts, atol=1e-9)
+    assert any("silo-1: it reads its series in passes" in note for note in found.notes)
+    assert "reads its series in passes" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("algorithm", ["secure-sum", "var", "fdbnl"])
+def test_learners_of_sums_read_series_in_passes(folder, in_passes, algorithm):
+    whole = learn(folder, algorithm, engine="inline", bootstrap=0, diagnose=False).result
+    in_passes()
+    found = learn(folder, algorithm, engine="inline", bootstrap=0, diagnose=False).result
+    np.testing.assert_allclose(found.structure.lagged, whole.structure.lagged, rtol=1e-6, atol=1e-9)
+    assert found.structure.lagged.any()
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"algorithm": "fed-pc"}, "fed-pc needs every silo's rows in memory.*'silo-1' streams.*secure-linear"),
+        ({"algorithm": "pfdbnl"}, "pfdbnl needs every silo's rows in memory"),
+        ({"bootstrap": 5}, "^bootstrap needs rows in memory"),
+        ({"detrend": True}, "detrend needs series in memory.*silo 'silo-1' reads them in passes"),
+    ],
+)
+def test_what_needs_series_in_memory_is_refused_in_one_line(folder, in_passes, given, line):
+    in_passes()
+    with pytest.raises(BadInput, match=line) as refused:
+        learn(folder, engine="inline", **given)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_sample_of_the_windows_is_diagnosed(folder, in_passes, monkeypatch):
+    """Weights that differ between silos are found in evenly spaced windows, too; the moments are those of all."""
+    whole = learn(folder, engine="inline", bootstrap=0).result
+    in_passes()
+    monkeypatch.setattr(series_rows, "SAMPLE_CELLS", 0)
+    monkeypatch.setattr(series_rows, "MIN_SAMPLE_ROWS", 200)
+    found = learn(folder, engine="inline").result
+    assert [f.name for f in found.diagnosed.findings] == [f.name for f in whole.diagnosed.findings]
+    np.testing.assert_allclose(found.structure.lagged, whole.structure.lagged, rtol=1e-9, atol=1e-12)
