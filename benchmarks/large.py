@@ -1,6 +1,6 @@
 """A silo of 50 columns in a Parquet file larger than memory is to hold, beside a small one.
 
-`python benchmarks/large.py [--table shared] [--rows N] [--seed N] [--scratch FOLDER]` makes the file, 8 GB for
+`python benchmarks/large.py [--table shared|series] [--rows N] [--seed N] [--scratch FOLDER]` makes the file, 8 GB for
 20,000,000 rows, measures each step in a process of its own, and removes the file again.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
+from large_series import series
 from large_silo import large, shared
 from measure import RESULTS
 
@@ -21,14 +22,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000, help="rows of the large silo")
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--scratch", type=Path, help="folder for the files")
-    parser.add_argument("--table", choices=("large", "shared"), default="large", help="shared: by several processes")
+    parser.add_argument(
+        "--table", choices=("large", "shared", "series"), default="large", help="shared: by several processes"
+    )
     asked = parser.parse_args()
-    lines = {"large": large, "shared": shared}[asked.table](asked.rows, asked.seed, asked.scratch)
+    lines = {"large": large, "shared": shared, "series": series}[asked.table](asked.rows, asked.seed, asked.scratch)
     print(f"\n### {asked.table}: {asked.rows:,} rows, seed {asked.seed}\n")
     for cells in ([*lines[0]], ["---"] * len(lines[0]), *([*line.values()] for line in lines)):
         print(f"| {' | '.join(cells)} |")
     RESULTS.mkdir(exist_ok=True)
-    name = "large" if asked.table == "large" else "large-shared"
+    name = "large" if asked.table == "large" else f"large-{asked.table}"
     content = lines if asked.table == "large" else {"rows": lines, "runs": {}}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

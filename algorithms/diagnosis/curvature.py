@@ -13,11 +13,14 @@ A share that is not significant counts as zero. The test is a score test with th
 residual and curve as the rows have them (White 1980), so that it holds whatever the errors' distribution and however
 their variance depends on the parents; as the sum is divided by its own rows' size, a few far rows cannot reach it. In
 series it is divided by the ratio of these products' long-run variance (Newey & West 1987): the residual of a variable
-whose slow cause the graph lacks is as slow, and related to slow curves by chance. The level is divided by the number of
+whose slow cause the graph lacks is as slow, and related to slow curves by chance. Its bound is Hotelling's with as many
+windows as there are independent squares of the parents: of slow ones, the variances of the products are estimates. The
+level is divided by the number of
 residuals and pairs. Residuals and the causes of curves are limited to ±`BOUND`
 standard deviations, because a share under heavy tails would be that of one row.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,10 +28,12 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
 from ..statistics.moments import MAX_UNJOINED_CORRELATION, Table, sum_over_chunks
-from .change import long_run_ratio
+from .change import effective_windows, hotelling_bound, long_run_ratio
 
 BOUND = 4.0
 """standard deviations to which residuals, and the causes of curves, are limited"""
+MAX_ENLARGEMENT = 1.2
+"""greatest ratio of a bound for slow series to that of χ²: the long-run ratio has made their statistics smaller"""
 MIN_ROWS = 30
 """minimum number of rows with all cells that a residual needs"""
 
@@ -80,21 +85,21 @@ def curvature(
     false_alarms: float,
     inflation: FloatArray | float = 1.0,
     *,
-    in_order: bool = False,
+    variables: int = 0,
 ) -> FloatArray:
     """By variable, the larger of the two shares, `[d]`; zero unless significant.
 
     `table` `[n_rows, d]` is centred at `means`; predictions are those of regressions on the moments `S` of all silos.
     `parents[i, j]` says whether i may be a cause of j, and `numbers` which columns are no indicators. Rows without a
     needed cell are left out. If all effects are linear, any share is above zero with a probability of `false_alarms`.
-    The bounds of the statistics of each residual are multiplied by its `inflation` `[d]`. Rows `in_order` of time may
-    be autocorrelated; they are in memory.
+    The bounds of the statistics of each residual are multiplied by its `inflation` `[d]`. Rows that are windows of this
+    number of `variables` may be autocorrelated; they are in memory and in the order of time.
     """
     inflated = np.broadcast_to(inflation, len(S))
     scales = np.sqrt(np.maximum(np.diag(S), 1e-300))
     R = S / np.outer(scales, scales)
     families = [_fitted(R, int(j), parents, numbers) for j in np.flatnonzero(numbers)]
-    z = (table - means) / scales if in_order and isinstance(table, np.ndarray) else None
+    z = (table - means) / scales if variables and isinstance(table, np.ndarray) else None
     found = np.zeros(len(S))
     with_parents = [one for one in families if len(one.parents)]
     if with_parents:
@@ -107,7 +112,8 @@ def curvature(
             ends = np.cumsum([len(share.score) ** 2 for _, share in tested])
             level = 0.5 * false_alarms / len(families)
             for (one, share), own in zip(tested, np.split(spread, ends[:-1]), strict=True):
-                bound = inflated[one.child] * chi_square_bound(len(share.score), level)
+                windows = effective_windows(table.shape[0], S, one.parents, variables) if variables else math.inf
+                bound = inflated[one.child] * _bound(len(share.score), windows, level)
                 statistic = score_statistic(share.score, own)
                 if z is not None and statistic > bound:
                     statistic /= long_run_ratio(_scores(z, one, share))
@@ -115,9 +121,22 @@ def curvature(
     tested_pairs = _unjoined(R, families, parents | parents.T, numbers)
     if tested_pairs.any():
         pairs = sum_over_chunks(table, lambda rows: _pair_sums((rows - means) / scales, families))
-        bounds = inflated * chi_square_bound(1, 0.5 * false_alarms / tested_pairs.sum())
+        level = 0.5 * false_alarms / tested_pairs.sum()
+        causes = [
+            effective_windows(table.shape[0], S, np.array([i]), variables) if variables else math.inf
+            for i in range(len(S))
+        ]
+        bounds = inflated * np.array([_bound(1, windows, level) for windows in causes])[:, None]
         found = np.maximum(found, _significant_shares(pairs, tested_pairs, bounds, families, z))
     return found
+
+
+def _bound(freedom: int, windows: float, probability: float) -> float:
+    """The bound of a statistic whose variances rest on so many independent `windows`."""
+    if math.isinf(windows):
+        return chi_square_bound(freedom, probability)
+    plain = chi_square_bound(freedom, probability)
+    return min(hotelling_bound(freedom, windows, probability), MAX_ENLARGEMENT * plain)
 
 
 def _fitted(R: FloatArray, j: int, parents: NDArray[np.bool_], numbers: NDArray[np.bool_]) -> FittedFamily:

@@ -306,7 +306,8 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         changes, figures[silo.place, len(FIGURES) :] = _over_time(silo, request)
     level = CURVATURE_FALSE_ALARMS / silo.silos
     parents = request.parents & silo.numbers
-    bent = curvature(silo.table, means, request.within, parents, silo.numbers, level, inflation, in_order=in_series)
+    windowed, numbers = silo.variables if in_series else 0, silo.numbers
+    bent = curvature(silo.table, means, request.within, parents, numbers, level, inflation, variables=windowed)
     figures[silo.place, 3] = _greatest(bent)
     gain = part * transform_gain(silo.table, silo.skewed)
     return Reply(np.concatenate([figures.ravel(), changes, [gain]]))

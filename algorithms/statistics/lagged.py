@@ -34,6 +34,10 @@ def windows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDArray
     return np.hstack([table[times - lag] for lag in range(lags + 1)])
 
 
+MAX_WINDOW_CELLS = 1 << 19
+"""cells of a chunk of windows at most, which then fits into a processor's cache"""
+
+
 @dataclass(frozen=True)
 class WindowPasses:
     """The `windows` of series that are read in passes, minus `shift`: a `Chunked` table `[n_windows, (lags + 1)·d]`."""
@@ -57,7 +61,8 @@ class WindowPasses:
         """Yield chunks of windows, each with the number of the stretch of every window."""
         begins = np.cumsum((0, *self.stretches), dtype=np.int64)[:-1]
         read, before = 0, np.empty((0, self.table.shape[1]))
-        for chunk in self.table:
+        size = max(MAX_WINDOW_CELLS // self.shape[1], self.lags, 1)
+        for chunk in (all_rows[at : at + size] for all_rows in self.table for at in range(0, len(all_rows), size)):
             rows = np.concatenate([before, chunk])
             numbers = np.arange(read, read + len(chunk))
             stretch = np.searchsorted(begins, numbers, side="right") - 1

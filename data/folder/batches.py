@@ -14,7 +14,6 @@ executes the query again, so it must return the same rows in the same order duri
 
 import codecs
 import math
-import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from fedbnsl.algorithms.errors import BadInput
 
 from .check import Keep, check_same_columns, is_repeated
 from .columns import EMPTY, HEADER
-from .formats import BROKEN, cell_text, open_bytes
+from .formats import BROKEN, cell_text, memory_limit, open_bytes
 from .harmonise import check_harmonised, factor_of, harmonised
 from .scan import (
     DECIMAL_COMMA,
@@ -54,18 +53,7 @@ BUFFER_BYTES = 1 << 18
 
 PART_CELLS = 1 << 24
 """the fewest cells of a part that one process reads, but for the last one"""
-LIMIT_VARIABLE = "FEDBNSL_IN_MEMORY_BYTES"
-"""the environment variable with another limit than the default of 256 MB"""
-
-
-def _memory_limit() -> int:
-    given = os.environ.get(LIMIT_VARIABLE, str(1 << 28))
-    if not given.isdecimal():
-        raise BadInput(f"{LIMIT_VARIABLE} is {given!r}: it must be a number of bytes")
-    return int(given)
-
-
-IN_MEMORY_BYTES = _memory_limit()
+IN_MEMORY_BYTES = memory_limit()
 """A table is read in passes if its cells, of 8 bytes each, or its text take more bytes than this."""
 
 
@@ -310,8 +298,8 @@ def _one_line(error: Exception) -> str:
 NO_FORM = Form()
 HEAD_BYTES = 1 << 20
 """size of the part of a file from which its dialect is detected"""
-BLOCK_BYTES = 1 << 24
-"""size of the blocks in which a file is parsed"""
+BLOCK_BYTES, MAX_BLOCK_BYTES, LINES_OF_BLOCK = 1 << 22, 1 << 24, 64
+"""size of the blocks in which a file is parsed: more for longer lines, at most the second; 32 of them are read ahead"""
 
 
 @dataclass(frozen=True)
@@ -372,6 +360,7 @@ class TextFile:
 
         head, text = self._head, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         unnamed = [f"\0unnamed {number}" for number in range(head.unnamed)]
+        longest = max(map(len, head.content.splitlines()), default=0)
         header = HEADER.match(head.content)
         assert header is not None
         types = {name: text if name in words else pyarrow.float64() for name in self._header}
@@ -384,7 +373,7 @@ class TextFile:
                         column_names=[*self._header, *unnamed],
                         skip_rows=len(header[0].splitlines()),
                         use_threads=False,
-                        block_size=BLOCK_BYTES,
+                        block_size=max(BLOCK_BYTES, min(LINES_OF_BLOCK * longest, MAX_BLOCK_BYTES)),
                         encoding=self.form.encoding or ("cp1252" if head.legacy else "utf8"),
                     ),
                     parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=head.separator),

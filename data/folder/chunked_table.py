@@ -31,7 +31,7 @@ from .batches import (
     numbers_in,
 )
 from .check import Keep
-from .columns import Column
+from .columns import Column, read_names
 from .dates import date_faults, days_since
 from .formats import is_text, kind_of
 from .private_table import ClippedRows, PrivateTable
@@ -190,6 +190,12 @@ def _plain_source(path: Path, declared: Declared) -> Source | None:
         return ParquetParts(path) if 8 * cell_count(path) > IN_MEMORY_BYTES else None
     large = is_text(path) and path.is_file() and path.stat().st_size > IN_MEMORY_BYTES
     return TextFile(path, declared.form, declared.keeps) if large else None
+
+
+def column_names(path: Path, declared: Declared) -> Sequence[str]:
+    """The names of the columns at `path`, of which only the beginning is read if it exceeds the memory limit."""
+    source = source_of(path, declared)
+    return read_names(path, declared.form, declared.keeps) if source is None else source.names
 
 
 def part_count(path: Path, declared: Declared) -> int:

@@ -20,7 +20,8 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .about import NO_DECLARATION, Declared
 from .check import check_labels
-from .columns import Column, check_cells, read_columns, read_names
+from .chunked_table import column_names
+from .columns import Column, check_cells, read_columns
 from .dates import times_of
 from .formats import BROKEN, kind_of
 from .scan import canonical_order, empty_cells, labels_of, place_of_row
@@ -63,7 +64,7 @@ def refuse_undeclared(path: Path, declared: Declared) -> None:
     if not declared.may_be_series or path.is_dir() or kind_of(path) == "query":
         return
     try:
-        found = sorted(name.lower() for name in read_names(path, declared.form, declared.keeps) if declared.keeps(name))
+        found = sorted(name.lower() for name in column_names(path, declared) if declared.keeps(name))
     except (BadInput, *BROKEN):
         return  # the reader of the rows reports it
     if found in (sorted((TIME, EVENT)), sorted((TIME, EVENT, DEVICE)), sorted((TIME, EVENT, DEVICE, NEIGHBOURS))):

@@ -350,3 +350,15 @@ def place_in_parts(folder: Path, row: int) -> str:
             return f"{part}: row {row + 1}"
         row -= rows
     return str(folder)
+
+
+LIMIT_VARIABLE = "FEDBNSL_IN_MEMORY_BYTES"
+"""the environment variable with another limit of tables in memory than the default of 256 MB"""
+
+
+def memory_limit() -> int:
+    """The bytes of a table above which it is read in passes. Raises `BadInput` for a limit that is no number."""
+    given = os.environ.get(LIMIT_VARIABLE, str(1 << 28))
+    if not given.isdecimal():
+        raise BadInput(f"{LIMIT_VARIABLE} is {quoted(given)}: it must be a number of bytes")
+    return int(given)

@@ -22,8 +22,8 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from ..federated import MIN_SILO_ROWS
 from .about import NO_DECLARATION, Declared
 from .check import check_table
-from .chunked_table import columns_in_memory, source_of
-from .columns import Column, check_cells, read_columns, read_names
+from .chunked_table import column_names, columns_in_memory, source_of
+from .columns import Column, check_cells, read_columns
 from .dates import times_of
 from .formats import BROKEN, kind_of
 from .profile import BEYOND_RANGE, beyond
@@ -477,8 +477,7 @@ def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:
     if declared.reading.time:
         return True
     try:
-        source = source_of(path, declared)
-        names = read_names(path, declared.form, declared.keeps) if source is None else source.names
+        names = column_names(path, declared)
     except (BadInput, *BROKEN):
         return False
     return any(name.lower() == TIME and declared.keeps(name) for name in names)

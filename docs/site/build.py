@@ -151,6 +151,7 @@ def algorithm_page(name: str, family: str) -> str:
     capabilities = {
         "tables with empty cells": entry.gaps or entry.fills,
         "tables larger than memory, read in passes": entry.streams,
+        "time series larger than memory, read in passes": entry.streams_series,
         "experiments with known targets": entry.experiments,
         "time series with columns of labels": entry.labelled_series,
         "background knowledge directs further edges": entry.directs_by_knowledge,

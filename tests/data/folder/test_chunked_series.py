@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches, chunked_table, formats
 from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.chunked_series import SeriesPasses, open_series, passes_notes, series_source
 from fedbnsl.data.folder.series import SeriesTable, read_series, series_schema
@@ -150,6 +150,6 @@ def test_series_that_teach_nothing_are_refused(small, tmp_path, cells, line):
 
 
 def test_a_limit_that_is_no_number_is_refused(monkeypatch):
-    monkeypatch.setenv(batches.LIMIT_VARIABLE, "1G")
+    monkeypatch.setenv(formats.LIMIT_VARIABLE, "1G")
     with pytest.raises(BadInput, match="FEDBNSL_IN_MEMORY_BYTES is '1G': it must be a number of bytes"):
-        batches._memory_limit()
+        formats.memory_limit()

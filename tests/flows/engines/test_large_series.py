@@ -7,7 +7,7 @@ import pytest
 from fedbnsl import learn
 from fedbnsl.algorithms.diagnosis import series_rows
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder import batches, chunked_table
+from fedbnsl.data.folder import batches, chunked_table, formats
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.dynamic import dynamic
 
@@ -35,7 +35,7 @@ def in_passes(monkeypatch):
     """Nothing fits into memory, and chunks have a few rows."""
 
     def limit() -> None:
-        monkeypatch.setenv(batches.LIMIT_VARIABLE, "0")  # for the processes of the other engine
+        monkeypatch.setenv(formats.LIMIT_VARIABLE, "0")  # for the processes of the other engine
         for module in (batches, chunked_table):
             monkeypatch.setattr(module, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(chunked_table, "CHUNK_CELLS", 5 * 37)
