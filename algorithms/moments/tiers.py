@@ -6,7 +6,8 @@ variables, and each selects its parents among all lagged columns and the present
 acts as an instrument: with errors of any variances it directs nearly every edge within a time step.
 
 - Equal error variances (`best_lagged_fit`): the order of least variance given all lags and the earlier variables (Chen,
-  Drton, Wang 2019), the parents grown and shrunk, and reversals of weak edges.
+  Drton, Wang 2019), the parents grown and shrunk, and reversals of weak edges; in few windows, also moves of a variable
+  to any other place in the order.
 - Any error variances: the search of `score/gaussian_order.py` over the present variables.
 - The lag order: `information_criteria` in `pooled.py`.
 - Few windows (`ridge_strengths`): no more windows than columns select an edge reliably, but the effects of a ridge
@@ -53,6 +54,8 @@ MAX_PARENTS = 12
 """most parents of a variable in the search for an order of few windows"""
 MAX_THOROUGH = 30
 """number of variables above which pairs are screened, and few windows are searched from one start only"""
+MAX_MOVED, FEW_ROWS_PER_COLUMN = 12, 10
+"""most variables, and most windows per column, for which places of all variables in the order are compared"""
 MAX_REVERSALS = 3
 """most rounds of reversals of weak edges"""
 
@@ -83,7 +86,8 @@ def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
     if not fits or not (is_exact(fits[0].variances, rows) or variance_spread(fits[0].variances) > 2 * MAX_SPREAD):
         passes = 0 if fits else MAX_PASSES if d <= MAX_THOROUGH else 1
         fits.append(fit(equal_variance(S, lagged_price(m, rows), MAX_PARENTS, passes, d).order))
-    return _after_reversals(S, max(fits, key=lambda one: one.score), rows, price, fit)
+    best = _after_reversals(S, max(fits, key=lambda one: one.score), rows, price, fit)
+    return _after_moves(best, fit) if d <= MAX_MOVED and rows <= FEW_ROWS_PER_COLUMN * m else best
 
 
 ROUNDING = 1e-14
@@ -126,6 +130,23 @@ def _after_reversals(
             break
         best = better
     return best
+
+
+def _after_moves(best: LinearFit, fit: Callable[[Order], LinearFit]) -> LinearFit:
+    """`best` after moves of one variable to another place in the order, the best of all first, while they improve it.
+
+    In few windows, errors of the first order are larger than reversals of weak edges can mend.
+    """
+    d = best.weights.shape[1]
+    order = np.array(topological_order(best.weights[:d] != 0), np.int64)
+    while True:
+        moves = [
+            np.insert(np.delete(order, place), to, order[place]) for place in range(d) for to in range(d) if to != place
+        ]
+        found = max(((fit(one), at) for at, one in enumerate(moves)), key=lambda one: one[0].score, default=(best, 0))
+        if found[0].score <= best.score + MIN_SCORE_GAIN:
+            return best
+        best, order = found[0], moves[found[1]]
 
 
 SCREEN_T = 1.5

@@ -1,9 +1,12 @@
 """Curved effects are found in the rows of each silo, and linear effects are not taken for curved ones."""
 
+import math
+
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.diagnosis.curvature import curvature
+from fedbnsl.algorithms.diagnosis.change import hotelling_bound
+from fedbnsl.algorithms.diagnosis.curvature import MAX_ENLARGEMENT, _bound, chi_square_bound, curvature
 
 ALL = np.ones(3, np.bool_)
 
@@ -123,3 +126,11 @@ def test_rows_in_passes_give_the_same():
     parents[0, 1] = True
     args = (X.mean(axis=0), np.cov(X.T), parents, ALL, 0.01)
     np.testing.assert_allclose(curvature(Passes(), *args), curvature(X, *args), atol=1e-9)
+
+
+def test_the_curves_of_slow_series_rest_on_few_windows():
+    """The bound is Hotelling's with the independent squares of the parents, within limits; of other rows that of χ²."""
+    plain = chi_square_bound(3, 1e-3)
+    assert _bound(3, math.inf, 1e-3) == plain
+    assert plain < _bound(3, 1000.0, 1e-3) == hotelling_bound(3, 1000.0, 1e-3) < MAX_ENLARGEMENT * plain
+    assert _bound(3, 20.0, 1e-3) == MAX_ENLARGEMENT * plain
