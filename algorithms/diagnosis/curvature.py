@@ -122,11 +122,7 @@ def curvature(
     if tested_pairs.any():
         pairs = sum_over_chunks(table, lambda rows: _pair_sums((rows - means) / scales, families))
         level = 0.5 * false_alarms / tested_pairs.sum()
-        causes = [
-            effective_windows(table.shape[0], S, np.array([i]), variables) if variables else math.inf
-            for i in range(len(S))
-        ]
-        bounds = inflated * np.array([_bound(1, windows, level) for windows in causes])[:, None]
+        bounds = inflated * _pair_bounds(table.shape[0], S, variables, level)[:, None]
         found = np.maximum(found, _significant_shares(pairs, tested_pairs, bounds, families, z))
     return found
 
@@ -137,6 +133,12 @@ def _bound(freedom: int, windows: float, probability: float) -> float:
         return chi_square_bound(freedom, probability)
     plain = chi_square_bound(freedom, probability)
     return min(hotelling_bound(freedom, windows, probability), MAX_ENLARGEMENT * plain)
+
+
+def _pair_bounds(rows: int, S: FloatArray, variables: int, level: float) -> FloatArray:
+    """The bounds of the statistics of the square of each column in so many `rows`, `[d]`."""
+    windows = [effective_windows(rows, S, np.array([i]), variables) if variables else math.inf for i in range(len(S))]
+    return np.array([_bound(1, one, level) for one in windows])
 
 
 def _fitted(R: FloatArray, j: int, parents: NDArray[np.bool_], numbers: NDArray[np.bool_]) -> FittedFamily:
