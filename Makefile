@@ -1,4 +1,5 @@
-# Two commands: `make learn` sets up and runs the main job, `make test` sets up and passes the tests.
+# Two commands: `make learn` sets up and runs the main job, `make test` sets up, checks, and runs all tests but the slow
+# ones; `make test-slow` runs those, `make test-all` both.
 SHELL := /bin/bash
 BIN := .venv/bin
 TYPES := .cache/types/fedbnsl
@@ -7,7 +8,7 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test suite ui-test docs lint types contracts bench ui constraints release clean
+.PHONY: setup learn test test-slow test-all suite ui-test docs lint types contracts bench ui constraints release clean
 
 setup: .venv/ready
 
@@ -33,8 +34,15 @@ test: setup lint
 	@$(MAKE) --no-print-directory --jobs 2 contracts .cache/compiled
 	@$(MAKE) --no-print-directory suite
 
+test-slow: setup .cache/compiled
+	@$(MAKE) --no-print-directory suite TESTS=slow
+
+test-all: test test-slow
+
+# The tests whose markers fit TESTS, with the seconds of processor time by folder.
+TESTS := not slow
 suite: setup
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m '$(TESTS)' --cpu
 
 # Tests that use most compiled functions. Without them each process of the suite compiles them all for itself, which
 # takes minutes. Whether they pass is for the suite to say.

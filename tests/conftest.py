@@ -7,9 +7,9 @@ import os
 
 from hypothesis import Phase, settings
 
-from .time_limit import pytest_configure, pytest_runtest_makereport
+from .time_limit import pytest_addoption, pytest_configure, pytest_runtest_makereport, pytest_terminal_summary
 
-__all__ = ["pytest_configure", "pytest_runtest_makereport"]
+__all__ = ["pytest_addoption", "pytest_configure", "pytest_runtest_makereport", "pytest_terminal_summary"]
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")

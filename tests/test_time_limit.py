@@ -1,4 +1,4 @@
-"""The limit on the time of a test: above it a test fails, and one marked slow has more."""
+"""The limits on the time of a test: above it a test fails, and one marked slow has another."""
 
 import os
 import re
@@ -9,33 +9,57 @@ from pathlib import Path
 import pytest
 
 TESTS = """
-import time
-
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 import time_limit
 
 os.getloadavg = lambda: (LOAD * os.cpu_count(), 0.0, 0.0)
-time_limit.SECONDS.update({False: 0.2, True: 0.6})
+time_limit.CPU_SECONDS, time_limit.SECONDS, time_limit.LOOK_SECONDS = 0.5, 0.3, 0.1
+PROGRAM = [sys.executable, "-uc", "import time\\nwhile time.process_time() < 0.8: pass\\nprint()\\ntime.sleep(60)"]
+running = []
+
+def work():
+    end = time.process_time() + 0.7
+    while time.process_time() < end:
+        pass
 
 @pytest.fixture
 def long_fixture():
-    time.sleep(0.3)
+    work()
 
 def test_quick(long_fixture):
     pass
 
-def test_long():
-    time.sleep(0.3)
+def test_waiting():
+    time.sleep(0.7)
+
+def test_working():
+    work()
+
+def test_of_a_process_that_works():
+    running.append(subprocess.Popen(PROGRAM, stdout=subprocess.PIPE))
+    running[0].stdout.readline()
+
+def test_of_one_that_ends():
+    time.sleep(0.2)
+    running[0].kill()
+    running[0].wait()
 
 @pytest.mark.slow
-def test_long_and_marked():
-    time.sleep(0.3)
+def test_marked():
+    time.sleep(0.1)
+
+@pytest.mark.slow(9)
+def test_marked_with_a_limit_of_its_own():
+    time.sleep(0.4)
 
 @pytest.mark.slow
 def test_too_long_though_marked():
-    time.sleep(0.7)
+    time.sleep(0.4)
 
 def test_wrong():
     assert False
@@ -44,19 +68,32 @@ def test_wrong():
 
 @pytest.mark.parametrize("load", [1.0, 4.0])
 def test_what_takes_too_long_fails_and_says_how_long_it_took(tmp_path, load):
-    (tmp_path / "test_times.py").write_text(f"LOAD = {load}\n{TESTS}")
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "time_limit", "-p", "no:cacheprovider"]
+    """`load`: how many tasks the machine has to do for each of its cores."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_times.py").write_text(f"LOAD = {load}\n{TESTS}")
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "time_limit", "-p", "no:cacheprovider", "--cpu"]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "PYTEST_ADDOPTS": "--strict-markers"}
     done = subprocess.run(
-        [*command, "test_times.py"], check=False, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
+        [*command, "tests"], check=False, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
     )
     outcomes = dict(reversed(line.split(" - ")[0].split(" ", 1)) for line in done.stdout.splitlines() if "::" in line)
     found = {name.split("::")[1].strip(): word for name, word in outcomes.items() if word in ("PASSED", "FAILED")}
     assert found == {
         "test_quick": "PASSED",
-        "test_long": "FAILED" if load == 1.0 else "PASSED",
-        "test_long_and_marked": "PASSED",
+        "test_waiting": "PASSED",
+        "test_working": "FAILED",
+        "test_of_a_process_that_works": "FAILED",
+        "test_of_one_that_ends": "PASSED",
+        "test_marked": "PASSED",
+        "test_marked_with_a_limit_of_its_own": "PASSED",
         "test_too_long_though_marked": "FAILED" if load == 1.0 else "PASSED",
         "test_wrong": "FAILED",
     }
-    assert bool(re.search(r"test_times\.py::test_long took 0\.3 s: at most 0 s", done.stdout)) == (load == 1.0)
+    assert re.search(
+        r"test_times\.py::test_working took 0\.[78] s of processor time: at most 0 s \(make it", done.stdout
+    )
+    assert ("test_too_long_though_marked took 0.4 s: at most 0 s (more as `slow(SECONDS)`)" in done.stdout) == (
+        load == 1.0
+    )
+    folder, everything = re.findall(r"^ +([\d.]+) s  (tests/test_times.py|all)$", done.stdout, re.M)
+    assert 2.2 <= float(folder[0]) == float(everything[0])

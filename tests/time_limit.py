@@ -1,28 +1,106 @@
-"""A test that takes too long fails, although it found nothing wrong: the whole suite is to stay short.
+"""A test that takes too long fails, although it found nothing wrong: `make test` is to stay short.
 
-The limit is on the wall time of the test itself, without its fixtures. It grows with the load of the machine where that
-is above one task a core, because the delay is then due to other work.
+A test may take `CPU_SECONDS` of processor time, with the processes that it starts. One marked `slow` is left out of
+`make test`, and may take `SECONDS` of wall time, or those of its mark: `slow(120)`. Both are without fixtures. The
+limit on wall time grows with the load of the machine where that is above one task a core, because the delay is then due
+to other work. `--cpu` prints the processor time of the tests and their fixtures by folder.
 """
 
 import os
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-SECONDS = {False: 30.0, True: 120.0}
-"""by whether the test is marked `slow`"""
+CPU_SECONDS = 10.0
+"""the most a test may take that is not marked `slow`"""
+SECONDS = 30.0
+"""the most one may take that is"""
+LOOK_SECONDS = 1.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def descendants(process: int | str = "self") -> Iterator[str]:
+    """The processes that `process` has started and that run, with those that these have started (Linux)."""
+    for thread in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in thread.read_text().split():
+                yield child
+                yield from descendants(child)
+
+
+class ProcessorTime:
+    """Seconds of processor time since the last look, of this process and its descendants.
+
+    To look at the descendants takes a millisecond, so theirs are counted after what took longer than `LOOK_SECONDS`.
+    """
+
+    def __init__(self):
+        self.own, self.others = sum(os.times()[:4]), 0.0
+
+    def used(self, seconds: float) -> float:
+        """What was used since the last call, which was `seconds` ago."""
+        before, self.own = self.own, sum(os.times()[:4])
+        more = self.own - before
+        if max(more, seconds) > LOOK_SECONDS:
+            earlier, self.others = self.others, sum(map(time_of, descendants()))
+            more += self.others - earlier
+        return max(more, 0.0)
+
+
+def time_of(process: str) -> float:
+    """Seconds of processor time of `process`, and of those it has started and seen end; 0 if it has ended."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / TICKS
+    return 0.0
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cpu", action="store_true", help="print the processor time of the tests by folder")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", f"slow: a test that may take up to {SECONDS[True]:.0f} s")
+    config.addinivalue_line("markers", f"slow(seconds={SECONDS:.0f}): a test that `make test` leaves out")
+
+
+clock = ProcessorTime()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    crowded = max(1.0, *(load / (os.cpu_count() or 1) for load in os.getloadavg()[:2]))
-    limit = SECONDS[item.get_closest_marker("slow") is not None] * crowded
-    if report.when == "call" and report.passed and call.duration > limit:
+    report.cpu = clock.used(call.duration)
+    if report.when == "call" and report.passed and (why := too_long(item, call.duration, report.cpu)):
         report.outcome = "failed"
-        more = f"`slow`: {SECONDS[True]:.0f} s"
-        report.longrepr = f"{item.nodeid} took {call.duration:.1f} s: at most {limit:.0f} s ({more})"
+        report.longrepr = f"{item.nodeid} took {why}"
     return report
+
+
+def too_long(item, seconds, cpu):
+    """What a test took and may take; empty if it is within its limit."""
+    marked = item.get_closest_marker("slow")
+    if marked is None:
+        more = "make it cheaper, or see `slow` in CONTRIBUTING.md"
+        return f"{cpu:.1f} s of processor time: at most {CPU_SECONDS:.0f} s ({more})" if cpu > CPU_SECONDS else ""
+    crowded = max(1.0, *(load / (os.cpu_count() or 1) for load in os.getloadavg()[:2]))
+    limit = marked.args[0] if marked.args else SECONDS
+    more = "more as `slow(SECONDS)`"
+    return f"{seconds:.1f} s: at most {limit:.0f} s ({more})" if seconds > limit * crowded else ""
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if not config.getoption("--cpu"):
+        return
+    used = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            folder = "/".join(report.nodeid.partition("::")[0].split("/")[:3]) if hasattr(report, "cpu") else ""
+            used[folder] += getattr(report, "cpu", 0.0)
+    terminalreporter.section("processor time by folder")
+    for folder, seconds in sorted(used.items(), key=lambda one: -one[1]):
+        if folder:
+            terminalreporter.line(f"{seconds:8.1f} s  {folder}")
+    terminalreporter.line(f"{sum(used.values()):8.1f} s  all")

@@ -81,7 +81,7 @@ def started(folder):
 def learned(services, name):
     """All that the run `name` gives on `services`, as values that can be compared."""
     options, about = RUNS[name]
-    settings = LearnSettings(data="rows", **options)
+    settings = LearnSettings(data="rows", **{"bootstrap": 0, **options})
     transport, silos = InProcessTransport(services), tuple(sorted(services))
     said = declarations(about, reading_of(settings))
     found = schema_from_descriptions(transport, silos, said)
@@ -134,7 +134,9 @@ def test_the_runs_differ(alone):
             ), (one, other)
 
 
-@pytest.mark.parametrize("order", [1, -1], ids=["onwards", "backwards"])
+@pytest.mark.parametrize(
+    "order", [pytest.param(1, id="onwards"), pytest.param(-1, id="backwards", marks=pytest.mark.slow)]
+)
 def test_a_run_on_silos_that_stay_up_is_what_it_is_on_new_ones(folder, alone, order):
     services = started(folder)
     for name in list(RUNS)[::order]:

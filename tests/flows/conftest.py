@@ -20,11 +20,15 @@ prepare_environment(quiet=True)
 @pytest.fixture(scope="session")
 def server():
     """The URL of the API of a running Prefect server, which this process uses, too."""
+    import mlflow  # noqa: F401, what all runs need is imported here and not in the time of the first test
     from prefect.settings import temporary_settings
 
+    from fedbnsl.flows.learn import learn  # noqa: F401
     from fedbnsl.flows.servers.processes import prefect_server
     from fedbnsl.flows.start import client_settings
+    from fedbnsl.tasks.fork_server import fork_server
 
+    fork_server()
     with prefect_server(0) as url, temporary_settings(client_settings(url)):
         yield url
 
@@ -51,6 +55,36 @@ def elsewhere(tmp_path, monkeypatch, mlflow_uri):
     """Run every test in a folder of its own, with its own MLflow database."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
+
+
+@pytest.fixture
+def rendered():
+    """Tests that look at pictures ask for this: those of all others in this folder are drawn, but not rendered."""
+
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d494844520000000100000001080600000"
+    "01f15c4890000000b49444154789c6360000200000500017a5eab3f0000000049454e44ae426082"
+)
+"""a PNG file of one pixel"""
+
+
+@pytest.fixture(autouse=True)
+def quickly_saved(request, monkeypatch):
+    """Save one pixel as each picture, unless a test wants them `rendered`: that is most of the time of a small run."""
+    if "rendered" in request.fixturenames:
+        return
+    from matplotlib.figure import Figure
+
+    savefig = Figure.savefig
+
+    def save(self, file, *, format=None, **how):
+        if isinstance(file, str | Path):
+            savefig(self, file, format=format, **how)
+        else:
+            file.write("<svg></svg>" if format == "svg" else PIXEL)
+
+    monkeypatch.setattr(Figure, "savefig", save)
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ def run(*words, code=0):
     assert (done.value.code or 0) == code
 
 
+@pytest.mark.slow
 def test_the_other_engine_and_later_commands_find_the_silos_again(study, tmp_path, capsys):
     out, file = tmp_path / "run", study / "one" / "all.csv"
     run("learn", file, "--by", "hospital", "-a", "secure-linear", "--secure", "--quiet", "--out", out)

@@ -97,6 +97,7 @@ def test_what_cannot_use_targets_refuses_them_in_one_line(study, tmp_path, optio
     assert "--targets none" in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_both_engines_agree_and_masks_change_nothing(study, tmp_path, server):
     one = learn_inline(settings(study, tmp_path / "one"), precheck(settings(study, tmp_path / "one")))
     other = learn(settings(study, tmp_path / "other", secure=True))

@@ -169,6 +169,7 @@ def test_nothing_is_left_for_a_resume_that_is_not_needed(followed):
         resume_settings(finished.folder)
 
 
+@pytest.mark.slow
 def test_a_pooled_baseline_runs_on_one_silo_that_holds_all_rows(server, example, tmp_path):
     pooled = [name for name, entry in ALGORITHMS.items() if entry.pooled and "continuous" in entry.kinds]
     if not pooled:

@@ -18,6 +18,7 @@ X = pd.DataFrame(np.concatenate([DATA.tables[silo] for silo in DATA.schema.silos
 GROUPS = np.repeat(DATA.schema.silos, 150)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_it_passes_the_checks_of_scikit_learn():
     found = check_estimator(StructureLearner(), on_fail=None)

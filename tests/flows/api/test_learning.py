@@ -61,6 +61,7 @@ def test_outputs_are_written_where_asked(example, tmp_path):
     assert (tmp_path / "out" / "structure.csv").exists()
 
 
+@pytest.mark.slow
 def test_through_prefect_and_dask_it_gives_the_same(server, example, tmp_path):
     asked = {"algorithm": "notears-admm", "rounds": 4, "seed": 3}
     alone = learn(example, **asked)

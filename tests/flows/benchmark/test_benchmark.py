@@ -236,6 +236,7 @@ def test_the_key_of_a_run_holds_all_that_determines_it():
     assert next(spec_of(DRAWN, ["fed-pc"], [0]).cells()).key == keys[0]
 
 
+@pytest.mark.slow
 def test_mlflow_has_a_child_run_for_each_run(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     rows = [{**one, "alpha": 0.1} for one in ROWS.to_dict("records")]

@@ -41,6 +41,7 @@ def test_the_features_of_lung_cancer(capsys, study, tmp_path):
     assert set(learn_api(study, "fed-pc").features(TARGET).all) == TRUE
 
 
+@pytest.mark.slow
 def test_over_dask_they_are_the_same(capsys, server, study, tmp_path):
     code, said, _ = run(capsys, "features", study, "--target", TARGET, "--out", tmp_path / "out")
     assert code == 0

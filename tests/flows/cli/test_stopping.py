@@ -21,7 +21,10 @@ def until(holds, run, seconds=120):
 
 
 # SIGINT to a run in one process; SIGTERM to one with a server of its own, workers and MLflow.
-@pytest.mark.parametrize(("word", "engine"), [(signal.SIGINT, "inline"), (signal.SIGTERM, "prefect")])
+@pytest.mark.parametrize(
+    ("word", "engine"),
+    [(signal.SIGINT, "inline"), pytest.param(signal.SIGTERM, "prefect", marks=pytest.mark.slow)],
+)
 def test_a_run_that_is_stopped_leaves_with_130_and_nothing_runs_on(
     example, tmp_path, listening_to_ctrl_c, word, engine
 ):

@@ -79,6 +79,7 @@ def owners(example, tmp_path):
         yield found
 
 
+@pytest.mark.slow
 def test_owners_workers_are_used_and_one_that_stays_away_is_lost(server, example, owners, tmp_path):
     settings = {**SETTINGS, "data": str(owners.file.parent), "federation": str(owners.file), "silo_patience": 2}
     finished = learn(LearnSettings(out=str(tmp_path / "one"), **settings))
@@ -95,6 +96,7 @@ def test_owners_workers_are_used_and_one_that_stays_away_is_lost(server, example
     assert threading.active_count() < 200
 
 
+@pytest.mark.slow
 def test_a_silo_that_dies_after_the_last_round_costs_the_model_its_rows(server, tmp_path):
     folder = tmp_path / "study"
     write_folder(folder, lucas("0", 3, 400, 2))

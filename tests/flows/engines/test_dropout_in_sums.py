@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from distributed.nanny import Nanny
 
 from fedbnsl.data.folder.folder import read_folder, write_folder
@@ -13,6 +14,7 @@ from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.transport.federation import SecureTransport
 
 
+@pytest.mark.slow
 def test_workers_killed_in_the_middle_of_sums_change_nothing(server, tmp_path, monkeypatch):
     """One is killed when it has advertised its keys, another when its masked summand is in."""
     write_folder(tmp_path / "set", homogeneous(variables=5, silos=4, rows=150, seed=6))

@@ -52,6 +52,7 @@ def same_process(one, other):
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_masked_run_on_workers_ends_as_one_process_does(server, alarms, masked, tmp_path):
     out = tmp_path / "out"
     with pytest.raises(RuntimeError, match="coordinator stopped"):

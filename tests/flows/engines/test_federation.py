@@ -177,6 +177,7 @@ def test_nothing_is_printed_of_a_scheduler_that_dies(tmp_path, monkeypatch, own)
         assert not printed.getvalue()
 
 
+@pytest.mark.slow
 def test_a_silo_that_dies_in_a_masked_round_and_comes_back_gives_the_same_bits(owners, settings, tmp_path):
     data = owners.files["silo-1"].parent
     whole = learn(settings(out=str(tmp_path / "whole"), secure=True))
@@ -231,6 +232,7 @@ def interrupted(settings):
         learn_flow(RunContext((stop,)))(settings)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_only_with_the_silos_and_the_rows_it_began_with(owners, settings, tmp_path):
     interrupted(settings())
     resumed = resume_settings(tmp_path / "out")
@@ -251,6 +253,7 @@ def test_an_interrupted_run_goes_on_only_with_the_silos_and_the_rows_it_began_wi
     assert same(learn(resumed).result, inline(owners.files["silo-3"].parent))
 
 
+@pytest.mark.slow
 def test_a_silo_that_is_away_at_the_start_is_waited_for_or_left_out_by_a_quorum(owners, settings, tmp_path):
     owners.kill("silo-3")
     try:
@@ -267,6 +270,7 @@ def test_a_silo_that_is_away_at_the_start_is_waited_for_or_left_out_by_a_quorum(
     assert same(result, named)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_while_a_quorum_is_left_and_ends_with_a_code_of_its_own_below_it(
     owners, settings, capsys, monkeypatch, tmp_path
 ):

@@ -64,12 +64,14 @@ def test_a_night_with_few_changes_is_skipped_and_the_last_publication_stands(ser
     assert night("thursday", NIGHTLY.model_copy(update={"changed_rows": 0})).name == "Completed"
 
 
+@pytest.mark.slow
 def test_a_run_by_hand_on_a_folder_of_ones_own_is_never_refused(server, study):
     for name in ("one", "two"):
         learn(LearnSettings(data=str(study), algorithm="secure-sum", name=name))
         append_rows(study / "silo-2.csv", 1)
 
 
+@pytest.mark.slow
 def test_over_tls_an_owner_refuses_in_one_line_at_both_ends(server, study, tmp_path, capsys):
     policies = {"silo-2": Policy(rows=5)}
     with owners_of(silo_files(study), tmp_path / "federation", policies) as owners:
@@ -93,6 +95,7 @@ def test_over_tls_an_owner_refuses_in_one_line_at_both_ends(server, study, tmp_p
         assert run("three")[0] == 0
 
 
+@pytest.mark.slow
 def test_over_tls_a_sum_over_a_subset_of_the_silos_is_refused(server, study, tmp_path):
     policies = dict.fromkeys(silo_files(study), Policy(masked=True, silos=2))
     with owners_of(silo_files(study), tmp_path / "federation", policies) as owners:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from fedbnsl import learn
 from fedbnsl.data.folder.folder import silo_files
@@ -20,6 +21,7 @@ OWN = {
 }
 
 
+@pytest.mark.slow
 def test_a_run_of_owners_who_harmonise_is_that_of_equal_files(server, tmp_path):
     rng, files = np.random.default_rng(1020), tmp_path / "files"
     for home in (files, tmp_path / "apart"):

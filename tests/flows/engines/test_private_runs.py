@@ -67,6 +67,7 @@ def test_what_is_said_to_be_spent_is_what_the_ledgers_say(server, four, tmp_path
     assert any(path.path == "privacy" for path in mlflow.MlflowClient().list_artifacts(found.info.run_id))
 
 
+@pytest.mark.slow
 def test_masks_over_dask_change_nothing_that_is_learned(server, four, tmp_path):
     given = {"algorithm": "fed-sparse", "params": {"rounds": 20}}
     finished = learn(LearnSettings(data=str(four), out=str(tmp_path / "out"), secure=True, **given))
@@ -80,6 +81,7 @@ def test_masks_over_dask_change_nothing_that_is_learned(server, four, tmp_path):
     np.testing.assert_allclose(hidden.variances, shown.variances, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_silo_that_dies_between_two_sums_costs_only_its_rows(server, four, tmp_path):
     with owners_of(silo_files(four), tmp_path / "federation") as owners:
         settings = {"data": str(four), "federation": str(owners.file), "silo_patience": 2, "epsilon": 8.0}

@@ -31,6 +31,7 @@ def metrics(folder):
     return {key: value for key, value in found.items() if key != "seconds"}
 
 
+@pytest.mark.slow
 def test_a_killed_coordinator_goes_on_and_the_result_is_the_same_bit_for_bit(
     server, example, tmp_path, capsys, monkeypatch
 ):
@@ -73,6 +74,7 @@ def stop_at(number):
     return stop
 
 
+@pytest.mark.slow
 def test_a_masked_run_goes_on_behind_fresh_masks_to_the_same_bits(server, example, tmp_path):
     asked = {"data": str(example), "algorithm": "notears-admm", "params": {"rounds": 6}, "secure": True}
     data = read_folder(example)

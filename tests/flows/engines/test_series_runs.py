@@ -27,8 +27,8 @@ def series(tmp_path_factory):
     ("algorithm", "labels", "params"),
     [
         ("secure-boss", 0, {"weights": "own", "lags": 1}),
-        ("secure-boss", 2, {"lags": "auto"}),
-        ("fed-pc", 0, {"lags": 1}),
+        pytest.param("secure-boss", 2, {"lags": "auto"}, marks=pytest.mark.slow),
+        pytest.param("fed-pc", 0, {"lags": 1}, marks=pytest.mark.slow),
     ],
 )
 def test_learners_of_windows_are_the_same_on_both_engines(server, tmp_path, algorithm, labels, params):
@@ -70,7 +70,11 @@ def test_a_run_leaves_all_its_files(series, capsys):
 
 @pytest.mark.parametrize(
     ("algorithm", "params"),
-    [("fdbnl", {"lags": "auto"}), ("pfdbnl", {"rounds": 5, "participants": 2}), ("dynotears", {"rounds": 20})],
+    [
+        pytest.param("fdbnl", {"lags": "auto"}, marks=pytest.mark.slow),
+        pytest.param("pfdbnl", {"rounds": 5, "participants": 2}, marks=pytest.mark.slow),
+        ("dynotears", {"rounds": 20}),
+    ],
 )
 def test_prefect_and_dask_give_what_inline_gives_bit_for_bit(server, series, tmp_path, algorithm, params):
     settings = {"algorithm": algorithm, "params": params}

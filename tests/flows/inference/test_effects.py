@@ -177,6 +177,7 @@ def test_an_adjustment_is_explained_once_for_each_treatment(capsys, tmp_path):
     assert not lines[3].strip()
 
 
+@pytest.mark.slow
 def test_both_engines_give_the_same_effect(capsys, server, study, finished, tmp_path):
     out = tmp_path / "prefect"
     code, _, err = run(capsys, "learn", study, "-a", "secure-linear", "--bootstrap", 0, "--no-diagnose", "--out", out)

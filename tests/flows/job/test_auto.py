@@ -84,6 +84,7 @@ def test_learning_without_an_option_says_what_was_chosen(kind):
     assert found.result.asked == "auto"
 
 
+@pytest.mark.slow
 def test_both_engines_learn_the_same(capsys, server, two_exchanges, tmp_path):
     for engine in ("inline", "prefect"):
         code, _, err = run(capsys, "learn", two_exchanges, "--engine", engine, "--out", tmp_path / engine)
@@ -95,6 +96,7 @@ def test_both_engines_learn_the_same(capsys, server, two_exchanges, tmp_path):
     assert one == other
 
 
+@pytest.mark.slow
 def test_a_run_resumed_between_its_exchanges_gives_the_same(server, two_exchanges, tmp_path, monkeypatch, capsys):
     assert run(capsys, "learn", two_exchanges, "--engine", "inline", "--out", tmp_path / "whole")[0] == 0
 

@@ -64,6 +64,7 @@ def test_a_seed_gives_the_same_strengths_and_another_seed_others(data):
     assert (found[0] != found[2]).any()
 
 
+@pytest.mark.slow
 def test_both_engines_give_the_same_strengths_masked_or_not(server, example, tmp_path, capsys):
     options = ("-a", "secure-boss", "--bootstrap", 12, "--seed", 3)
     for engine, secure in (("inline", ()), ("prefect", ()), ("prefect", ("--secure",)), ("inline", ("--secure",))):
@@ -85,6 +86,7 @@ def test_both_engines_give_the_same_strengths_masked_or_not(server, example, tmp
     assert "strength 1.00" in said
 
 
+@pytest.mark.slow
 def test_a_run_resumed_among_its_resamples_gives_the_same(server, example, tmp_path, monkeypatch, capsys):
     from fedbnsl.flows.job import run as running
 

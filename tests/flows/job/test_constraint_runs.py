@@ -23,8 +23,11 @@ def four(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"secure": True}, {"epsilon": 5.0, "params": {"insecure_seed": 4}}],
-    ids=["plain", "masked", "noisy"],
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"secure": True}, id="masked", marks=pytest.mark.slow),
+        pytest.param({"epsilon": 5.0, "params": {"insecure_seed": 4}}, id="noisy", marks=pytest.mark.slow),
+    ],
 )
 def test_both_engines_learn_the_same(server, four, tmp_path, given):
     given = {"data": str(four), "algorithm": "fed-pc", **given}
@@ -39,6 +42,7 @@ def test_both_engines_learn_the_same(server, four, tmp_path, given):
         ledger_path(path, path.stem).unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_a_silo_that_dies_between_exchanges_costs_only_its_counts_and_the_run_says_so(server, four, tmp_path):
     with owners_of(silo_files(four), tmp_path / "federation") as owners:
         settings = {"data": str(four), "federation": str(owners.file), "silo_patience": 2}

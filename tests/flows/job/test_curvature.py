@@ -60,6 +60,7 @@ def test_auto_stays_linear_on_linear_data():
         assert "not linear" not in named(found.result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["secure-additive", "auto"])
 def test_both_engines_learn_the_same(server, choice, tmp_path):
     given, _ = curved("tanh", 66, rows=1500, silos=3)

@@ -264,8 +264,18 @@ def make(folder, name):
     return folder / name
 
 
-@pytest.mark.parametrize("engine", ["inline", "prefect"])
-@pytest.mark.parametrize("run", RUNS)
+QUICK = ("default", "private", "gaps", "streamed")
+"""the runs whose exchanges over Prefect and Dask are not left to the slow tests: summed, charged, imputed, in parts"""
+
+
+@pytest.mark.parametrize(
+    ("run", "engine"),
+    [
+        pytest.param(run, engine, marks=() if engine == "inline" or run in QUICK else pytest.mark.slow)
+        for run in RUNS
+        for engine in ("inline", "prefect")
+    ],
+)
 def test_the_exchanges_of_a_run(run, engine, request, tmp_path, trace):
     if engine == "prefect":
         request.getfixturevalue("server")

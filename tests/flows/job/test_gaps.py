@@ -59,6 +59,7 @@ def test_what_cannot_says_which_can(gaps):
         learn(holed, name)
 
 
+@pytest.mark.slow
 def test_both_engines_learn_the_same_from_a_folder(gaps, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "data", gaps[1])
@@ -92,6 +93,7 @@ def test_few_rows_with_all_cells_of_a_family_do_not_pass_for_bent_effects():
     assert "not linear" not in told
 
 
+@pytest.mark.slow
 def test_a_run_stopped_after_em_goes_on_to_the_same_result(server, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "data", amputate(homogeneous(6, 3, 300, 9), "mcar", 0.2, np.random.default_rng(2)))

@@ -83,6 +83,7 @@ def test_curved_effects_are_not_taken_for_weights_that_differ(seed, column):
     assert result.algorithm == "secure-additive"
 
 
+@pytest.mark.slow
 def test_both_engines_learn_the_same(server, tmp_path):
     data, _ = data_of(1, 0.4, sizes=(300, 500), d=4, edges=4)
     write_folder(tmp_path / "data", data)

@@ -25,8 +25,11 @@ def two(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "given",
-    [{"algorithm": "secure-ges"}, {"algorithm": "secure-ges", "secure": True}, {"algorithm": "fed-ges"}],
-    ids=["summed", "masked", "fused"],
+    [
+        pytest.param({"algorithm": "secure-ges"}, id="summed", marks=pytest.mark.slow),
+        pytest.param({"algorithm": "secure-ges", "secure": True}, id="masked", marks=pytest.mark.slow),
+        pytest.param({"algorithm": "fed-ges"}, id="fused"),
+    ],
 )
 def test_both_engines_learn_the_same_and_make_a_model(server, two, tmp_path, given):
     given = {"data": str(two), **given}

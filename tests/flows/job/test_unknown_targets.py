@@ -89,6 +89,7 @@ def test_learners_that_use_targets_find_them(study, algorithm):
     np.testing.assert_allclose(found.structure.weights, given.structure.weights)
 
 
+@pytest.mark.slow
 def test_both_engines_agree_and_masks_change_nothing(study, whole, server, tmp_path, capsys):
     words = ["learn", study[0], "--targets", "unknown", "--secure", "--out", tmp_path / "out"]
     code, _, err = run(capsys, *words)
@@ -97,6 +98,7 @@ def test_both_engines_agree_and_masks_change_nothing(study, whole, server, tmp_p
         assert (tmp_path / "out" / name).read_bytes() == (whole / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_resumed_after_its_targets_were_found_gives_the_same(study, whole, server, tmp_path, monkeypatch, capsys):
     def crash(*given):
         raise RuntimeError("the coordinator stopped")

@@ -76,6 +76,7 @@ def learn(example, tmp_path, hear, **settings):
     return learn_with_prefect(asked, hear)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_without_mlflow_and_when_its_prefect_server_goes(wire, example, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
 
