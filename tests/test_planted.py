@@ -32,7 +32,7 @@ def test_each_is_something_else():
     assert len({(one.file, one.old, one.new, one.tests) for one in MUTANTS}) == len(MUTANTS)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(120)
 @pytest.mark.parametrize("groups", BATCHES, ids=", ".join)
 def test_quick_ones_of_each_group_are_noticed(groups):
     """All others are planted by `python tests/mutants.py`."""
@@ -64,6 +64,7 @@ tests = ["tests/algorithms/admm/test_order.py::test_no_such_test"]
 """
 
 
+@pytest.mark.slow
 def test_what_survives_or_breaks_is_reported(tmp_path):
     (tmp_path / "mine.toml").write_text(HARMLESS)
     done = runner("--planted", tmp_path)

@@ -23,7 +23,7 @@ from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.transport import cluster
 from fedbnsl.tasks.transport.cluster import embedded_cluster
-from tests.conformance.test_uncharged_disclosure import ABOUT, PAIRS, SILOS, write
+from tests.conformance.test_uncharged_disclosure import ABOUT, HOSTILE, PAIRS, SILOS, write
 
 # The worker does not import the tests: it is sent these functions by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -32,38 +32,41 @@ OF_DASK = {"heartbeat_worker", "keep-alive", "release-worker-data", "add-keys", 
 """messages of a worker about itself, which have no results"""
 
 
+def record(tap, message):
+    """Keep what a `message` says of tasks: all that is sent with the end of one, and results as they are serialised."""
+    from distributed.protocol import serialize
+
+    op = message.get("op")
+    if op in ("task-finished", "task-erred"):
+        kept = ("nbytes", "type", "typename", "metadata", "exception", "traceback")
+        tap["sent"].append((op, message["key"].split("-")[0], repr([message.get(name) for name in kept])))
+    elif "data" in message and message.get("status") == "OK":
+        for key, value in message["data"].items():
+            method = key.split("-")[0]
+            header, frames = serialize(value.data)
+            seal = method == "seal" and isinstance(value.data, str) and len(bytes.fromhex(value.data)) == 32
+            body = b"a seal" if seal else b"".join(map(bytes, frames))
+            tap["sent"].append(("result", method, repr(sorted(map(str, header.items()))), body))
+    elif op is not None:
+        tap["sent"].append(("message", op))
+
+
 def install_tap(dask_worker):
     """Record what this worker sends about tasks, and make its silos' randomness depend on their calls alone."""
     import secrets
     from random import Random
 
     from distributed.comm.tcp import TCP
-    from distributed.protocol import serialize
 
     from fedbnsl.tasks.silo.service import METHODS, SiloService
 
     tap = dask_worker.tap = {"sent": [], "charged": {}, "calls": {}, "methods": [], "within": False}
     write, solve = TCP.write, SiloService._solve
 
-    def record(message):
-        op = message.get("op")
-        if op in ("task-finished", "task-erred"):
-            kept = ("nbytes", "type", "typename", "metadata", "exception", "traceback")
-            tap["sent"].append((op, message["key"].split("-")[0], repr([message.get(name) for name in kept])))
-        elif "data" in message and message.get("status") == "OK":
-            for key, value in message["data"].items():
-                method = key.split("-")[0]
-                header, frames = serialize(value.data)
-                seal = method == "seal" and isinstance(value.data, str) and len(bytes.fromhex(value.data)) == 32
-                body = b"a seal" if seal else b"".join(map(bytes, frames))
-                tap["sent"].append(("result", method, repr(sorted(map(str, header.items()))), body))
-        elif op is not None:
-            tap["sent"].append(("message", op))
-
     async def recording(self, message, *arguments, **options):
         for one in message if isinstance(message, list | tuple) else (message,):
             if isinstance(one, dict) and tap.get("on"):
-                record(one)
+                record(tap, one)
         return await write(self, message, *arguments, **options)
 
     def same_reply(self, terms, number, broadcast):
@@ -184,7 +187,14 @@ def test_all_of_a_run_is_tapped(kind, ordinary):
     assert len([one for one in sent if "a seal" in one]) == len(SILOS)
 
 
-@pytest.mark.parametrize(("kind", "line"), PAIRS)
+QUICK = 2
+"""pairs of each kind that are not left to the slow tests; what silos send of all of them is tested in one process"""
+EACH = [
+    pytest.param(kind, line, marks=() if line in HOSTILE[kind][:QUICK] else pytest.mark.slow) for kind, line in PAIRS
+]
+
+
+@pytest.mark.parametrize(("kind", "line"), EACH)
 def test_neighbours_are_told_apart_by_charged_replies_only(kind, line, client, ordinary, tmp_path, monkeypatch):
     expected = ordinary(kind)
     monkeypatch.setattr(secrets, "randbits", Random(1).getrandbits)

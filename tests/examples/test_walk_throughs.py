@@ -145,6 +145,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_walk_through_shows_what_it_says(walked, name):
@@ -152,6 +153,7 @@ def test_a_walk_through_shows_what_it_says(walked, name):
     SHOWN[name](left, said)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(not (RECORDED / "telecom_alarm").exists(), reason="the telecom alarms are not here")
 def test_the_walk_through_of_alarms_shows_the_recorded_ones(walked, monkeypatch):
@@ -163,6 +165,7 @@ def test_the_walk_through_of_alarms_shows_the_recorded_ones(walked, monkeypatch)
     assert 0.15 < metrics["fdr"] < 0.25  # "one in five" is not the experts'
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(not (RECORDED / "heart_disease").exists(), reason="the patients are not here")
 def test_the_walk_through_of_heart_disease_shows_the_recorded_patients(walked, monkeypatch):
@@ -174,6 +177,7 @@ def test_the_walk_through_of_heart_disease_shows_the_recorded_patients(walked, m
     assert "Means differ between the silos" in said
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(not (RECORDED / "sachs").exists(), reason="the cells are not here")
 def test_the_walk_through_of_protein_signals_shows_the_recorded_cells(walked, monkeypatch):

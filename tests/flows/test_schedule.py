@@ -39,7 +39,7 @@ def started_by_hand(deployment):
 
 # Once a minute: on a busy machine, runs that come more often than they end hold each other up. Cron, not an interval:
 # with sqlalchemy 2.1 cron never fires, silently.
-@pytest.mark.slow
+@pytest.mark.slow(120)
 def test_a_cron_schedule_fires_and_a_run_on_the_same_rows_is_skipped(server, example, tmp_path, listening_to_ctrl_c):
     soon = (datetime.now(UTC) + timedelta(seconds=25)).second  # a sixth field of cron is the second
     words = ["serve", str(example), "-a", "notears-admm", "-p", "rounds=2"]

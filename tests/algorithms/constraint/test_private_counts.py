@@ -199,6 +199,7 @@ class TestRuns:
         assert replies.each == ()
 
 
+@pytest.mark.slow
 class TestCanary:
     """Two tables that differ in one row, everywhere: whoever sees the sum must not tell which it was."""
 

@@ -33,7 +33,11 @@ def found(folder, out, **options):
 
 @pytest.mark.parametrize(
     ("what", "advised"),
-    [("trend", {"detrend": True}), ("season", {"deseasonalise": 12}), ("unit root", {"difference": True})],
+    [
+        pytest.param("trend", {"detrend": True}, marks=pytest.mark.slow),
+        ("season", {"deseasonalise": 12}),
+        ("unit root", {"difference": True}),
+    ],
 )
 def test_what_is_advised_removes_what_was_found(tmp_path, what, advised):
     write_folder(tmp_path / "study", drawn(what, 1003))
@@ -46,6 +50,7 @@ def test_what_is_advised_removes_what_was_found(tmp_path, what, advised):
     assert with_it.metrics["lagged_shd"] > without.metrics["lagged_shd"]
 
 
+@pytest.mark.slow
 def test_a_trend_that_was_removed_on_both_sides_of_a_gap_leaves_no_finding(tmp_path):
     """Its two parts have other levels, which looked like a random walk, and curved."""
     data = drawn("trend", 1003)

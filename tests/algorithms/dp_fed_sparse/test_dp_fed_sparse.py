@@ -365,6 +365,7 @@ class TestLearning:
         assert compare(algorithm.structure(last.server), data.truth)["shd"] <= most
         assert last.outcome == "converged"
 
+    @pytest.mark.slow
     def test_the_paper_s_own_finds_edges_too(self):
         data = homogeneous(8, 4, 5000, 101)
         algorithm = build(replace(PRESETS["paper"], epsilon=50.0, rounds=40, insecure_seed=1))

@@ -138,6 +138,7 @@ def test_masks_change_no_personal_structure(own):
     np.testing.assert_array_equal(plain.own, hidden.own)
 
 
+@pytest.mark.slow
 def test_silos_that_differ_are_better_off_with_structures_of_their_own():
     shd = {"own": 0, "common": 0}
     for seed in range(2):

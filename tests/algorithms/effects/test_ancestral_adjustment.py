@@ -72,7 +72,7 @@ def is_valid(members, x, y, covariates):
     )
 
 
-@pytest.mark.parametrize(("d", "count"), [(3, 5), pytest.param(4, 25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("d", "count"), [(3, 5), pytest.param(4, 25, marks=pytest.mark.slow(120))])
 def test_all_small_pags_have_the_sets_that_their_models_have(d, count):
     """Sound: the set is valid in all models. Complete: where there is none, no subset of the variables is valid.
 

@@ -65,7 +65,7 @@ def test_the_sets_and_ranges_are_those_of_all_dags_of_the_class(seed):
 
 def test_local_orientations_are_the_possible_sets_of_parents():
     rng = np.random.default_rng(5)
-    for _ in range(20):
+    for _ in range(8):
         pdag = cpdag(random_dag(6, 0.5, rng))
         for v in range(6):
             expected = {tuple(dag[:, v]) for dag in enumerated(pdag)}

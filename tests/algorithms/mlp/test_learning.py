@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import SiloLost, rounds
@@ -30,6 +31,7 @@ def wrong(structure: Structure, data: FederatedData) -> int:
     return int(compare(structure, data.truth)["shd"] or 0)
 
 
+@pytest.mark.slow(60)
 def test_the_pooled_learner_does_no_worse_than_the_authors_program() -> None:
     """On their objective, and in SHD: one start of ours over all data sets, against three of theirs."""
     ours, theirs, ours_wrong, theirs_wrong = [], [], 0, 0
@@ -50,6 +52,7 @@ def test_the_pooled_learner_does_no_worse_than_the_authors_program() -> None:
     assert ours_wrong <= theirs_wrong + 1
 
 
+@pytest.mark.slow
 def test_silos_together_find_what_is_there() -> None:
     found = [(learned(data), data) for data in (nonlinear(10, 2, 256, seed) for seed in (60, 61, 62))]
     assert sum(wrong(structure, data) for structure, data in found) <= 15

@@ -51,7 +51,11 @@ def bound(name):
     return audit(outcomes(name, HERE), outcomes(name, GONE), DELTA, 0.999)
 
 
-@pytest.mark.parametrize("name", ["dp-covariance", "secure-sum"])
+each = pytest.mark.parametrize("name", ["dp-covariance", pytest.param("secure-sum", marks=pytest.mark.slow)])
+"""three silos take three times as long as one"""
+
+
+@each
 def test_the_canary_is_hidden(name):
     assert bound(name) <= EPSILON
 
@@ -65,12 +69,13 @@ def too_little(rng):
     return noise
 
 
-@pytest.mark.parametrize("name", ["dp-covariance", "secure-sum"])
+@each
 def test_too_little_noise_is_caught(name, monkeypatch):
     monkeypatch.setattr(summed, "discrete_gaussian", too_little(np.random.default_rng(3)))
     assert bound(name) > EPSILON
 
 
+@pytest.mark.slow
 def test_shares_that_count_on_more_silos_than_are_sure_are_caught(monkeypatch):
     """Mutant: silos count on the shares of 300 times as many."""
     planned = summed.SummedMoments.shares

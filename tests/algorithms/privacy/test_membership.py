@@ -42,6 +42,7 @@ def measured(name):
     return audit.measure(*audit.outcomes(CASES[name], EPSILON, RUNS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_no_attack_gains_more_than_the_noise_allows(name):
     found, by_noise = measured(name), audit.allowed_by_noise(CASES[name], EPSILON)
@@ -49,6 +50,7 @@ def test_no_attack_gains_more_than_the_noise_allows(name):
     assert set(found.advantages) == set(audit.ATTACKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dp-covariance", "secure-sum", "fed-pc"])
 def test_half_of_the_noise_is_caught(name, monkeypatch):
     for module in (summed, private_counts):
@@ -58,6 +60,7 @@ def test_half_of_the_noise_is_caught(name, monkeypatch):
     assert measured(name).lower > audit.allowed_by_noise(CASES[name], EPSILON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_no_noise_is_caught(name, monkeypatch):
     for module in (summed, private_counts):

@@ -90,7 +90,7 @@ def test_a_failing_program_does_not_end_the_others(tmp_path):
     assert "## 4 of 5 runs failed" in (tmp_path / "out" / "tables.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_it_goes_on_where_it_was_killed(tmp_path):
     """The process is killed after the first run; the second call does the others, and failed runs again."""
     spec, out = tmp_path / "spec.yaml", tmp_path / "out"

@@ -13,7 +13,7 @@ from fedbnsl.flows.servers.federation_demo import SILOS, running_federation
 DEMO = (sys.executable, "-m", "fedbnsl.flows.cli.main", "federation", "demo")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_one_command_runs_a_federation_and_leaves_no_process(tmp_path):
     done = subprocess.run(
         [*DEMO, "study", "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False

@@ -112,7 +112,7 @@ def test_silos_that_disagree_on_time_are_refused(long):
     assert described(Path("made"), {"kind": "time-series"}).stretches == {"a": (3,), "b": (3,)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_the_flow_makes_time_series(long, monkeypatch):
     from fedbnsl.flows.prepare import prepare
 

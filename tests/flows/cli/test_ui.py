@@ -26,7 +26,7 @@ def answers(url):
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_both_interfaces_are_there_and_ctrl_c_stops_what_was_started(server, tmp_path, listening_to_ctrl_c):
     port = free_port(0)
     command = [sys.executable, "-m", "fedbnsl.flows.cli.main", "ui", "--mlflow-port", str(port)]

@@ -177,7 +177,7 @@ def test_nothing_is_printed_of_a_scheduler_that_dies(tmp_path, monkeypatch, own)
         assert not printed.getvalue()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_a_silo_that_dies_in_a_masked_round_and_comes_back_gives_the_same_bits(owners, settings, tmp_path):
     data = owners.files["silo-1"].parent
     whole = learn(settings(out=str(tmp_path / "whole"), secure=True))

@@ -39,7 +39,7 @@ def append_rows(file, count):
     file.write_text("\n".join([*lines, *more]) + "\n")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_a_night_with_few_changes_is_skipped_and_the_last_publication_stands(server, study, tmp_path, monkeypatch):
     monkeypatch.setenv(HOOKS, hook_to(tmp_path / "told", "unchanged", "failure", "learned").model_dump_json())
 
@@ -107,7 +107,7 @@ def test_over_tls_a_sum_over_a_subset_of_the_silos_is_refused(server, study, tmp
         learn(LearnSettings(**asked, out="three"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(120)
 def test_on_machines_of_their_own(study, tmp_path):
     """A coordinator, three silos and each run are processes of their own, under the policy that `init` writes."""
     with socket.socket() as free:

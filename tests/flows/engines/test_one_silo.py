@@ -148,7 +148,7 @@ def mixed(tmp_path):
     return place, grow
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_a_federation_that_stays_up_learns_from_the_rows_that_are_there(server, mixed, tmp_path):
     place, grow = mixed
     with owners_of(silo_files(place), tmp_path / "federation") as owners:

@@ -31,7 +31,7 @@ def metrics(folder):
     return {key: value for key, value in found.items() if key != "seconds"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_a_killed_coordinator_goes_on_and_the_result_is_the_same_bit_for_bit(
     server, example, tmp_path, capsys, monkeypatch
 ):

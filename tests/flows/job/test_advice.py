@@ -91,7 +91,7 @@ STAYS = ("few rows", "weights change")
 def run(folder, out, *options):
     """The findings of a run on `folder`, from the command line: their advice by name."""
     with pytest.raises(SystemExit) as left:
-        main(["learn", str(folder), "--engine", "inline", "--out", str(out), *options])
+        main(["learn", str(folder), "--engine", "inline", "--bootstrap", "0", "--out", str(out), *options])
     assert left.value.code == 0
     return {one["name"]: one["advice"] for one in json.loads((out / "config.json").read_text())["findings"]}
 

@@ -52,7 +52,7 @@ def expected_of(folder, result):
     return rounded(implied_tables.fit_of_tables(replace(server, counts=np.concatenate(counts)), blank=True))
 
 
-@pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow(60))])
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
 def test_it_is_that_of_the_pooled_rows(kind, engine, request, studies, tmp_path):
     if engine == "prefect":

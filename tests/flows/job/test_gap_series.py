@@ -81,7 +81,9 @@ def test_other_learners_leave_rows_out_and_say_so(capsys, folder, tmp_path):
 
 @pytest.mark.parametrize("option", [("--missing", "complete-rows"), ("--detrend",), ("--difference",)])
 def test_rows_are_left_out_on_request_and_where_components_are_subtracted(capsys, folder, tmp_path, option):
-    code, out, err = run(capsys, "learn", folder, *option, "--engine", "inline", "--out", tmp_path / "o")
+    code, out, err = run(
+        capsys, "learn", folder, *option, "--bootstrap", 0, "--engine", "inline", "--out", tmp_path / "o"
+    )
     assert code == 0
     assert "rows left out because of empty cells" in out + err
 

@@ -63,6 +63,22 @@ def published(folder, capsys, *options):
     return {name: times.sub(r"\1", own.sub("", without_fit(name, text))) for name, text in texts.items()}, out
 
 
+@pytest.fixture(scope="module")
+def of_patients(tmp_path_factory):
+    """A function: what a run publishes, with `options` and where the carrier is `ill` or not, its folder, its data."""
+    made, place = {}, tmp_path_factory.mktemp("patients")
+
+    def run(capsys, ill, *options):
+        folder = place / f"patients-{ill}"
+        if not folder.exists():
+            write(folder, ill)
+        if (ill, options) not in made:
+            made[ill, options] = *published(folder, capsys, *options), folder
+        return made[ill, options]
+
+    return run
+
+
 def small_counts(folder):
     """The exact counts of the illness by carriers, `[carrier, ill]`."""
     counts = np.zeros((2, 2), int)
@@ -72,30 +88,27 @@ def small_counts(folder):
     return counts
 
 
-def test_undoing_the_smoothing_recovers_the_carrier_only_from_kept_counts(tmp_path, capsys):
-    folder = write(tmp_path / "study", "yes")
+def test_undoing_the_smoothing_recovers_the_carrier_only_from_kept_counts(of_patients, capsys):
+    found = {}
+    for choice, options in {"keep": ("--small-cells", "keep"), "blank": ()}.items():
+        _, out, folder = of_patients(capsys, "yes", *options)
+        found[choice] = estimated_counts(read_bif(out / "model.bif"), 1.0, ROWS)
     exact = small_counts(folder)
     assert exact[1].tolist() == [0, 1]
-    found = {}
-    for choice in ("keep", "blank"):
-        _, out = published(folder, capsys, "--small-cells", choice)
-        found[choice] = estimated_counts(read_bif(out / "model.bif"), 1.0, ROWS)
     np.testing.assert_allclose(found["keep"]["ill"], exact, atol=1e-3)
     np.testing.assert_allclose(found["keep"]["carrier"], exact.sum(axis=1), atol=1e-3)
     assert found["blank"]["ill"][1].tolist() == pytest.approx([0, 0], abs=1e-3)
     assert found["blank"]["carrier"][1] == pytest.approx(0.5, abs=1e-3)
 
 
-def test_whether_the_carrier_is_ill_changes_nothing_that_is_published(tmp_path, capsys):
-    ill, _ = published(write(tmp_path / "patients-1", "yes"), capsys)
-    well, _ = published(write(tmp_path / "patients-2", "no"), capsys)
+def test_whether_the_carrier_is_ill_changes_nothing_that_is_published(of_patients, capsys):
+    ill, well = (of_patients(capsys, ill)[0] for ill in ("yes", "no"))
     assert set(ill) >= {"model.bif", "metrics.json", "report.html", "config.json", "rounds.csv", "terminal", "json"}
     assert [name for name in ill if ill[name] != well[name]] == []
 
 
-def test_kept_counts_tell_and_say_so(tmp_path, capsys):
-    ill, _ = published(write(tmp_path / "patients-1", "yes"), capsys, "--small-cells", "keep")
-    well, _ = published(write(tmp_path / "patients-2", "no"), capsys, "--small-cells", "keep")
+def test_kept_counts_tell_and_say_so(of_patients, capsys):
+    ill, well = (of_patients(capsys, ill, "--small-cells", "keep")[0] for ill in ("yes", "no"))
     assert ill["model.bif"] != well["model.bif"]
     assert json.loads(ill["config.json"])["small_cells"] == "keep"
     for text in (ill["report.html"], ill["terminal"]):
@@ -103,8 +116,8 @@ def test_kept_counts_tell_and_say_so(tmp_path, capsys):
         assert "--small-cells keep" in text
 
 
-def test_the_default_is_said_and_recorded(tmp_path, capsys):
-    texts, _ = published(write(tmp_path / "patients-1", "yes"), capsys)
+def test_the_default_is_said_and_recorded(of_patients, capsys):
+    texts, *_ = of_patients(capsys, "yes")
     config = json.loads(texts["config.json"])
     assert config["small_cells"] == "blank"
     assert "cells of fewer than 3 rows count as half a row" in config["parameters"]["how"]
