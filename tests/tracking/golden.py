@@ -331,14 +331,8 @@ def dynamic(within, lagged):
     return Structure(SERIES, matrix(SERIES, within), lagged=A)
 
 
-def dynamic_run():
-    """A run on time series: lagged edges, structures of the silos, forecasts, resamples, and a silo lost."""
-    structure = dynamic(WITHIN, LAGGED)
-    own = {
-        "hill": dynamic({("soil", "air"): -0.55, ("air", "water"): 0.21}, LAGGED),
-        "lake": dynamic({("water", "air"): 0.87}, ({("air", "air"): 0.78, ("soil", "water"): 0.33}, {})),
-        "dune": dynamic({("soil", "air"): -0.45}, ({("air", "air"): 0.81}, {("air", "soil"): 0.39})),
-    }
+def dynamic_confidence():
+    """How often each edge is in the resamples of the run on time series, and the averaged network."""
     lagged = np.stack(
         [
             matrix(SERIES, {("air", "air"): 38, ("water", "soil"): 29, ("soil", "water"): 11, ("water", "water"): 7}),
@@ -354,13 +348,28 @@ def dynamic_run():
         dags=True,
     )
     averaged = dynamic({("soil", "air"): 1.0}, ({("air", "air"): 1.0}, {("soil", "water"): 1.0}))
-    network = DynamicGaussianNetwork(
+    return Confidence(strengths, 0.4375, averaged, 23, 81_900)
+
+
+def dynamic_network(structure):
+    """The coefficients, means and variances of the run on time series."""
+    return DynamicGaussianNetwork(
         structure,
         np.array([0.12, -0.34, 0.56]),
         np.array([0.91, 1.43, 0.27]),
         np.array([0.37, -0.58, 0.79]),
         np.array([2.3, 3.1, 1.9]),
     )
+
+
+def dynamic_run():
+    """A run on time series: lagged edges, structures of the silos, forecasts, resamples, and a silo lost."""
+    structure = dynamic(WITHIN, LAGGED)
+    own = {
+        "hill": dynamic({("soil", "air"): -0.55, ("air", "water"): 0.21}, LAGGED),
+        "lake": dynamic({("water", "air"): 0.87}, ({("air", "air"): 0.78, ("soil", "water"): 0.33}, {})),
+        "dune": dynamic({("soil", "air"): -0.45}, ({("air", "air"): 0.81}, {("air", "soil"): 0.39})),
+    }
     names = ("shd", "tpr", "fdr", "auroc", "lagged_shd", "lagged_tpr", "lagged_fdr", "lagged_auroc")
     return replace(
         weighted_run(),
@@ -389,14 +398,14 @@ def dynamic_run():
         averaged=True,
         refit={},
         parameters=Parameters(
-            network,
+            dynamic_network(structure),
             "each variable regressed over 697 rows",
             9631,
             Forecasts(np.array([0.613, 1.229, 1.569]), np.array([1.187, 2.441, 2.255])),
         ),
         asked="pfdbnl",
         bootstrap=RESAMPLES,
-        confidence=Confidence(strengths, 0.4375, averaged, 23, 81_900),
+        confidence=dynamic_confidence(),
         notes=(),
         changes=None,
     )

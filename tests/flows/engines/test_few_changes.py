@@ -124,16 +124,8 @@ def test_on_machines_of_their_own(study, tmp_path):
             running.append(subprocess.Popen([*program, *map(str, words)], cwd=tmp_path, stdout=out, stderr=out))
 
     def run(out):
-        words = [
-            *program,
-            "learn",
-            "--federation",
-            "made/coordinator/federation.toml",
-            "-a",
-            "secure-sum",
-            "--out",
-            out,
-        ]
+        options = {"--federation": "made/coordinator/federation.toml", "--algorithm": "secure-sum", "--out": out}
+        words = [*program, "learn", *(word for option in options.items() for word in option)]
         env = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
         return subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280, check=False)
 
