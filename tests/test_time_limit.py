@@ -95,5 +95,6 @@ def test_what_takes_too_long_fails_and_says_how_long_it_took(tmp_path, load):
     assert ("test_too_long_though_marked took 0.4 s: at most 0 s (more as `slow(SECONDS)`)" in done.stdout) == (
         load == 1.0
     )
-    folder, everything = re.findall(r"^ +([\d.]+) s  (tests/test_times.py|all)$", done.stdout, re.M)
-    assert 2.2 <= float(folder[0]) == float(everything[0])
+    printed = {name: float(seconds) for seconds, name in re.findall(r"^ +([\d.]+) s  (\S+)$", done.stdout, re.M)}
+    assert 2.2 <= printed["tests/test_times.py"] == printed["all"]
+    assert printed["tests/test_times.py::test_working"] == pytest.approx(0.7, abs=0.2)

@@ -3,7 +3,7 @@
 A test may take `CPU_SECONDS` of processor time, with the processes that it starts. One marked `slow` is left out of
 `make test`, and may take `SECONDS` of wall time, or those of its mark: `slow(120)`. Both are without fixtures. The
 limit on wall time grows with the load of the machine where that is above one task a core, because the delay is then due
-to other work. `--cpu` prints the processor time of the tests and their fixtures by folder.
+to other work. `--cpu` prints the processor time of the longest tests and of all by folder, with fixtures.
 """
 
 import os
@@ -18,6 +18,8 @@ CPU_SECONDS = 10.0
 """the most a test may take that is not marked `slow`"""
 SECONDS = 30.0
 """the most one may take that is"""
+LONGEST = 40
+"""tests that `--cpu` names"""
 LOOK_SECONDS = 1.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -59,7 +61,7 @@ def time_of(process: str) -> float:
 
 
 def pytest_addoption(parser):
-    parser.addoption("--cpu", action="store_true", help="print the processor time of the tests by folder")
+    parser.addoption("--cpu", action="store_true", help="print the processor time of tests and folders")
 
 
 def pytest_configure(config):
@@ -94,13 +96,12 @@ def too_long(item, seconds, cpu):
 def pytest_terminal_summary(terminalreporter, config):
     if not config.getoption("--cpu"):
         return
-    used = defaultdict(float)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            folder = "/".join(report.nodeid.partition("::")[0].split("/")[:3]) if hasattr(report, "cpu") else ""
-            used[folder] += getattr(report, "cpu", 0.0)
-    terminalreporter.section("processor time by folder")
-    for folder, seconds in sorted(used.items(), key=lambda one: -one[1]):
-        if folder:
-            terminalreporter.line(f"{seconds:8.1f} s  {folder}")
-    terminalreporter.line(f"{sum(used.values()):8.1f} s  all")
+    by_test, by_folder = defaultdict(float), defaultdict(float)
+    for report in (one for reports in terminalreporter.stats.values() for one in reports if hasattr(one, "cpu")):
+        by_test[report.nodeid] += report.cpu
+        by_folder["/".join(report.nodeid.partition("::")[0].split("/")[:3])] += report.cpu
+    by_folder["all"] = sum(by_test.values())
+    for what, used, most in (("test", by_test, LONGEST), ("folder", by_folder, None)):
+        terminalreporter.section(f"processor time by {what}, with fixtures")
+        for name, seconds in sorted(used.items(), key=lambda one: one[1], reverse=True)[:most]:
+            terminalreporter.line(f"{seconds:8.1f} s  {name}")

@@ -59,7 +59,7 @@ def elsewhere(tmp_path, monkeypatch, mlflow_uri):
 
 @pytest.fixture
 def rendered():
-    """Tests that look at pictures ask for this: those of all others in this folder are drawn, but not rendered."""
+    """For tests that look at pictures: the runs of all others in this folder draw none."""
 
 
 PIXEL = bytes.fromhex(
@@ -67,24 +67,23 @@ PIXEL = bytes.fromhex(
     "01f15c4890000000b49444154789c6360000200000500017a5eab3f0000000049454e44ae426082"
 )
 """a PNG file of one pixel"""
+DRAWN = {
+    "outputs": ("draw_result", "draw_matrices", "draw_delays"),
+    "report.drawings": ("draw_result", "draw_structure", "draw_matrices", "draw_delays", "draw_rounds"),
+}
+"""what draws in the modules of `tracking` that write pictures"""
 
 
 @pytest.fixture(autouse=True)
-def quickly_saved(request, monkeypatch):
-    """Save one pixel as each picture, unless a test wants them `rendered`: that is most of the time of a small run."""
+def without_pictures(request, monkeypatch):
+    """Draw nothing, unless a test wants pictures `rendered`: they are most of the time of a small run."""
     if "rendered" in request.fixturenames:
         return
-    from matplotlib.figure import Figure
-
-    savefig = Figure.savefig
-
-    def save(self, file, *, format=None, **how):
-        if isinstance(file, str | Path):
-            savefig(self, file, format=format, **how)
-        else:
-            file.write("<svg></svg>" if format == "svg" else PIXEL)
-
-    monkeypatch.setattr(Figure, "savefig", save)
+    for module, names in DRAWN.items():
+        for name in names:
+            monkeypatch.setattr(f"fedbnsl.tracking.{module}.{name}", lambda *shown, **how: None)
+    monkeypatch.setattr("fedbnsl.tracking.outputs.as_png", lambda figure: PIXEL)
+    monkeypatch.setattr("fedbnsl.tracking.report.drawings.as_svg", lambda figure, label: "<svg></svg>")
 
 
 @pytest.fixture

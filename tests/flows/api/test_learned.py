@@ -15,6 +15,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.result import Diagnosed
 
+pytestmark = pytest.mark.usefixtures("rendered")
+
 
 @pytest.fixture(scope="module")
 def found():

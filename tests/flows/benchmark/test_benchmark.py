@@ -136,6 +136,7 @@ def test_processes_give_the_same_rows(tmp_path):
     pd.testing.assert_frame_equal(alone[scored], beside[scored])
 
 
+@pytest.mark.slow(60)
 def test_a_script_without_a_guard_uses_processes(tmp_path):
     script = f"import fedbnsl\nprint(fedbnsl.benchmark([{DRAWN}], ['secure-sum'], seeds=2, out='out', workers=2))"
     (tmp_path / "script.py").write_text(script)

@@ -48,6 +48,7 @@ def test_learners_of_windows_are_the_same_on_both_engines(server, tmp_path, algo
     assert errors[0].model.tobytes() == errors[1].model.tobytes()
 
 
+@pytest.mark.usefixtures("rendered")
 def test_a_run_leaves_all_its_files(series, capsys):
     code, out, err = run(
         capsys,

@@ -119,13 +119,13 @@ def test_units_do_not_change_the_class(two_exchanges):
     data = read_folder(two_exchanges)
     scale = 10.0 ** np.array([6, -4, 0, 3, -2])
     other = FederatedData(data.schema, {silo: X * scale for silo, X in data.tables.items()}, None, {})
-    one, two = learn(data, error_variances="free"), learn(other, error_variances="free")
+    one, two = (learn(given, error_variances="free", bootstrap=0) for given in (data, other))
     np.testing.assert_array_equal(one.result.structure.adjacency, two.result.structure.adjacency)
     assert one.result.structure.kind == two.result.structure.kind
 
 
 def diagnosed(data, **options):
-    settings = LearnSettings(data="tables", **options)
+    settings = LearnSettings(data="tables", bootstrap=0, **options)
     return run_inline(job_inline(settings, "run", data), data).diagnosed
 
 

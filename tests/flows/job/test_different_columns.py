@@ -100,7 +100,7 @@ def test_tables_in_passes_are_read_alike(kind, tmp_path, monkeypatch):
         np.testing.assert_array_equal(np.concatenate([*passes.tables[silo]]), whole.tables[silo])
 
 
-def test_the_picture_and_the_report_show_pairs_that_are_not_identified():
+def test_the_picture_and_the_report_show_pairs_that_are_not_identified(rendered):
     learned = learn(silos(), columns="union", diagnose=False)
     figure = draw_result(learned.result)
     (dots,) = [one for one in figure.axes[0].patches if one.get_linestyle() == ":"]

@@ -62,7 +62,7 @@ RUNS = {
     ),
     "gaps": (
         "numbers with gaps",
-        {},
+        {"bootstrap": 3},
         (
             "units units: 1 masked",
             "em em: 5 masked",
@@ -90,7 +90,7 @@ RUNS = {
     ),
     "gaps of mixed data": (
         "mixed with gaps",
-        {},
+        {"bootstrap": 3},
         (
             "units units: 1 masked",
             "em em: 5 masked",
@@ -103,7 +103,7 @@ RUNS = {
     ),
     "series": (
         "series",
-        {},
+        {"bootstrap": 3},
         (
             "units units: 1 masked",
             "rounds secure-linear: 1 masked",
@@ -125,7 +125,7 @@ RUNS = {
     ),
     "mixed": (
         "mixed",
-        {},
+        {"bootstrap": 3},
         (
             "units units: 1 masked",
             "rounds secure-boss: 1 masked",
@@ -147,7 +147,7 @@ RUNS = {
     ),
     "knowledge": (
         "numbers",
-        {"forbidden_arcs": "x1->x2"},
+        {"forbidden_arcs": "x1->x2", "bootstrap": 3},
         (
             "units units: 1 masked",
             "rounds secure-linear: 1 masked",

@@ -25,7 +25,7 @@ def run(capsys, *words):
 
 
 @pytest.mark.parametrize("algorithm", ["secure-boss", "fed-pc", "fed-ges"])
-def test_a_file_and_options_together_are_imposed_and_told(capsys, folder, tmp_path, algorithm):
+def test_a_file_and_options_together_are_imposed_and_told(capsys, folder, tmp_path, algorithm, rendered):
     names = next(csv.reader((folder / "silo-1.csv").open()))
     a, b, c, d, *_ = names
     known = tmp_path / "known.csv"

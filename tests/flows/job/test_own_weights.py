@@ -45,19 +45,21 @@ def test_the_advice_leads_to_the_class():
 
 def test_auto_follows_the_advice_and_gives_the_reason():
     data, _ = data_of(0, 0.4)
-    result, advised = learn(data).result, learn(data, "secure-boss", weights="own").result
+    result = learn(data, bootstrap=0).result
+    advised = learn(data, "secure-boss", weights="own", bootstrap=0).result
     assert (result.algorithm, result.asked) == ("secure-boss", "auto")
     np.testing.assert_array_equal(result.structure.weights, advised.structure.weights)
     assert "search by the silos' own scores: 4 of 4 silos have weights of their own" in result.basis[0]
     assert result.basis[1:] == advised.basis
     assert "common slopes" in result.parameters.how
-    assert learn(data, diagnose=False).result.algorithm == "secure-linear"
+    assert learn(data, diagnose=False, bootstrap=0).result.algorithm == "secure-linear"
 
 
 def test_auto_keeps_common_weights_that_fit_better(monkeypatch):
     monkeypatch.setattr(continuation, "own_weights_gain", lambda server: -1.0)
     data, _ = data_of(0, 0.4)
-    result, linear = learn(data, parameters=False).result, learn(data, "secure-linear", parameters=False).result
+    options = {"parameters": False, "bootstrap": 0}
+    result, linear = learn(data, **options).result, learn(data, "secure-linear", **options).result
     assert result.algorithm == "secure-linear"
     np.testing.assert_array_equal(result.structure.weights, linear.structure.weights)
     assert found_in(result)[0].said.endswith("did not support them, so the result has common weights.")

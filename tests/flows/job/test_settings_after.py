@@ -10,7 +10,7 @@ from fedbnsl.flows.options.learn import LearnSettings
 
 
 def result_of(data, **options):
-    settings = LearnSettings(data="tables", **options)
+    settings = LearnSettings(data="tables", **{"bootstrap": 0, **options})
     return run_inline(job_inline(settings, "run", data), data)
 
 

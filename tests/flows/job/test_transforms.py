@@ -31,24 +31,14 @@ def test_the_advice_is_a_command_that_finds_the_skeleton(tmp_path, capsys):
     data = distorted()
     write_folder(tmp_path / "study", data)
     (tmp_path / "study" / "about.json").unlink()
-    first = learn(tmp_path / "study")
+    first = learn(tmp_path / "study", bootstrap=0)
     (advice,) = [one.advice for one in first.result.diagnosed.findings if one.name == "skewed columns"]
     words = shlex.split(advice.rstrip(".").partition("--transform ")[2])
     assert words[0].count("=log") == 3
     assert words[0].count("=normal-scores") == 3
+    options = ["--engine", "inline", "--bootstrap", "0", "--transform", *words, "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as leaving:
-        main(
-            [
-                "learn",
-                str(tmp_path / "study"),
-                "--engine",
-                "inline",
-                "--transform",
-                *words,
-                "--out",
-                str(tmp_path / "out"),
-            ]
-        )
+        main(["learn", str(tmp_path / "study"), *options])
     capsys.readouterr()
     assert leaving.value.code == 0
     then, true = load(tmp_path / "out"), data.truth.adjacency | data.truth.adjacency.T
@@ -63,7 +53,7 @@ def test_the_advice_is_a_command_that_finds_the_skeleton(tmp_path, capsys):
 @pytest.mark.parametrize("transform", ["normal-scores", "x2=log"])
 def test_masked_sums_give_the_result_of_plain_ones(transform):
     plain, masked = (
-        learn(distorted(), "fed-frank-wolfe", transform=transform, secure=secure, diagnose=False)
+        learn(distorted(), "fed-frank-wolfe", transform=transform, secure=secure, diagnose=False, rounds=10)
         for secure in (False, True)
     )
     assert plain.result.schema.transforms == masked.result.schema.transforms

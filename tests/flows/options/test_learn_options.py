@@ -66,9 +66,8 @@ def write(file, rows, names=tuple("abcd")):
 
 
 @pytest.fixture(autouse=True)
-def without_pictures(monkeypatch):
-    """Leave pictures and reports out: they take longer than to learn, and have tests of their own."""
-    monkeypatch.setattr(outputs, "as_png", lambda figure: b"")
+def without_reports(monkeypatch):
+    """Leave reports out: they take longer than to learn, and have tests of their own."""
     monkeypatch.setattr(outputs, "report_html", lambda result: "")
 
 
