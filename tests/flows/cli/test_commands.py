@@ -100,7 +100,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(capsys, folder, tmp_path, 
 
 def test_no_traceback_and_exit_code_2_as_a_program(folder):
     (folder / "two.csv").write_text("a,b,c\n1,2,3\n")
-    command = [sys.executable, "-m", "fedbnsl.flows.cli.main", "learn", str(folder)]
+    command = [sys.executable, "-m", "fedbnsl.flows.cli.main", "learn", str(folder), "--engine", "inline"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

@@ -40,7 +40,7 @@ def shorten(path):
     path.write_text("\n".join(path.read_text().splitlines()[:-50]) + "\n")
 
 
-@pytest.mark.parametrize("loss", ["deleted", "emptied"])
+@pytest.mark.parametrize("loss", ["deleted", pytest.param("emptied", marks=pytest.mark.slow)])
 def test_a_ledger_that_was_lost_is_refused(folder, engine, tmp_path, loss):
     learn(folder, engine=engine, out=tmp_path / "first", **PRIVATE)
     for ledger in (folder / ".fedbnsl").glob("*.ledger"):

@@ -80,6 +80,7 @@ def test_the_prepare_flow_writes_the_folder(server, tmp_path):
     assert made.tables["silo-1"].tobytes() == again.tables["silo-1"].tobytes()
 
 
+@pytest.mark.slow
 def test_prefect_lists_its_runs_with_our_pins(server):
     import os
     import subprocess

@@ -57,6 +57,7 @@ def test_its_own_pages_may_read(server):
     assert status(f"{server}/{WRITE}", **basic(os.environ[TOKEN]), **more)[0] == 200
 
 
+@pytest.mark.slow
 def test_the_server_of_one_run_needs_a_token_of_its_own(monkeypatch, tmp_path):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))  # no server is announced there
