@@ -34,7 +34,7 @@ def found(folder, out, **options):
 @pytest.mark.parametrize(
     ("what", "advised"),
     [
-        pytest.param("trend", {"detrend": True}, marks=pytest.mark.slow),
+        pytest.param("trend", {"detrend": True}, marks=pytest.mark.slow(60)),
         ("season", {"deseasonalise": 12}),
         ("unit root", {"difference": True}),
     ],

@@ -271,7 +271,7 @@ QUICK = ("default", "private", "gaps", "streamed")
 @pytest.mark.parametrize(
     ("run", "engine"),
     [
-        pytest.param(run, engine, marks=() if engine == "inline" or run in QUICK else pytest.mark.slow)
+        pytest.param(run, engine, marks=() if engine == "inline" or run in QUICK else pytest.mark.slow(60))
         for run in RUNS
         for engine in ("inline", "prefect")
     ],
