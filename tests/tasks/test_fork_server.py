@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 from importlib import import_module
@@ -41,6 +43,7 @@ with embedded_cluster({"a": Path("a.csv"), "b": Path("b.csv")}, 2) as client:
 """
 
 
+@pytest.mark.slow
 def test_a_script_is_not_run_again_by_its_workers(tmp_path):
     """Without `if __name__ == "__main__"`, as most scripts and all cells of notebooks are."""
     for name in "ab":

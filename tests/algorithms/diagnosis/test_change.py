@@ -117,6 +117,7 @@ def test_autocorrelated_errors_are_no_change():
     assert wrong <= 9
 
 
+@pytest.mark.slow
 def test_slow_series_have_few_independent_windows():
     """Their squares are large for long: the variances of their products are those of few numbers."""
     rng, parents, ratios = np.random.default_rng(0), np.zeros((6, 6), bool), []

@@ -35,7 +35,7 @@ def found(folder, out, **options):
     ("what", "advised"),
     [
         pytest.param("trend", {"detrend": True}, marks=pytest.mark.slow(60)),
-        ("season", {"deseasonalise": 12}),
+        pytest.param("season", {"deseasonalise": 12}, marks=pytest.mark.slow(60)),
         ("unit root", {"difference": True}),
     ],
 )

@@ -59,6 +59,7 @@ def test_silos_together_find_what_is_there() -> None:
     assert all(structure.acyclic for structure, _ in found)
 
 
+@pytest.mark.slow
 def test_the_names_of_the_columns_mean_nothing() -> None:
     """Columns in another order give the graph in another order: all but what the random start decides."""
     data = nonlinear(6, 2, 300, seed=63)

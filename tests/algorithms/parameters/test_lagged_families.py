@@ -115,6 +115,7 @@ def test_a_past_with_an_empty_cell_is_refused(by_hand):
         by_hand.forecast(past[::-1])
 
 
+@pytest.mark.slow
 def test_a_drawn_series_follows_the_network_and_what_is_fixed(by_hand):
     table = by_hand.series(20_000, np.random.default_rng(1), {})
     assert table[1:, 0] @ table[:-1, 0] / (table[:-1, 0] @ table[:-1, 0]) == pytest.approx(0.8, abs=0.02)

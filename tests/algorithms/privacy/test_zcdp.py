@@ -151,6 +151,7 @@ class TestCosts:
                 mixed()
         assert mine != other
 
+    @pytest.mark.slow
     def test_mypy_refuses_to_mix_them(self, tmp_path: Path) -> None:
         """On a copy of these modules alone: the whole package would take mypy a minute."""
         package = tmp_path / "copied"

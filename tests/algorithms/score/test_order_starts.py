@@ -58,6 +58,7 @@ def test_a_search_without_time_says_so_and_has_the_parents_of_its_first_order(se
     assert nothing < cut.score < free.score
 
 
+@pytest.mark.slow
 def test_more_time_gives_no_worse_a_score():
     R = correlations(120, 2)
     scores = [by_gaussian(R, time.monotonic() + seconds).score for seconds in (0.0, 0.05, 0.2, 3600.0)]

@@ -49,7 +49,9 @@ def test_every_discrete_network_of_the_wheel_is_in_the_catalogue():
     assert {path.name.removesuffix(".bif.gz") for path in folder.glob("*.bif.gz")} == set(DISCRETE)
 
 
-@pytest.mark.parametrize("name", ["child", "alarm", "insurance"])
+@pytest.mark.parametrize(
+    "name", ["child", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alarm", "insurance"))]
+)
 def test_the_tables_are_those_pgmpy_reads(name):
     from pgmpy.readwrite import BIFReader
 

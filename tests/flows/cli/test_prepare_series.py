@@ -172,6 +172,7 @@ def test_auto_learns_from_states_and_says_how_they_enter(tmp_path):
     assert counted.metrics["forecast_wrong"] < counted.metrics["persistence_wrong"]
 
 
+@pytest.mark.slow
 def test_a_run_on_states_is_saved_loaded_and_asked(tmp_path):
     """The class of the graph has lags and undirected edges, which the file of its edges must hold, too."""
     data = dynamic(4, 2, 400, 5, labels=2)

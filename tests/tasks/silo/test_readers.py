@@ -200,6 +200,7 @@ def assert_same_bits(found, expected, readers):
         assert wire.encode(found[name]) == wire.encode(value), (name, readers)
 
 
+@pytest.mark.slow
 def test_results_have_the_same_bits_on_a_cluster(rows, on_cluster):
     assert_same_bits(statistics_of(rows, on_cluster.map), statistics_of(rows, map), "cluster")
 
@@ -231,6 +232,7 @@ def refuse(part):
     raise BadInput(part)
 
 
+@pytest.mark.slow
 def test_the_workers_of_a_cluster_do_the_work(rows, on_cluster):
     table, _ = passes(rows, "numbers", on_cluster.map)
     ids = set(table.map_parts(lambda part: os.getpid()))
@@ -252,12 +254,14 @@ def test_a_worker_of_any_making_multiplies_with_one_thread(monkeypatch):
     assert limits == [1]
 
 
-def test_the_first_fault_in_the_order_of_the_rows_is_reported(rows, readers, on_cluster, tmp_path):
+@pytest.mark.parametrize("by", ["processes", pytest.param("cluster", marks=pytest.mark.slow)])
+def test_the_first_fault_in_the_order_of_the_rows_is_reported(by, request, tmp_path):
+    readers = request.getfixturevalue("readers")[2] if by == "processes" else request.getfixturevalue("on_cluster")
     folder = tmp_path / "b"
     folder.mkdir()
     for number, values in enumerate((["1"] * 60, ["1"] * 59 + ["bad"], ["worse"] * 60)):
         pd.DataFrame({"x": values, "y": values, "z": values}).to_parquet(folder / f"{number}.parquet")
-    for mapper in (map, readers[2].map, on_cluster.map):
+    for mapper in (map, readers.map):
         declared = replace(NOTHING, columns=dict.fromkeys(NUMBERS, "continuous"))
         with pytest.raises(BadInput, match="row 120, column 'x': 'bad'"):
             open_table(folder, declared, mapper).profile()
@@ -292,11 +296,13 @@ def test_a_killed_process_is_one_line_and_the_next_pass_is_complete(tmp_path):
         readers.close()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_of_a_cluster_costs_nothing(on_cluster, tmp_path):
     """Dask reads the part again, and begins another worker."""
     assert list(on_cluster.map(partial(kill_once, tmp_path / "killed", str), range(20))) == [*map(str, range(20))]
 
 
+@pytest.mark.slow
 def test_a_cluster_that_ends_is_one_line(trusted):
     lines = []
     with owners_cluster(1, trusted) as ending:
@@ -309,6 +315,7 @@ def test_a_cluster_that_ends_is_one_line(trusted):
     assert "\n" not in lines[0]
 
 
+@pytest.mark.slow
 def test_a_cluster_without_workers_is_not_waited_for(trusted, monkeypatch):
     monkeypatch.setattr(readers_module, "CONNECT_SECONDS", 2)
     monkeypatch.setattr(readers_module, "PATIENCE_SECONDS", 0.2)
@@ -323,6 +330,7 @@ def test_a_cluster_without_workers_is_not_waited_for(trusted, monkeypatch):
             list(left.map(str, [1]))
 
 
+@pytest.mark.slow
 def test_a_cluster_that_cannot_read_is_refused_in_one_line(cluster, monkeypatch):
     import dask
 
@@ -388,6 +396,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.slow
 def test_readers_end_with_a_service_that_is_killed():
     done = subprocess.run([sys.executable, "-c", SERVICE], capture_output=True, text=True, timeout=60, check=False)
     ids = [int(word) for word in done.stdout.split()]
