@@ -56,7 +56,7 @@ def test_there_are_advices_to_try():
     assert keywords()["required"] == "required_arcs"
 
 
-def test_a_notebook_shows_advice_that_can_be_typed():
+def test_a_notebook_shows_advice_that_can_be_typed(rendered):
     rng = np.random.default_rng(3)
     tables = []
     for rows in (300, 500):

@@ -18,6 +18,8 @@ from tests.tracking.golden import ARROWS, FINDINGS, LEARNED, LINES, RESAMPLES, R
 
 LINK = "http://127.0.0.1:5000/#/experiments/3/runs/ab"
 
+pytestmark = pytest.mark.usefixtures("rendered")
+
 
 def finished(name):
     """The run as if its results were in the folder /runs/NAME."""
