@@ -248,7 +248,8 @@ SHRINKAGE = 0.1
 FLOOR = 1e-6
 """share of the diagonal added to covariances, for columns that are sums of others"""
 
-
+LEAST_ROWS = 0.5
+"""number of rows that a level has at least, for the variance of its indicator"""
 MIN_PAIRS = 0.5
 """number of rows below which a pair of columns is never seen together, up to rounding in masked sums"""
 MAX_SWEEPS = 50
@@ -412,19 +413,20 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     total = replies.total * all_rows
     if len(server.covariance):
         means = sum(len(server.schema.stretches[silo]) if server.present else 1 for silo in replies.silos)
-        S = of_maximum_entropy(_with_floor(from_triangle(total) / max(rows - means, 1)), server.apart)
+        S = _with_floor(from_triangle(total) / max(rows - means, 1), coding_of(server.schema), rows)
+        S = of_maximum_entropy(S, server.apart)
         return replace(server, iteration=anderson_step(server.iteration, S))
     pairs, products = (from_triangle(part) for part in np.split(total, 2))
     S = np.divide(products, pairs, out=np.zeros_like(products), where=pairs > 0.5)
     coding = coding_of(server.schema)
-    for j in np.flatnonzero(np.diag(S) <= 0)[:1]:
-        name = server.schema.variables[coding.owners[j]]
-        raise BadInput(f"column '{name}' has no variance within any silo, so no edge can be learned")
+    for name, block in zip(server.schema.variables, coding.blocks, strict=True):
+        if (np.diag(S)[block] <= 0).all():
+            raise BadInput(f"column '{name}' has no variance within any silo, so no edge can be learned")
     # A lost silo counts with the others' share of empty cells, since learners rescale by all rows.
     pairs *= all_rows / rows
     return replace(
         server,
-        iteration=Iteration(_positive(S)),
+        iteration=Iteration(_positive(_with_least_variances(S, coding, rows))),
         rows=_mean_of_pairs(pairs, coding),
         observed=np.diag(pairs).copy(),
         apart=pairs < MIN_PAIRS,
@@ -463,8 +465,19 @@ def _positive(S: FloatArray) -> FloatArray:
     return np.asarray(((1 - SHRINKAGE) * R + SHRINKAGE * np.eye(len(R))) * np.outer(scale, scale))
 
 
-def _with_floor(S: FloatArray) -> FloatArray:
+def _with_floor(S: FloatArray, coding: Coding, rows: int) -> FloatArray:
+    S = _with_least_variances(S, coding, rows)
     return S + FLOOR * np.diag(np.diag(S))
+
+
+def _with_least_variances(S: FloatArray, coding: Coding, rows: int) -> FloatArray:
+    """`S` `[D, D]` with a variance of half a row for the indicator of a level that no row has, so that S stays regular.
+
+    Levels are declared for rows to come, or recoded; such a level is rare, and merged (`coding.py`).
+    """
+    indicators = np.array(coding.discrete, bool)[coding.owners]
+    least = np.where(indicators, LEAST_ROWS / rows, 0.0)
+    return S + np.diag(np.maximum(least - np.diag(S), 0.0))
 
 
 def _mean_of_pairs(pairs: FloatArray, coding: Coding) -> int:

@@ -2,7 +2,9 @@
 
 A date is written year first, day first or month first, with the same mark between its parts, and may have a time of
 day. A silo reports which of these orders all its cells allow and, on request, its first date in each; the order that
-all silos allow and the first of their dates are fixed in the schema, so that days mean the same everywhere.
+all silos allow and the first of their dates are fixed in the schema, so that days mean the same everywhere. A date with
+the year first cannot be mistaken, so silos with such dates, as databases and spreadsheets export them, agree with any
+order of the others.
 """
 
 import re
@@ -24,6 +26,8 @@ DATE = re.compile(
 )
 ORDERS = {"ymd": "abc", "dmy": "cba", "mdy": "cab"}
 """by order, the groups of `DATE` with year, month and day"""
+ISO = "ymd"
+"""the order that is read beside any other"""
 CENTURY = 69
 """two-digit years from here on belong to the 20th century, as in POSIX"""
 PERIOD = re.compile(
@@ -65,20 +69,22 @@ def common_origin(place: str, name: str, reported: Sequence[FirstDates]) -> tupl
 
     Raises `BadInput` for dates of different orders, and for dates in which either number may be the day.
     """
-    orders = [order for order in ORDERS if all(order in dict(one) for one in reported)]
+    others = [dict(one) for one in reported if ISO not in dict(one)]
+    orders = [order for order in ORDERS if all(order in one for one in others)][: None if others else 1]
     if not orders:
         raise BadInput(f"{place}: column {quoted(name)}: its dates are not of one form: write them as 2020-01-31")
     if len(orders) > 1:
         raise BadInput(
             f"{place}: column {quoted(name)}: in its dates either number may be the day: write them as 2020-01-31"
         )
-    return orders[0], min(dict(one)[orders[0]] for one in reported)
+    order = orders[0]
+    return order, min(dict(one).get(ISO) or dict(one)[order] for one in reported)
 
 
 def days_since(cells: Sequence[str], origin: tuple[str, str]) -> NDArray[np.float64]:
     """The days from the `origin`, an order and the first date, to each of `cells`; NaN for a cell that is no date."""
     start = datetime.fromisoformat(origin[1])
-    moments = [moment(cell, origin[0]) for cell in cells]
+    moments = [moment(cell, origin[0]) or moment(cell, ISO) for cell in cells]
     return np.array([np.nan if one is None else (one - start).total_seconds() / 86_400 for one in moments], np.float64)
 
 
@@ -87,7 +93,7 @@ def date_faults(cells: Sequence[str], empty: Sequence[bool], origin: tuple[str, 
     return {
         cell: f"{quoted(cell)} is not a date like the others of its column"
         for cell, gap in zip(cells, empty, strict=True)
-        if not gap and moment(cell, origin[0]) is None
+        if not gap and moment(cell, origin[0]) is None and moment(cell, ISO) is None
     }
 
 

@@ -226,8 +226,12 @@ def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, t
                     (number, tuple(None if cell == "" else cell for cell in row)) for number, row in rows
                 ]
     if len(found) > 1:
-        declare = f'declare one in about.json, such as {{"sheet": {json.dumps(next(iter(found)), ensure_ascii=False)}}}'
-        raise BadInput(f"{path}: it has {len(found)} sheets, {', '.join(map(quoted, found))}: {declare}")
+        largest = max(found, key=lambda title: sum(len(row) for _, row in found[title]))  # not a page with a title
+        declare = json.dumps({"sheet": {path.stem: largest}}, ensure_ascii=False)
+        raise BadInput(
+            f"{path}: it has {len(found)} sheets, {', '.join(map(quoted, found))}: "
+            f"declare one in about.json, such as {declare}"
+        )
     return next(iter(found.values()), [])
 
 

@@ -2,60 +2,86 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbnsl.algorithms.errors import require
+from ..options.learn import LearnOptions
+from .options_from_model import options_from_model
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from fedbnsl.algorithms.choose import Choice
     from fedbnsl.algorithms.core.schema import FloatArray, Schema
     from fedbnsl.data.federated import FederatedData
 
 MAX_CHOICES = 3
 """the choice and two alternatives"""
+READING_OPTIONS = ("ignore", "only", "by", "missing", "columns", "dates", "time", "epsilon", "secure")
+"""the options of `learn` on which the choice depends"""
 
 
-def show_choice(folder: Path, epsilon: float | None, *, secure: bool) -> None:
+def show_choice(folder: Path, options: LearnOptions) -> None:
     """Print a summary of the folder, the algorithm that suits it, and its alternatives.
 
     With an ε, only public facts are printed: the rows are not read. Raises `BadInput` as reading the folder does.
     """
     from rich.table import Table
 
-    from fedbnsl.algorithms import registry
     from fedbnsl.algorithms.choose import choices
-    from fedbnsl.data.folder.about import Reading
     from fedbnsl.data.folder.folder import read_folder, read_schema
 
+    from ..job.check import reading_of
     from ..terminal.summary import console
 
-    if epsilon is not None:
-        require(epsilon > 0, "epsilon", epsilon, "above 0")
-    data = None if epsilon is not None else read_folder(folder)
-    schema = data.schema if data else read_schema(folder, Reading(private=True))
-    out, private = console(), epsilon is not None
+    reading = reading_of(options)
+    data = None if reading.private else read_folder(folder, reading)
+    schema = data.schema if data else read_schema(folder, reading)
+    out = console()
     facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, fact in facts_of(schema, data):
         facts.add_row(name, fact)
     out.print(facts)
-    found = choices(schema, private=private)[:MAX_CHOICES]
-    table = Table("", "algorithm", "why", "sent by all silos", "leaves a silo", show_lines=True)
-    for place, one in enumerate(found):
-        leaves = registry.entry(one.name).disclosure
-        table.add_row(
-            "auto" if place == 0 else "or", algorithm_text(one), one.why, communication_estimate(one, schema), leaves
-        )
-    out.print(table)
-    option = f" --epsilon {epsilon:g}" if private else ""
-    out.print(f"fedbnsl learn {folder}{option}{' --secure' * secure}", soft_wrap=True)
-    if private:
+    for place, one in enumerate(choices(schema, private=reading.private)[:MAX_CHOICES]):
+        out.print(f"\n{'auto' if place == 0 else 'or'}: {algorithm_text(one)}", soft_wrap=True)
+        out.print(details(one, schema))
+    out.print(f"\n{command_of(folder, options)}", soft_wrap=True)
+    if options.epsilon is not None:
+        epsilon = f"{options.epsilon:g}"
         out.print(
-            f"What a run with ε = {epsilon:g} can probably detect: fedbnsl privacy plan {folder} --epsilon {epsilon:g}"
+            f"What a run with ε = {epsilon} can probably detect: fedbnsl privacy plan {folder} --epsilon {epsilon}",
+            soft_wrap=True,
         )
+
+
+def details(choice: Choice, schema: Schema) -> Table:
+    """Why an algorithm suits the data, and what it sends."""
+    from rich.table import Table
+
+    from fedbnsl.algorithms import registry
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    table.add_row("why", choice.why)
+    table.add_row("sent by all silos", communication_estimate(choice, schema))
+    table.add_row("leaves a silo", registry.entry(choice.name).disclosure)
+    return table
+
+
+def command_of(folder: Path, options: LearnOptions) -> str:
+    """The command that learns from `folder`, read as it was for the choice."""
+    words, given = ["fedbnsl", "learn", str(folder)], options.model_dump(exclude_defaults=True)
+    for name in READING_OPTIONS:
+        value = given.get(name)
+        if value is not None:
+            text = ",".join(value) if isinstance(value, tuple) else f"{value:g}" if name == "epsilon" else value
+            words += [f"--{name}"] if value is True else [f"--{name}", text]
+    return shlex.join(words)
 
 
 def algorithm_text(choice: Choice) -> str:
@@ -145,10 +171,12 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@options_from_model(LearnOptions, only=READING_OPTIONS)
 def choose(
-    folder: Annotated[Path, typer.Argument(help="Federated data set: a folder with one file per silo.")],
-    epsilon: Annotated[float | None, typer.Option(metavar="E", help="Privacy budget ε of the planned run.")] = None,
-    secure: Annotated[bool, typer.Option("--secure", help="Mask the silos' replies, as in `learn`.")] = False,
+    options: LearnOptions,
+    folder: Annotated[
+        Path, typer.Argument(help="Federated data set: a folder with one file per silo, or one file with --by.")
+    ],
 ) -> None:
     """Recommend an algorithm for FOLDER, with reasons and two alternatives; nothing is learned.
 
@@ -156,4 +184,4 @@ def choose(
 
     Example: fedbnsl choose my_folder --epsilon 2
     """
-    show_choice(folder, epsilon, secure=secure)
+    show_choice(folder, options)

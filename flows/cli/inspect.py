@@ -49,9 +49,10 @@ def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:
 
 
 def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
-    """Notes on levels of 1 or 2 rows in all silos together, unless `about.json` declares the levels of their column."""
+    """Notes on levels of 1 or 2 rows in all silos together, and on levels in `about.json` that no row has."""
     import numpy as np
 
+    from fedbnsl.algorithms.errors import quoted
     from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
     from fedbnsl.algorithms.statistics.moments import chunks
     from fedbnsl.data.folder.about import read_about
@@ -69,6 +70,12 @@ def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
             notes.append(
                 f"{name}: fewer than {MIN_COUNT} rows in all have the level {', '.join(rare)}, and results name it: "
                 "declare the levels in about.json, or merge them"
+            )
+        unused = [quoted(level) for level, n in zip(data.schema.levels[name], count, strict=True) if n == 0]
+        if unused:
+            notes.append(
+                f"{name}: no row has the declared level {', '.join(unused)}: "
+                'delete it from "levels" in about.json unless rows may have it'
             )
     return notes
 
@@ -161,7 +168,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@options_from_model(LearnOptions, only=("ignore", "only", "by", "missing"))
+@options_from_model(LearnOptions, only=("ignore", "only", "by", "missing", "columns", "dates", "time"))
 def inspect(
     options: LearnOptions,
     folder: Annotated[

@@ -93,6 +93,17 @@ def test_dates_that_may_be_read_in_two_ways_are_refused(tmp_path):
         read_folder(tmp_path, DAYS)
     (tmp_path / "b.csv").write_text("day,x\n" + "\n".join(f"{13 + k % 12}/05/2020,{k}.5" for k in range(60)))
     assert read_folder(tmp_path, DAYS).schema.dates["day"] == ("dmy", "2020-01-01")
-    (tmp_path / "b.csv").write_text("day,x\n" + "\n".join(f"2020-05-{10 + k % 20},{k}.5" for k in range(60)))
+    (tmp_path / "a.csv").write_text("day,x\n" + "\n".join(f"05/{13 + k % 12}/2020,{k}.5" for k in range(60)))
     with pytest.raises(BadInput, match="column 'day': its dates are not of one form"):
         read_folder(tmp_path, DAYS)
+
+
+def test_dates_with_the_year_first_agree_with_those_of_another_silo_with_the_day_first(tmp_path):
+    (tmp_path / "a.csv").write_text("day,x\n" + "\n".join(f"{1 + k % 28}.02.2020,{k}.5" for k in range(60)))
+    (tmp_path / "b.csv").write_text("day,x\n" + "\n".join(f"2020-01-{10 + k % 20},{k}.5" for k in range(60)))
+    data = read_folder(tmp_path, DAYS)
+    assert data.schema.dates["day"] == ("dmy", "2020-01-10")
+    tables = {silo: np.concatenate([*table]) if not isinstance(table, np.ndarray) else table
+              for silo, table in data.tables.items()}
+    assert tables["a"][:3, 0].tolist() == [22, 23, 24]
+    assert tables["b"][:3, 0].tolist() == [0, 1, 2]
