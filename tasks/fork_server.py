@@ -1,6 +1,7 @@
 """How Dask workers start: forked from a process that has imported what they need, without the script of the user."""
 
 import multiprocessing
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import spawn
@@ -17,6 +18,11 @@ PRELOADED = (
     "scipy.sparse.csgraph",
 )
 """slow imports, which would otherwise delay the first round of every learner"""
+SAFE_PATH = "PYTHONSAFEPATH"
+"""environment variable with which Python imports nothing from the working directory
+
+A file `statistics.py` or a folder `fedbnsl` beside the user's data would replace the module of that name.
+"""
 
 
 def fork_server() -> bool:
@@ -26,7 +32,13 @@ def fork_server() -> bool:
     from multiprocessing import forkserver
 
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(PRELOADED))
-    forkserver.ensure_running()
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            os.environ.pop(SAFE_PATH, None)
     return True
 
 

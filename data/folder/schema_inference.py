@@ -125,7 +125,8 @@ def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
                 f"{name} {quoted(one)} ({silo})" for silo in labels for one in sorted(labels[silo] - elsewhere[silo])
             ]
     if unique:
-        yield f'levels of a single silo: {listed(unique)}; if others write them differently, "recode" in about.json maps them'
+        recode = 'if others write them differently, "recode" in about.json maps them'
+        yield f"levels of a single silo: {listed(unique)}; {recode}"
     for name, silo, own, others in foreign:
         yield (
             f"{name}: no other silo has a label of {silo} ({listed(map(quoted, sorted(own)))}; elsewhere "

@@ -159,8 +159,9 @@ MAX_LABEL_CHECKS = 5
 def _with_label_edges(run: Continued, session: Session) -> Continued:
     """The run without edges into labels that their logistic regressions do not support, if `auto` took `secure-boss`.
 
-    The regressions are those of the model's parameters, under the run id `<run id>-labels`; they are also returned, if
-    no edge was dropped after them. Without labels to check there is no exchange.
+    The regressions are those of the model's parameters, under the run id `<run id>-labels`, later ones `-labels-2` and
+    so on, as a silo answers each round of a run once. They are also returned, if no edge was dropped after them.
+    Without labels to check there is no exchange.
     """
     job, algorithm, last, schema = run.job, run.algorithm, run.last, session.schema
     if job.spec.name != "secure-boss" or last.outcome == "silo lost":
@@ -169,11 +170,11 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
     coding, pairs, lost, sent = coding_of(schema), list[tuple[int, int]](), list[str](), 0
     kept: ExchangeResult | None = None
     prior = last.server.prior
-    for _ in range(MAX_LABEL_CHECKS):
+    for check in range(1, MAX_LABEL_CHECKS + 1):
         dag = label_edges.labels_late_dag(structure, coding)
         if dag is None or not label_edges.edges_to_test(dag, coding).any():
             break
-        found = fit_mixed_families(job, session, algorithm, dag, "labels")
+        found = fit_mixed_families(job, session, algorithm, dag, "labels" if check == 1 else f"labels-{check}")
         if found.lost:
             return run
         lost += found.last.lost

@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tasks.fork_server import SAFE_PATH
 from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abandon_services, stop_services
 from fedbnsl.tracking.mlflow.store import EXPERIMENT, comparison_link, create_from_template, table_link
 from fedbnsl.tracking.staging import create_private_folder
@@ -287,8 +288,10 @@ def process(
     """Run a program within the block, in a session of its own; it and its children end with the block.
 
     Its output goes to the file `log`, if given, and it keeps the `inherited` open files. If `words` begin with `CHILD`,
-    it also ends when this process is killed and never leaves the block.
+    it also ends when this process is killed and never leaves the block, and imports nothing from the working directory.
     """
+    if tuple(words[: len(CHILD)]) == CHILD:
+        env = {SAFE_PATH: "1", **env}
     with open(log or os.devnull, "wb") as output:
         child = subprocess.Popen(
             words,

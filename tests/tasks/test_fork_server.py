@@ -54,3 +54,20 @@ def test_a_script_is_not_run_again_by_its_workers(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["the script", "a b"]
+
+
+def test_workers_import_nothing_from_the_working_directory(tmp_path):
+    """A folder or a program of the user may have the name of a module."""
+    study, program = tmp_path / "study", tmp_path / "bin" / "script.py"
+    for folder in (study, program.parent):
+        folder.mkdir()
+    for name in "ab":
+        (study / f"{name}.csv").write_text("x,y\n" + "1.5,2.5\n2.5,1.0\n" * 20)
+    (study / "statistics.py").write_text("raise RuntimeError('the user's own program')")
+    (study / "fedbnsl" / "tasks").mkdir(parents=True)
+    program.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, program], check=False, capture_output=True, text=True, cwd=study, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["the script", "a b"]

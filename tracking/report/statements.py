@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbnsl.algorithms.effects.answer import Effect, Estimator, FromMixed, FromMoments, effect_of, model_estimator
+from fedbnsl.algorithms.effects.answer import (
+    Effect,
+    Estimator,
+    FromMixed,
+    FromMoments,
+    FromTables,
+    effect_of,
+    model_estimator,
+)
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
@@ -27,6 +35,8 @@ MOST = 0.995
 """share of the resamples that is stated as all of them"""
 DENIALS = ("no", "none", "never", "false", "absent", "negative", "n", "f", "0")
 """labels that deny what the variable names"""
+MIN_LEVEL_SHARE = 0.01
+"""share of rows below which no sentence is about a level: hardly any row tells its effect"""
 SAMPLED_ROWS = 4000
 """rows sampled from a mixed network for the standard deviations of its variables"""
 
@@ -105,12 +115,14 @@ class _Sizes:
         self.graph = network.structure
         self.estimator = model_estimator(network, sum(result.schema.rows[one] for one in silos), len(silos))
         d = len(network.variables)
-        self.mean, self.sd = np.zeros(d), np.ones(d)
+        self.mean, self.sd, self.rows = np.zeros(d), np.ones(d), np.empty((0, d))
         if isinstance(self.estimator, FromMoments):
             self.sd = np.sqrt(np.diag(self.estimator.moments.covariance))
         elif isinstance(self.estimator, FromMixed):
-            rows, _ = self.estimator.network.sample(SAMPLED_ROWS, np.random.default_rng(0))
-            self.mean, self.sd = rows.mean(axis=0), rows.std(axis=0)
+            self.rows, _ = self.estimator.network.sample(SAMPLED_ROWS, np.random.default_rng(0))
+            self.mean, self.sd = self.rows.mean(axis=0), self.rows.std(axis=0)
+        elif isinstance(self.estimator, FromTables):
+            self.rows = self.estimator.network.sample_codes(SAMPLED_ROWS, np.random.default_rng(0))
 
     def largest(self, edge: Edge) -> _Size | None:
         """The greatest effect among the contrasts of the edge's levels; None if it cannot be computed."""
@@ -123,14 +135,27 @@ class _Sizes:
         numeric = not self.estimator.levels(x)
         if not self.graph.adjacency[i, j] or (numeric and not self.sd[i] > 0):
             return None
-        values = (float(self.mean[i]), float(self.mean[i] + self.sd[i])) if numeric else None
-        found = [one for one in effect_of(self.graph, self.estimator, x, y, "direct", values) if one.value is not None]
+        one_sd = (float(self.mean[i]), float(self.mean[i] + self.sd[i]))
+        found = [
+            one
+            for values in ([one_sd] if numeric else self._contrasts(i, self.estimator.levels(x)))
+            for one in effect_of(self.graph, self.estimator, x, y, "direct", values)
+            if one.value is not None
+        ]
         if not found:
             return None
         best = max(found, key=lambda one: abs(one.value or 0.0))
         scale = 1.0 if self.estimator.levels(y) else float(self.sd[j]) or 1.0
         read = "" if edge.directed else f" Read as {x} → {y}:"
         return _Size(f"{read} {self._sentence(best, numeric=numeric)}", abs(best.value or 0.0) / scale)
+
+    def _contrasts(self, i: int, levels: tuple[str, ...]) -> list[tuple[str, str] | None]:
+        """Pairs of the levels of variable `i` that are not rare; None stands for each level with the first one."""
+        counts = np.bincount(self.rows[:, i].astype(np.int64), minlength=len(levels))
+        common = [level for level, n in zip(levels, counts, strict=True) if n >= MIN_LEVEL_SHARE * len(self.rows)]
+        if len(common) == len(levels) or len(common) < 2:
+            return [None]
+        return [(common[0], level) for level in common[1:]]
 
     def _sentence(self, one: Effect, *, numeric: bool) -> str:
         """What the effect changes, by how much, and given what."""

@@ -67,6 +67,20 @@ def test_the_fit_that_drops_nothing_is_that_of_the_parameters(monkeypatch):
     assert parents["sick"] == {"y", "z"}
 
 
+def test_each_check_is_a_run_of_its_own(monkeypatch):
+    """A silo answers a round of a run once: its journal refuses a second graph under the same run id."""
+    names, fit = [], continuation.fit_mixed_families
+    monkeypatch.setattr(continuation, "fit_mixed_families", lambda *given: names.append(given[-1]) or fit(*given))
+    more = steep(1001, collider=True)
+    both = {
+        silo: pd.concat([table, more[silo].add_suffix("2")[["sick2", "y2", "z2"]]], axis=1)
+        for silo, table in steep(1000).items()
+    }
+    found = learn(both, **OPTIONS)
+    assert any("Not in the graph" in line for line in found.result.basis)
+    assert len(names) == len(set(names)) > 1
+
+
 def test_masked_and_in_any_split_the_result_is_the_same(tables):
     whole = pd.concat(tables.values())
     other = {"a": whole.iloc[:1000], "b": whole.iloc[1000:]}

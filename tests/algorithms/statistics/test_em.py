@@ -122,6 +122,24 @@ def test_a_column_that_never_varies_is_named():
         found(tables)
 
 
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_declared_level_that_no_row_has_changes_nothing(secure):
+    tables = {name: table.copy() for name, table in silos(8, 0.1)[0].items()}
+    for table in tables.values():
+        table[:, 4] = np.where(np.isnan(table[:, 4]), np.nan, table[:, 4] > 0)
+    own = []
+    for levels in (("no", "yes"), ("no", "yes", "divers")):
+        rows = {silo: len(table) for silo, table in tables.items()}
+        schema = with_gaps(Schema(NAMES, rows, "mixed", {"e": levels}), tables)
+        federation = InProcessFederation(replace(schema, units=(1.0,) * 5), tables, secure=secure)
+        *_, last = rounds(build(ExpectationMaximisation()), federation)
+        assert last.outcome == "converged"
+        own.append(last.server.covariance)
+    assert own[1][:5, :5] == pytest.approx(own[0], rel=1e-3)
+    assert np.linalg.eigvalsh(own[1])[0] > 0
+    assert own[1][5, 5] == pytest.approx(0.5 / sum(len(table) for table in tables.values()), rel=1e-3)
+
+
 def test_acceleration_reaches_the_fixed_point_of_a_slow_iteration_in_few_steps():
     rng = np.random.default_rng(7)
     goal = np.cov(rng.standard_normal((4, 40)))

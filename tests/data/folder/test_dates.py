@@ -103,7 +103,9 @@ def test_dates_with_the_year_first_agree_with_those_of_another_silo_with_the_day
     (tmp_path / "b.csv").write_text("day,x\n" + "\n".join(f"2020-01-{10 + k % 20},{k}.5" for k in range(60)))
     data = read_folder(tmp_path, DAYS)
     assert data.schema.dates["day"] == ("dmy", "2020-01-10")
-    tables = {silo: np.concatenate([*table]) if not isinstance(table, np.ndarray) else table
-              for silo, table in data.tables.items()}
+    tables = {
+        silo: np.concatenate([*table]) if not isinstance(table, np.ndarray) else table
+        for silo, table in data.tables.items()
+    }
     assert tables["a"][:3, 0].tolist() == [22, 23, 24]
     assert tables["b"][:3, 0].tolist() == [0, 1, 2]

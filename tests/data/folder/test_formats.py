@@ -127,7 +127,9 @@ def test_blank_rows_of_a_spreadsheet_count_for_the_places_of_others(tmp_path):
 def test_a_spreadsheet_with_several_sheets_needs_the_name_of_one(tmp_path):
     sheets = [("Read me", [["made in May"]]), ("Data", [HEADER, *ROWS]), ("Empty", [])]
     excel(tmp_path / "ulm.xlsx", *sheets)
-    with pytest.raises(BadInput, match=r"it has 2 sheets, 'Read me', 'Data': declare .*\{\"sheet\": \{\"ulm\": \"Data\"\}\}"):
+    with pytest.raises(
+        BadInput, match=r"it has 2 sheets, 'Read me', 'Data': declare .*\{\"sheet\": \{\"ulm\": \"Data\"\}\}"
+    ):
         read_folder(tmp_path)
     (tmp_path / "about.json").write_text('{"sheet": {"ulm": "Data"}}')
     assert read_folder(tmp_path).schema.rows == {"ulm": 12}

@@ -209,7 +209,10 @@ CASES = {
         [[1, 2], [0, 0], [1, 2]],
         "discrete",
         {"x": ("blue", "red"), "y": ("no", "perhaps", "yes")},
-        notes=("levels of a single silo: y 'perhaps' (b)",),
+        notes=(
+            "levels of a single silo: y 'perhaps' (b); "
+            'if others write them differently, "recode" in about.json maps them',
+        ),
     ),
     "labels of one silo in another language": Case(
         {"a.csv": WORDS, "b.csv": b"x,y\nred,Ja\nblue,Nein\nred,Ja\n"},

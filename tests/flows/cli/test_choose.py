@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms import registry
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.amputate import amputate
 from fedbnsl.data.generators.discrete import discrete
@@ -68,6 +69,38 @@ def test_with_a_budget_the_rows_are_not_looked_at(capsys, folder, monkeypatch, k
     assert "dp-covariance" in out
     assert "--epsilon 2" in out
     assert "standard deviations" not in out
+
+
+def test_it_reads_the_folder_as_learn_does_and_prints_the_command(capsys, folder):
+    path = folder("mixed")
+    (path / "about.json").unlink()
+    silo = sorted(path.glob("silo*.csv"))[0]
+    silo.write_text("".join(f"{line.rstrip()},{'ward' if i == 0 else 'A'}\n" for i, line in enumerate(silo.open())))
+    code, _, err = run(capsys, "choose", path)
+    assert code == 2
+    assert "'ward'" in err
+    code, out, err = run(capsys, "choose", path, "--ignore", "ward,x1", "--secure")
+    assert code == 0, err
+    assert "5 variables" in out
+    assert out.splitlines()[-1] == f"fedbnsl learn {path} --ignore ward,x1 --secure"
+    code, out, err = run(capsys, "choose", path, "--columns", "common")
+    assert code == 0, err
+    assert out.splitlines()[-1] == f"fedbnsl learn {path} --columns common"
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_choices_are_readable_lines(capsys, folder, monkeypatch, columns):
+    path = folder("mixed")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, out, err = run(capsys, "choose", path)
+    assert code == 0, err
+    *lines, command = out.splitlines()
+    assert command == f"fedbnsl learn {path}"
+    assert max(map(len, lines)) <= columns
+    assert not set("│┃─━") & set(out)
+    words = " ".join(out.split())
+    for entry in ("secure-boss", "fed-pc", "fed-fci"):
+        assert all(word in words.split() for word in registry.entry(entry).disclosure.split())
 
 
 def test_a_private_choice_for_labels_is_a_private_learner(capsys, folder):

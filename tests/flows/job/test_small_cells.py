@@ -225,3 +225,13 @@ def test_inspect_names_rare_levels_that_nobody_declared(tmp_path, capsys):
     (folder / "about.json").write_text(json.dumps({"levels": levels}))
     command("inspect", str(folder))
     assert "fewer than 3 rows" not in capsys.readouterr().out
+
+
+def test_inspect_names_declared_levels_that_no_row_has(tmp_path, capsys):
+    """Levels drafted before labels were recoded stay in the file."""
+    folder = write(tmp_path / "study", "yes")
+    (folder / "about.json").write_text(json.dumps({"levels": {"carrier": ["no", "yes", "Ja"], "ill": ["no", "yes"]}}))
+    command("inspect", str(folder))
+    out = capsys.readouterr().out
+    assert "note: carrier: no row has the declared level 'Ja': delete it" in out
+    assert "ill: no row" not in out

@@ -98,6 +98,16 @@ def test_the_share_of_a_direction_is_said_where_it_is_not_all():
     assert first.text.endswith("; in all of the resamples, of which 70 % have this direction.")
 
 
+def test_no_sentence_is_about_a_level_that_hardly_any_row_has():
+    """A declared level without rows would else be the one that all others are compared with."""
+    levels = {"a": ("Ja", "no", "yes"), "b": ("no", "yes")}
+    tables = {"a": np.array([0.001, 0.599, 0.4]), "b": np.array([[0.01, 0.99], [0.8, 0.2], [0.3, 0.7]])}
+    network = DiscreteNetwork(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
+    structure = Structure(("a", "b"), np.array([[0, 1.0], [0, 0]]))
+    (one,) = statements(run(structure, network)).said
+    assert "with a = yes instead of no, the probability of b = yes is higher by 0.5 " in one.text
+
+
 def test_only_the_strongest_of_many_edges_are_stated():
     names = tuple(f"x{k}" for k in range(9))
     weights = np.triu(np.arange(81.0).reshape(9, 9), 1) / 100
