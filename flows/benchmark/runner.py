@@ -55,7 +55,9 @@ def benchmark(
     Parameters
     ----------
     data
-        A folder or a list of folders, and of mappings such as {"prepare": "homogeneous", "variables": 20}.
+        A data set or a list of them: folders, mappings such as {"prepare": "homogeneous", "variables": 20}, a
+        `FederatedData`, a dict of DataFrames by silo, or a mapping with tables in any form of `learn`, such as
+        {"data": frame, "by": "hospital", "truth": graph, "name": "mine"}.
     algorithms
         Names, and mappings such as {"algorithm": "fed-pc", "alpha": .001} or {"program": "peer {rows} {edges}"}.
     seeds

@@ -17,15 +17,22 @@ source and target, and type if some are undirected; {seed} is the seed.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import AUTO
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
+from fedbnsl.algorithms.statistics.moments import chunks
+from fedbnsl.data.federated import FederatedData
 
+from ..api.evaluation import as_structure
+from ..api.tables import IN_MEMORY, tables_in_memory
 from ..options.learn import LearnOptions
 from ..options.prepare import recipe
 
@@ -42,6 +49,10 @@ class DataSource:
     folder: str = ""
     prepare: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    data: FederatedData | None = field(default=None, compare=False, repr=False)
+    """a data set in memory, in place of a folder"""
+    digest: str = ""
+    """of the data set in memory"""
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,11 @@ class Cell:
     @property
     def key(self) -> str:
         """A digest of all that determines the run: a repeated benchmark does not repeat it."""
-        return sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:16]
+        described = asdict(replace(self, source=replace(self.source, data=None)))
+        described["source"] = {key: one for key, one in described["source"].items() if key not in ("data", "digest")}
+        if self.source.digest:
+            described["source"]["digest"] = self.source.digest
+        return sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -137,7 +152,8 @@ def spec_of(
 
 
 def _listed(given: Any, key: str) -> list[Any]:
-    found = [given] if isinstance(given, str | Path | Mapping) else list(given or [])
+    single = isinstance(given, str | Path | Mapping | FederatedData | pd.DataFrame)
+    found = [given] if single else list(() if given is None else given)
     if not found:
         raise BadInput(f"{key}: name at least one")
     return found
@@ -154,8 +170,8 @@ def _seeds(given: Any) -> tuple[int, ...]:
 def _source(given: Any, beside: Path) -> DataSource:
     if isinstance(given, str | Path):
         given = {"folder": str(given)}
-    if not isinstance(given, Mapping):
-        raise BadInput(f"data: {quoted(str(given))} is neither a folder nor a mapping with `folder` or `prepare`")
+    if not isinstance(given, Mapping) or "data" in given or _is_tables(given):
+        return _in_memory(given)
     options = {str(key): value for key, value in given.items()}
     name, folder, kind = (options.pop(key, "") for key in ("name", "folder", "prepare"))
     if bool(folder) == bool(kind):
@@ -172,6 +188,35 @@ def _source(given: Any, beside: Path) -> DataSource:
     recipe(str(kind), **options, seed=0)
     words = ", ".join(f"{key} {value}" for key, value in options.items())
     return DataSource(str(name or f"{kind}, {words}" if words else name or kind), prepare=str(kind), options=options)
+
+
+def _is_tables(given: Mapping[Any, Any]) -> bool:
+    """Whether `given` has a table for each silo, as `learn` takes it."""
+    return bool(given) and not any(isinstance(one, str | int | float | None) for one in given.values())
+
+
+IN_MEMORY_KEYS = ("data", "by", "about", "truth", "name")
+
+
+def _in_memory(given: Any) -> DataSource:
+    """The data set of tables, in the forms of `learn`, or of a mapping with them and its options of reading."""
+    named = given if isinstance(given, Mapping) and "data" in given else {"data": given}
+    for key in named:
+        if key not in IN_MEMORY_KEYS:
+            raise BadInput(f"data: unknown key {quoted(str(key))}: {choices_text(str(key), IN_MEMORY_KEYS)}")
+    found = tables_in_memory(named["data"], by=named.get("by"), about=named.get("about"))
+    if named.get("truth") is not None:
+        found = replace(found, truth=as_structure(named["truth"], found.schema.variables), silo_weights={})
+    return DataSource(str(named.get("name") or IN_MEMORY), data=found, digest=_digest(found))
+
+
+def _digest(data: FederatedData) -> str:
+    """A digest of the schema, the rows and the true graph of `data`."""
+    digest = sha256(repr((data.schema, data.truth and data.truth.kind)).encode())
+    arrays = [rows for silo in data.schema.silos for rows in chunks(data.tables[silo])]
+    for array in [*arrays, *([data.truth.weights] if data.truth else [])]:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _learner(given: Any, common: Mapping[str, Any], timeout: float) -> Learner:

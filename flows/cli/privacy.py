@@ -103,7 +103,7 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
     if best is None:
         out.print("Too few rows for this budget: use a larger ε, or more rows.")
     else:
-        out.print(f"recommended: fedbnsl learn {folder} --algorithm {best} --epsilon {epsilon:g}")
+        out.print(f"recommended: fedbnsl learn {folder} --algorithm {best} --epsilon {epsilon:g}", soft_wrap=True)
     out.print("Not covered by ε: " + "; ".join(NOT_COVERED) + ".", soft_wrap=True)
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
 from fedbnsl.algorithms.errors import BadInput
 
+from .as_text import Arcs, CommaSeparated, KnowledgeFile, Names, TargetsFile, Tiers
 from .model import LARGEST, OnCommandLine, Options, in_utf8, validate
 from .parameters import list_settings
 
@@ -49,7 +50,6 @@ Algorithm = Annotated[
 
 
 Columns = tuple[str, ...]
-CommaSeparated = BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
 
 
 NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
@@ -200,7 +200,7 @@ class LearnOptions(Options):
         OnCommandLine(value="NAME|COLUMN=NAME,..."),
     ] = "none"
     targets: Annotated[
-        str | None,
+        TargetsFile,
         Field(
             title="Targets",
             description="CSV file with columns silo, variable: what an experiment has set in each silo; none: treat "
@@ -218,7 +218,7 @@ class LearnOptions(Options):
         OnCommandLine(value="COLUMN"),
     ] = None
     knowledge: Annotated[
-        str | None,
+        KnowledgeFile,
         Field(
             title="Background knowledge",
             description="CSV file of background knowledge with columns rule, source, target; rules: required, "
@@ -227,17 +227,17 @@ class LearnOptions(Options):
         OnCommandLine(value="FILE"),
     ] = None
     required_arcs: Annotated[
-        str | None,
+        Arcs,
         Field(title="Required arcs", description="Arcs that must be in the graph, such as 'A->B,B->C'."),
         OnCommandLine(("--required",), "ARCS"),
     ] = None
     forbidden_arcs: Annotated[
-        str | None,
+        Arcs,
         Field(title="Forbidden arcs", description="Arcs that must not be in the graph, such as 'B->A'."),
         OnCommandLine(("--forbidden",), "ARCS"),
     ] = None
     tiers: Annotated[
-        str | None,
+        Tiers,
         Field(
             title="Tiers",
             description="Causal order, such as 'age,sex<dose<cure': no arc points to an earlier tier.",
@@ -245,7 +245,7 @@ class LearnOptions(Options):
         OnCommandLine(value="TIERS"),
     ] = None
     no_parents: Annotated[
-        str | None,
+        Names,
         Field(title="No parents", description="Variables without parents, such as 'age,sex'."),
         OnCommandLine(value="NAMES"),
     ] = None

@@ -9,7 +9,8 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from fedbnsl.algorithms.errors import BadInput, quoted
 
-from .learn import CommaSeparated, LearnOptions
+from .as_text import CommaSeparated
+from .learn import LearnOptions
 from .model import OnCommandLine, Options
 
 Event = Literal["drift", "failure", "learned", "unchanged"]

@@ -223,6 +223,36 @@ def test_a_folder_of_something_else_is_not_written_to(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_data_in_memory_are_compared_like_folders(tmp_path, workers, peer):
+    data = prepare("homogeneous", variables=6, silos=3, rows=200, seed=3)
+    variables = list(data.schema.variables)
+    tables = {silo: pd.DataFrame(table, columns=variables) for silo, table in data.tables.items()}
+    whole = pd.concat([table.assign(hospital=silo) for silo, table in tables.items()])
+    truth = pd.DataFrame(data.truth.weights, variables, variables)
+    sources = [
+        {"data": data, "name": "federated"},
+        {"data": tables, "truth": truth, "name": "tables"},
+        {"data": whole, "by": "hospital", "truth": truth, "name": "one table"},
+    ]
+    found = benchmark(sources, ["secure-linear", peer], out=tmp_path / "out", workers=workers).rows
+    assert list(found["status"]) == ["ok"] * 6, found["reason"].tolist()
+    assert found.loc[found["algorithm"] == "secure-linear", "shd"].nunique() == 1
+    assert found["data"].drop_duplicates().tolist() == ["federated", "tables", "one table"]
+
+
+def test_a_dict_of_tables_is_a_data_set_and_its_rows_are_part_of_the_key():
+    data = prepare("homogeneous", variables=4, silos=2, rows=50, seed=3)
+    tables = {silo: pd.DataFrame(table) for silo, table in data.tables.items()}
+    other = {silo: table + 1 for silo, table in tables.items()}
+    keys = {next(spec_of(one, ["pc"], [0]).cells()).key for one in (tables, other, data, [data])}
+    assert len(keys) == 3
+    with pytest.raises(BadInput, match="give the column with the silo of each row"):
+        spec_of(tables["silo-1"], ["pc"])
+    with pytest.raises(BadInput, match="data: unknown key 'thruth': did you mean truth"):
+        spec_of({"data": data, "thruth": 1}, ["pc"])
+
+
 def test_the_key_of_a_run_holds_all_that_determines_it():
     keys = [
         next(spec_of(data, [learner], [seed]).cells()).key
