@@ -154,6 +154,9 @@ def read_started(folder: Path) -> Started:
         return Started(settings=settings, pins=pins, **content)
     except BadInput:
         raise
+    except FileNotFoundError:
+        why = f"it has no {path.name}, so no round was done; learn without --resume"
+        raise BadInput(f"{folder}: no interrupted run to resume: {why}") from None
     except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"{folder}: no interrupted run to resume ({type(error).__name__}: {path.name})") from None
 

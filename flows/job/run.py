@@ -5,8 +5,10 @@ notebooks and Prefect's log.
 """
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
@@ -76,6 +78,31 @@ class Resumed:
     seconds: float = 0.0
 
 
+COMPILE_SECONDS = 2.0
+"""seconds of compiling after which the user is told why a run takes long"""
+
+
+@contextmanager
+def compile_notice() -> Iterator[None]:
+    """Print one line if numba compiles for long within the block, as it does once after an installation."""
+    from numba.core import event
+
+    class Notice(event.Listener):  # type: ignore[misc]
+        begin = math.nan
+
+        def on_start(self, compiled: Any) -> None:
+            self.begin = time.monotonic() if math.isnan(self.begin) else self.begin
+            if time.monotonic() - self.begin >= COMPILE_SECONDS:
+                print("compiling numerical code, once after installation: a minute or two", file=sys.stderr, flush=True)
+                self.begin = math.inf
+
+        on_end = on_start
+
+    with event.install_listener("numba:compile", Notice()):
+        yield
+
+
+@compile_notice()
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
     """Run `job` to its end and return the result, which records lost silos; raises `BadInput` as `check` does."""
     check(job, session.schema)

@@ -7,6 +7,7 @@ silo, where `on_worker` looks up the service.
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -86,6 +87,8 @@ def on_worker(silo: str, call: MethodCall) -> Any:
 
 POLL_SECONDS = 0.2
 """interval between polls of the connected silos"""
+NOTICE_SECONDS = 3.0
+"""seconds of waiting for silos after which the user is told"""
 
 QUIET: dict[str, Any] = {
     "distributed.scheduler.work-stealing": False,  # a call is pinned to its worker
@@ -185,11 +188,15 @@ def hosted_silos(client: Any) -> tuple[str, ...]:
 def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum: int | None) -> tuple[str, ...]:
     """Wait until workers host all `silos`, or for `patience` seconds; returns those that are hosted.
 
-    Without names, returns all hosted silos. Raises `SilosUnavailable` if fewer than `quorum` are hosted, or, without a
-    quorum, if one is missing.
+    Without names, returns all hosted silos. A wait of some seconds prints one line. Raises `SilosUnavailable` if fewer
+    than `quorum` are hosted, or, without a quorum, if one is missing.
     """
-    deadline = time.monotonic() + patience
-    while not _all_hosted(silos, present := hosted_silos(client)) and time.monotonic() < deadline:
+    begin, told = time.monotonic(), patience < NOTICE_SECONDS
+    while not _all_hosted(silos, present := hosted_silos(client)) and time.monotonic() < begin + patience:
+        if not told and time.monotonic() >= begin + NOTICE_SECONDS:
+            absent = ", ".join(silo for silo in silos if silo not in present) or "a silo"
+            print(f"waiting for {absent}, at most {patience:g} s", file=sys.stderr, flush=True)
+            told = True
         time.sleep(POLL_SECONDS)
     hosted = tuple(silo for silo in silos or present if silo in present)
     if not hosted or len(hosted) < (quorum or len(silos)):

@@ -55,6 +55,15 @@ def test_silos_are_waited_for_while_patience_lasts(monkeypatch):
     assert wait_for_silos(Told([], ONE), (), 60.0, None) == ("a",)
 
 
+def test_a_wait_of_some_seconds_is_told_once(monkeypatch, capsys):
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(cluster, "NOTICE_SECONDS", 0.0)
+    wait_for_silos(Told(ONE, ONE, ONE, BOTH), ("a", "b", "c"), 60.0, None)
+    assert capsys.readouterr().err == "waiting for b, c, at most 60 s\n"
+    wait_for_silos(Told(BOTH), ("a", "b", "c"), 60.0, None)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_run_begins_without_a_silo_only_where_a_quorum_is_given_and_there():
     assert wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, 2) == ("a", "b")
     with pytest.raises(SilosUnavailable, match=r"no worker hosts d \(available: a, b, c\); 3 of 3 are needed"):
