@@ -374,6 +374,8 @@ def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MA
     scales = X.std(axis=0)
     explained: set[frozenset[str]] = set()
     for formula, sources, values in _formulas(names, X):
+        if not (np.abs(X[0] - values[0]) <= TOLERANCE * scales).any():
+            continue  # nearly all formulas fail in the first row
         fits = (np.abs(X - values[:, None]) <= TOLERANCE * scales).all(axis=0) & (scales > 0)
         for j in np.flatnonzero(fits):
             involved = frozenset({names[j], *sources})
