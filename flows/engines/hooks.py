@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import deployment
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
 from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
 from fedbnsl.tracking.comparison import Comparison, changes_by_fate
@@ -114,7 +114,11 @@ MAX_LISTED_EDGES = 40
 def run_recurring(
     settings: LearnSettings, repeat: RepeatSettings, learned: Callable[[LearnSettings, RepeatSettings], CompletedRun]
 ) -> Any:
-    """The result of `learned`, or the state of a skipped run; notifies the hooks of the outcome."""
+    """The result of `learned`, or the state of a skipped run; notifies the hooks of the outcome.
+
+    A line in the log of `serve` has the outcome. A run that fails with a `BadInput`, as for a missing silo, has its
+    message there and in its state, in place of Prefect's traceback.
+    """
     named = repeat.model_copy(update={"deployment": repeat.deployment or str(deployment.name or "")})
     hooks = HookOptions.of_environment()
     try:
@@ -125,9 +129,12 @@ def run_recurring(
         return Completed(name=SKIPPED, message=str(same))
     except Exception as error:
         notify_failed(settings, named, error, hooks)
-        raise
-    if finished.result.changes is not None:
-        notice(finished.result.changes.summary)
+        if not isinstance(error, BadInput):
+            raise
+        notice(f"{named.deployment} failed: {error}")
+        return Failed(message=str(error))
+    changes = finished.result.changes
+    notice(f"{named.deployment} learned {finished.result.name}: {changes.summary if changes else 'the first run'}")
     notify_finished(settings, named, finished, hooks)
     return finished
 

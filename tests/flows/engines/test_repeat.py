@@ -265,7 +265,9 @@ def test_a_hook_that_fails_is_said_without_its_secret_and_harms_nothing(capsys):
     assert "secret" not in "".join(said)
 
 
-def test_a_skipped_run_ends_in_a_state_of_its_own_and_a_failed_one_as_it_did(changing, tmp_path, capsys, monkeypatch):
+def test_a_skipped_run_ends_in_a_state_of_its_own_and_a_refused_one_without_a_traceback(
+    changing, tmp_path, capsys, monkeypatch
+):
     """The hooks are those of the process that serves runs."""
     monkeypatch.setenv(HOOKS, hook_to(tmp_path / "told", "unchanged", "failure").model_dump_json())
 
@@ -278,9 +280,12 @@ def test_a_skipped_run_ends_in_a_state_of_its_own_and_a_failed_one_as_it_did(cha
     state = run_recurring(asked(changing, "x"), NIGHTLY, unchanged)
     assert (state.type.value, state.name, state.message) == ("COMPLETED", "Skipped", "nothing to learn")
     assert "note: skipped: nothing to learn" in capsys.readouterr().err
-    with pytest.raises(BadInput, match="no such column"):
-        run_recurring(asked(changing, "x"), NIGHTLY, failed)
-    assert [message["event"] for message in told_in(tmp_path / "told")] == ["unchanged", "failure"]
+    state = run_recurring(asked(changing, "x"), NIGHTLY, failed)
+    assert (state.type.value, state.message) == ("FAILED", "no such column")
+    assert capsys.readouterr().err == f"note: {NIGHTLY.deployment} failed: no such column\n"
+    with pytest.raises(ZeroDivisionError):
+        run_recurring(asked(changing, "x"), NIGHTLY, lambda settings, repeat: 1 / 0)
+    assert [message["event"] for message in told_in(tmp_path / "told")] == ["unchanged", "failure", "failure"]
 
 
 def test_the_artifact_names_what_has_changed(finished):
