@@ -54,6 +54,7 @@ def test_no_service_is_privileged_or_open_to_the_network():
     for name, service in OWN.items():
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
+    assert all("no-new-privileges:true" in service["security_opt"] for service in SERVICES.values())
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert len(ports) == 2
     assert all(port.startswith("127.0.0.1:") for port in ports)
