@@ -87,7 +87,7 @@ def compile_notice() -> Iterator[None]:
     """Print one line if numba compiles for long within the block, as it does once after an installation."""
     from numba.core import event
 
-    class Notice(event.Listener):  # type: ignore[misc]
+    class Notice(event.Listener):
         begin = math.nan
 
         def on_start(self, compiled: Any) -> None:

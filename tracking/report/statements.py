@@ -122,7 +122,7 @@ class _Sizes:
             self.rows, _ = self.estimator.network.sample(SAMPLED_ROWS, np.random.default_rng(0))
             self.mean, self.sd = self.rows.mean(axis=0), self.rows.std(axis=0)
         elif isinstance(self.estimator, FromTables):
-            self.rows = self.estimator.network.sample_codes(SAMPLED_ROWS, np.random.default_rng(0))
+            self.rows = self.estimator.network.sample_codes(SAMPLED_ROWS, np.random.default_rng(0)).astype(np.float64)
 
     def largest(self, edge: Edge) -> _Size | None:
         """The greatest effect among the contrasts of the edge's levels; None if it cannot be computed."""
