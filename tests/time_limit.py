@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-CPU_SECONDS = 10.0
+CPU_SECONDS = 20.0
 """the most a test may take that is not marked `slow`"""
 SECONDS = 30.0
 """the most one may take that is"""

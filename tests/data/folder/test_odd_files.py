@@ -211,7 +211,7 @@ CASES = {
         {"x": ("blue", "red"), "y": ("no", "perhaps", "yes")},
         notes=(
             "levels of a single silo: y 'perhaps' (b); "
-            'if others write them differently, "recode" in about.json maps them',
+            '"recode" in about.json maps those that others write differently',
         ),
     ),
     "labels of one silo in another language": Case(
