@@ -24,7 +24,7 @@ MAX_CLIQUES = 256
 
 
 class Space(NamedTuple):
-    """Scratch lists of variables."""
+    """Scratch lists of variables, and the successors in a graph."""
 
     near: Ints
     """the neighbours of y"""
@@ -38,11 +38,20 @@ class Space(NamedTuple):
     best: Ints
     """the best clique so far"""
     family: Ints
+    first: Ints
+    """where the successors of each variable begin, `[d + 1]`"""
+    successors: Ints
+    """for each variable, those that an arrow from it or an undirected edge leads to"""
 
 
 @njit(cache=True)
 def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Scratch lists for d variables."""
+    """Scratch lists for d variables, without successors: for operators whose condition on paths is not checked."""
+    return _space(d, np.zeros(d + 1, np.int64), np.empty(0, np.int64))
+
+
+@njit(cache=True)
+def _space(d, first, successors):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return Space(
         np.empty(d, np.int64),
         np.empty(d, np.int64),
@@ -51,7 +60,26 @@ def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
         np.empty(d, np.int64),
         np.empty(d, np.int64),
         np.empty(d + 1, np.int64),
+        first,
+        successors,
     )
+
+
+@njit(cache=True)
+def workspace_with_successors(graph):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Scratch lists, and the successors in `graph` `[d, d]`."""
+    d = len(graph)
+    first = np.zeros(d + 1, np.int64)
+    for u in range(d):
+        first[u + 1] = first[u] + graph[u].sum()
+    successors = np.empty(first[d], np.int64)
+    for u in range(d):
+        at = first[u]
+        for v in range(d):
+            if graph[u, v]:
+                successors[at] = v
+                at += 1
+    return _space(d, first, successors)
 
 
 @njit(cache=True)
@@ -138,8 +166,11 @@ def copy_into(variables, target):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @njit(cache=True)
-def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether a path y ⋯→ x along arrows and undirected edges avoids both lists; `direct`: the edge itself counts."""
+def open_path(graph, y, x, blocked, also_blocked, direct, space):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether a path y ⋯→ x along arrows and undirected edges avoids both lists; `direct`: the edge itself counts.
+
+    `space` has the successors of the graph.
+    """
     d = len(graph)
     visited = np.zeros(d, np.bool_)
     for v in blocked:
@@ -153,8 +184,8 @@ def open_path(graph, y, x, blocked, also_blocked, direct):  # type: ignore[no-un
         u = stack[n]
         if graph[u, x] and (direct or u != y):
             return True
-        for v in range(d):
-            if graph[u, v] and not visited[v] and v != x:
+        for v in space.successors[space.first[u] : space.first[u + 1]]:
+            if not visited[v] and v != x:
                 visited[v] = True
                 stack[n] = v
                 n += 1

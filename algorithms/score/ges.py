@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
-from .cliques import NO_GAIN
+from .cliques import NO_GAIN, workspace_with_successors
 from .discrete import consistent_member
 from .equivalence import class_of, cpdag_of
 from .families import Batch, Families
@@ -233,23 +233,23 @@ def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noq
     """
     bound = gain.copy()
     checked = np.zeros(gain.shape, np.bool_)
-    greatest = np.empty(len(bound), np.int64)
+    greatest, of_row = np.empty(len(bound), np.int64), np.empty(len(bound))
     for y in range(len(bound)):
         greatest[y] = _greatest(bound[y])
+        of_row[y] = bound[y, greatest[y]]
+    space = workspace_with_successors(graph)
     while True:
-        y = 0
-        for other in range(1, len(bound)):
-            if bound[other, greatest[other]] > bound[y, greatest[y]]:
-                y = other
+        y = _greatest(of_row)
         x = greatest[y]
         if bound[y, x] <= 0 or checked[y, x]:
             break
         checked[y, x] = True
-        bound[y, x], _ = best_operator(kind, graph, x, y, tables)
+        bound[y, x], _ = best_operator(kind, graph, x, y, space, tables)
         greatest[y] = _greatest(bound[y])
+        of_row[y] = bound[y, greatest[y]]
     if bound[y, x] <= 0:
         return x, y, NO_GAIN, np.empty(0, np.int64)
-    most, clique = best_operator(kind, graph, x, y, tables)
+    most, clique = best_operator(kind, graph, x, y, space, tables)
     return x, y, most, clique
 
 

@@ -64,7 +64,7 @@ def best_turn(graph, x, y, near, parents, space, check, tables):  # type: ignore
             gain = _turn_gain(graph, x, y, parents, parents_x, clique, directed, space.family, tables)
             if np.isnan(gain):
                 unknown = True
-            elif gain > best and not (check and directed and open_path(graph, y, x, clique, near_x, NO)):
+            elif gain > best and not (check and directed and open_path(graph, y, x, clique, near_x, NO, space)):
                 best, best_size = gain, size
                 copy_into(clique, space.best)
         size = next_clique(graph, space.candidates[:n], space.clique, space.places, base, size)
@@ -173,9 +173,11 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
 
 
 @njit(cache=True)
-def best_operator(kind, graph, x, y, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The gain and the clique C of the best valid operator of `kind` on (x, y); all scores must be known."""
-    space = workspace(len(graph))
+def best_operator(kind, graph, x, y, space, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The gain and the clique C of the best valid operator of `kind` on (x, y); all scores must be known.
+
+    `space` has the successors of `graph`.
+    """
     n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
     near, parents = space.near[:n_near], space.parents[:n_parents]
     gain, size = best_of_pair(kind, graph, x, y, near, parents, space, YES, tables)
@@ -206,7 +208,7 @@ def best_of_pair(kind, graph, x, y, near, parents, space, check, tables):  # typ
         tried += 1
         if np.isnan(gain):
             unknown = True
-        elif gain > best and not (check and inserts and open_path(graph, y, x, clique, clique[:0], YES)):
+        elif gain > best and not (check and inserts and open_path(graph, y, x, clique, clique[:0], YES, space)):
             best, best_size = gain, size
             copy_into(clique, space.best)
         size = next_clique(graph, space.candidates[:n], space.clique, space.places, base, size)

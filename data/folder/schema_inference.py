@@ -125,7 +125,7 @@ def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
                 f"{name} {quoted(one)} ({silo})" for silo in labels for one in sorted(labels[silo] - elsewhere[silo])
             ]
     if unique:
-        yield f'levels of a single silo: {listed(unique)}; "recode" in about.json maps those that others write differently'
+        yield f'levels of a single silo: {listed(unique)}; "recode" in about.json maps those others write differently'
     for name, silo, own, others in foreign:
         yield (
             f"{name}: no other silo has a label of {silo} ({listed(map(quoted, sorted(own)))}; elsewhere "

@@ -4,12 +4,13 @@ import zlib
 from dataclasses import replace
 from itertools import chain, combinations, pairwise, product
 
+import networkx as nx
 import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score import ges
-from fedbnsl.algorithms.score.cliques import NO_GAIN
+from fedbnsl.algorithms.score.cliques import NO_GAIN, open_path, workspace_with_successors
 from fedbnsl.algorithms.score.equivalence import class_of, cpdag_of, member_of
 from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, best_move, finish, score_pending, search_from
@@ -377,3 +378,24 @@ class TestCandidates:
             without = self.searched(drawn, 0)[1]
             assert known.used[0] < without.used[0]
         assert cut
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_path_is_open_if_one_along_arrows_and_edges_avoids_the_blocked(direct):
+    """Against networkx on random mixed graphs; without `direct`, the edge y → x itself is no path."""
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(400):
+        d = int(rng.integers(3, 9))
+        graph = rng.random((d, d)) < 0.25
+        np.fill_diagonal(graph, False)
+        y, x, *others = rng.permutation(d)
+        blocked, also = (np.array(part, np.int64) for part in np.array_split(others[: int(rng.integers(0, d - 1))], 2))
+        kept = graph.copy()
+        kept[y, x] &= direct
+        walk = nx.from_numpy_array(kept, create_using=nx.DiGraph)
+        walk.remove_nodes_from([*blocked.tolist(), *also.tolist()])
+        space = workspace_with_successors(graph)
+        found = open_path(graph, y, x, blocked, also, np.bool_(direct), space)
+        assert found == nx.has_path(walk, y, x)
+        seen.add(found)
+    assert seen == {True, False}

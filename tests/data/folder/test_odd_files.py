@@ -210,8 +210,7 @@ CASES = {
         "discrete",
         {"x": ("blue", "red"), "y": ("no", "perhaps", "yes")},
         notes=(
-            "levels of a single silo: y 'perhaps' (b); "
-            '"recode" in about.json maps those that others write differently',
+            "levels of a single silo: y 'perhaps' (b); \"recode\" in about.json maps those others write differently",
         ),
     ),
     "labels of one silo in another language": Case(
