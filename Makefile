@@ -48,7 +48,8 @@ suite: setup
 # takes minutes. Whether they pass is for the suite to say.
 COMPILED := $(shell grep -rl '@njit' algorithms)
 COMPILING := $(addprefix tests/algorithms/,resampling/test_bootstrap.py score/test_known_counts.py \
-	score/test_block_order.py statistics/test_gibbs.py statistics/test_em.py constraint/test_rfcd.py)
+	score/test_block_order.py statistics/test_gibbs.py statistics/test_em.py constraint/test_rfcd.py \
+	admm/test_acyclicity.py admm/test_consensus_step.py diagnosis/test_unit_root.py)
 .cache/compiled: .venv/ready $(COMPILED)
 	@mkdir -p .cache
 	@echo "compile numba functions once"
