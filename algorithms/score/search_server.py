@@ -104,10 +104,11 @@ def with_candidates(
         return server
     if settings.candidates != "auto":
         return replace(server, state=procedure.with_candidates(server.state, settings.candidates))
-    d, mean = len(server.variables), float((server.cardinalities - 1).mean())
+    d, levels = len(server.variables), server.cardinalities - 1.0
+    typical = math.sqrt(float((levels**2).mean()))  # variables of many levels are in more tables than their share
     bytes_a_cell = silos * np.min_scalar_type(server.rows).itemsize
-    left = server.most_bytes / 2 / bytes_a_cell - d * d / 2 * mean**2
-    room = left / (2 * d * mean**3)  # pairs are symmetric, and some variables have more levels
+    left = server.most_bytes / 2 / bytes_a_cell - d * d / 2 * float(levels.mean()) ** 2
+    room = left / (2 * d * typical**3)  # pairs are symmetric: up to twice as many candidates
     if room >= d:
         return server
     return replace(server, state=procedure.with_candidates(server.state, max(LEAST_CANDIDATES, int(room))))
