@@ -37,8 +37,9 @@ def fork_server() -> bool:
     try:
         forkserver.ensure_running()
     finally:
-        if before is None:
-            os.environ.pop(SAFE_PATH, None)
+        del os.environ[SAFE_PATH]
+        if before is not None:
+            os.environ[SAFE_PATH] = before
     return True
 
 

@@ -15,8 +15,7 @@ their variance depends on the parents; as the sum is divided by its own rows' si
 series it is divided by the ratio of these products' long-run variance (Newey & West 1987): the residual of a variable
 whose slow cause the graph lacks is as slow, and related to slow curves by chance. Its bound is Hotelling's with as many
 windows as there are independent squares of the parents: of slow ones, the variances of the products are estimates. The
-level is divided by the number of
-residuals and pairs. Residuals and the causes of curves are limited to ±`BOUND`
+level is divided by the number of residuals and pairs. Residuals and the causes of curves are limited to ±`BOUND`
 standard deviations, because a share under heavy tails would be that of one row.
 """
 

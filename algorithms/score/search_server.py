@@ -11,6 +11,7 @@ from ..core.knowledge import Prior
 from ..core.protocol import TimedState
 from ..core.schema import FloatArray
 from ..graphs.structure import Structure
+from ..secure.masks import ring_of
 from ..statistics.coding import Coding
 from .boss import Starts
 from .equivalence import member_of
@@ -106,7 +107,7 @@ def with_candidates(
         return replace(server, state=procedure.with_candidates(server.state, settings.candidates))
     d, levels = len(server.variables), server.cardinalities - 1.0
     typical = math.sqrt(float((levels**2).mean()))  # variables of many levels are in more tables than their share
-    bytes_a_cell = silos * np.min_scalar_type(server.rows).itemsize
+    bytes_a_cell = silos * ring_of(server.rows).itemsize
     left = server.most_bytes / 2 / bytes_a_cell - d * d / 2 * float(levels.mean()) ** 2
     room = left / (2 * d * typical**3)  # pairs are symmetric: up to twice as many candidates
     if room >= d:

@@ -79,7 +79,7 @@ class Resumed:
 
 
 COMPILE_SECONDS = 2.0
-"""seconds of compiling after which the user is told why a run takes long"""
+"""seconds of compiling after which a run prints a line about it"""
 
 
 @contextmanager

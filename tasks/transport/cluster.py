@@ -88,7 +88,7 @@ def on_worker(silo: str, call: MethodCall) -> Any:
 POLL_SECONDS = 0.2
 """interval between polls of the connected silos"""
 NOTICE_SECONDS = 3.0
-"""seconds of waiting for silos after which the user is told"""
+"""seconds after which a wait for silos prints a line"""
 
 QUIET: dict[str, Any] = {
     "distributed.scheduler.work-stealing": False,  # a call is pinned to its worker
@@ -191,12 +191,12 @@ def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum:
     Without names, returns all hosted silos. A wait of some seconds prints one line. Raises `SilosUnavailable` if fewer
     than `quorum` are hosted, or, without a quorum, if one is missing.
     """
-    begin, told = time.monotonic(), patience < NOTICE_SECONDS
+    begin, printed = time.monotonic(), patience < NOTICE_SECONDS
     while not _all_hosted(silos, present := hosted_silos(client)) and time.monotonic() < begin + patience:
-        if not told and time.monotonic() >= begin + NOTICE_SECONDS:
+        if not printed and time.monotonic() >= begin + NOTICE_SECONDS:
             absent = ", ".join(silo for silo in silos if silo not in present) or "a silo"
             print(f"waiting for {absent}, at most {patience:g} s", file=sys.stderr, flush=True)
-            told = True
+            printed = True
         time.sleep(POLL_SECONDS)
     hosted = tuple(silo for silo in silos or present if silo in present)
     if not hosted or len(hosted) < (quorum or len(silos)):

@@ -36,7 +36,7 @@ MOST = 0.995
 DENIALS = ("no", "none", "never", "false", "absent", "negative", "n", "f", "0")
 """labels that deny what the variable names"""
 MIN_LEVEL_SHARE = 0.01
-"""share of rows below which no sentence is about a level: hardly any row tells its effect"""
+"""the report says nothing about the effect of a level with a smaller share of the rows"""
 SAMPLED_ROWS = 4000
 """rows sampled from a mixed network for the standard deviations of its variables"""
 

@@ -1,6 +1,5 @@
 """What is summed over a table that is read in passes is what the table in memory gives, however it is cut."""
 
-import tracemalloc
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +22,7 @@ from fedbnsl.algorithms.statistics.moments import (
     thin_rows,
 )
 from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.algorithms.statistics.passes import DrawnTable, peak_of
 
 
 @dataclass
@@ -154,27 +154,17 @@ def test_every_algorithm_that_may_read_in_passes_learns_the_same(name, kind):
 
 
 def test_memory_does_not_grow_with_the_rows():
-    class Drawn:
-        """Rows that are made anew in each pass."""
-
-        def __init__(self, rows):
-            self.shape = (rows, 10)
-
-        def __iter__(self):
-            for begin in range(0, self.shape[0], 1000):
-                yield np.random.default_rng(begin).normal(size=(1000, 10))
-
     def peak(rows):
-        table = Drawn(rows)
+        table = DrawnTable(rows, lambda rng, shape: rng.normal(size=shape))
         schema = Schema(tuple("abcdefghij"), {"one": rows})
         algorithm = registry.build(registry.specify("secure-linear", {}))
-        tracemalloc.start()
-        *_, _last = rounds(algorithm, InProcessFederation(schema, {"one": table}))
-        column_summaries(table)
-        assert len(thin_rows(table, 100)) == 100
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return most
+
+        def read():
+            list(rounds(algorithm, InProcessFederation(schema, {"one": table})))
+            column_summaries(table)
+            assert len(thin_rows(table, 100)) == 100
+
+        return peak_of(read)
 
     peak(2000)
     few, many = peak(10_000), peak(200_000)

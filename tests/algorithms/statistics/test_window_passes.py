@@ -1,6 +1,5 @@
 """Windows of series that are read in passes: the same sums as in memory, wherever the chunks end."""
 
-import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +20,7 @@ from fedbnsl.algorithms.statistics.lagged import (
 )
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.algorithms.statistics.passes import DrawnTable, peak_of
 
 
 @dataclass
@@ -104,25 +104,12 @@ def test_every_algorithm_that_may_read_series_in_passes_learns_the_same(name):
 
 
 def test_memory_does_not_grow_with_the_rows():
-    class Drawn:
-        """Rows that are made anew in each pass."""
-
-        def __init__(self, rows):
-            self.shape = (rows, 10)
-
-        def __iter__(self):
-            for begin in range(0, self.shape[0], 1000):
-                yield np.random.default_rng(begin).exponential(size=(1000, 10))
-
     def peak(rows):
-        table, stretches = Drawn(rows), (rows - 100, 90, 10)
+        table = DrawnTable(rows, lambda rng, shape: rng.exponential(size=shape))
+        stretches = (rows - 100, 90, 10)
         schema = Schema(tuple("abcdefghij"), {"one": rows}, "time-series", stretches={"one": stretches})
         algorithm = registry.build(registry.specify("secure-linear", {}))
-        tracemalloc.start()
-        *_, _last = rounds(algorithm, InProcessFederation(schema, {"one": table}))
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return most
+        return peak_of(lambda: list(rounds(algorithm, InProcessFederation(schema, {"one": table})))[-1])
 
     peak(2000)
     few, many = peak(10_000), peak(200_000)
