@@ -2,9 +2,9 @@
 
 Fed-Sparse-BNSL (Fassy El Fehri et al., Algorithm 1) has the ℓ₁ term at the silos, which solve their lasso by PGCD. What
 leaves a silo: the entries of B_p that changed. What the server needs: their sum. A round costs a silo O(d) a coordinate
-step and one product S·B; it costs the server L-BFGS on the cyclic part of the support. The presets are the papers' loop
-without additions, with the settings of Fassy El Fehri et al., Appendix B.3.2 and B.3.4. ρ₁ is per silo here: the
-papers' value over their number of silos.
+step and one product S·B; it costs the server a few matrix exponentials of the cyclic part of the support. The presets
+are the papers' loop without additions, with the settings of Fassy El Fehri et al., Appendix B.3.2 and B.3.4. ρ₁ is per
+silo here: the papers' value over their number of silos.
 
 Fed-BNSL-FW solves the silos' lasso by Frank-Wolfe (Fassy El Fehri et al., Appendix C.1; Jaggi 2013): a baseline that
 shows why PGCD is needed. Frank-Wolfe keeps ‖B‖₁ within a ball and moves towards one vertex of it a step. It chooses the
@@ -208,7 +208,6 @@ class Notears(FedSparse):
     """Settings of NOTEARS on one table: messages cost nothing, so steps are small and every change is sent."""
 
     rho1_growth: float = 1.2
-    w_steps: int = 20
     send_threshold: float = 0.0
     rounds: int = 200
 

@@ -18,9 +18,11 @@ order may have an edge in the wrong direction, which small steps cannot correct.
 variable regressed on its predecessors, the loss of an order is ½Σ_j var(x_j | predecessors), which for equal error
 variances is minimal at a true order. For every learned edge the server proposes the two moves that would reverse it, of
 one variable to the other's position; each silo replies with the change of its sum of conditional variances. Moves that
-do not overlap are additive, and the best are applied. A move changes only the variables between its two positions, and
-is a sequence of swaps of neighbours. With L the Cholesky factor of S in the current order, a swap rotates two columns
-of the block of L between the positions: a move of length k costs O(k²), not O(d³).
+do not overlap are additive, and the best are applied. A move changes only the variables between its two positions.
+Let L be the Cholesky factor of S in the current order. Given the variables before position j, x_s has the variance
+T_j = Σ_{j ≤ q ≤ s} L_sq². If x_s moves before x_j, its partial correlation with x_j lowers the variance L_jj² of x_j to
+L_jj² T_{j+1}/T_j. If x_s moves behind x_j, the same holds in reverse, with the precisions Σ_{s ≤ q ≤ j} (L⁻¹)_qs² of
+x_s in place of T. So a move of length k costs O(k), after one factorisation and one inverse.
 
 The model of a round and its order (`reread`; ours; Chen, Drton & Wang 2019): a consensus W that respects an order, and
 the variances v of the residuals under it, define the covariance Σ = A⁻ᵀ diag(v) A⁻¹ with A = I − W. With all allowed
@@ -32,7 +34,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, reachable
@@ -134,37 +135,22 @@ def compatible_moves(moves: Moves, place: NDArray[np.int64], precedes: NDArray[n
 
 def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
     """By move, the change of Σ_j var(x_j | predecessors), `[n_moves]`, for second moments `S` `[d, d]`."""
+    from scipy.linalg import solve_triangular  # imported late: most learners have no order
+
     order = np.argsort(place)
     L = np.linalg.cholesky(S[np.ix_(order, order)])
+    inverse = solve_triangular(L, np.eye(len(L)), lower=True)
+    variances = np.diag(L) ** 2
     changes = np.empty(len(moves))
-    for k, (start, end) in enumerate(moves):
-        first, last = min(start, end), max(start, end)
-        block = L[first : last + 1, first : last + 1]
-        changes[k] = _variances_moved(block.copy(), start - first, end - first) - (np.diag(block) ** 2).sum()
+    for k, (start, end) in enumerate(moves.tolist()):
+        if start < end:
+            given = np.cumsum(inverse[start : end + 1, start] ** 2)
+            passed, own = variances[start + 1 : end + 1], 1 / given[-1]
+        else:
+            given = np.cumsum(L[start, end : start + 1][::-1] ** 2)[::-1]
+            passed, own = variances[end:start], given[0]
+        changes[k] = passed @ (given[1:] / given[:-1] - 1) + own - variances[start]
     return changes
-
-
-@njit(cache=True)
-def _variances_moved(L, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The sum of the conditional variances after the move of a variable, with L `[k, k]` the factor before, in place.
-
-    A swap of neighbours exchanges their rows; a rotation of their two columns makes L triangular again.
-    """
-    k = len(L)
-    step = 1 if start < end else -1
-    for at in range(start, end, step):
-        p = at if step > 0 else at - 1
-        cross, own, above = L[p + 1, p], L[p + 1, p + 1], L[p, p]
-        radius = np.hypot(cross, own)
-        c, s = cross / radius, own / radius
-        for q in range(p):
-            L[p, q], L[p + 1, q] = L[p + 1, q], L[p, q]
-        L[p, p], L[p, p + 1] = radius, 0.0
-        L[p + 1, p], L[p + 1, p + 1] = above * c, above * s
-        for row in range(p + 2, k):
-            x, y = L[row, p], L[row, p + 1]
-            L[row, p], L[row, p + 1] = c * x + s * y, s * x - c * y
-    return (np.diag(L) ** 2).sum()
 
 
 def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: float) -> NDArray[np.int64]:
@@ -188,6 +174,8 @@ def _move_element(length: int, start: int, end: int) -> NDArray[np.intp]:
     return np.insert(others, end, start)
 
 
+# The number of variables from which the h that fixes an order grows: h is a sum over the variables.
+SETTLED_VARIABLES = 20
 # Rounds reserved for an order if the search for one would use up all rounds.
 RESERVED_ROUNDS = 15
 # After a change of the free entries, ρ₂ is reset to a small value and grows by this factor per round to its old value.
@@ -342,7 +330,8 @@ def next_phase(
     """
     few_left = rounds >= settings.rounds - RESERVED_ROUNDS
     if phase.stage is Stage.FREE:
-        ripe = h < settings.settle_h and phase.rounds > UNINFORMATIVE_ROUNDS
+        small = settings.settle_h * max(1.0, W.shape[1] / SETTLED_VARIABLES)
+        ripe = h < small and phase.rounds > UNINFORMATIVE_ROUNDS
         return settle_order(phase, W, scale, settings.threshold, prior) if ripe or few_left else phase
     if phase.stage is Stage.JUDGING:
         judged = after_judgement(phase, worth, settings.turns)

@@ -17,7 +17,9 @@ The server's step finds the matrix nearest to the silos' mean with few cycles (F
 
 h grows with every W_ij², so the penalty pulls each entry towards zero and never across it. This makes the step cheap
 and exact (Fassy El Fehri et al., §4.1). Soft-thresholding B̄ first accounts for the ℓ₁ term. Then each W_ij lies between
-zero and the thresholded B̄_ij, so a zero stays zero, and an entry on no cycle equals B̄_ij.
+zero and the thresholded B̄_ij, so a zero stays zero, and an entry on no cycle equals B̄_ij. Newton steps find the
+others, with the part of the Hessian whose inverse is cheap: a diagonal and one outer product (`_descent`). A step costs
+one exponential. Five steps from the last round's W come as near to the minimum as 20 of L-BFGS.
 
 The silo's lasso is solved by proximal greedy coordinate descent (Fassy El Fehri et al., §4.2, Eq. 8-9), a step in O(d).
 The score of entry (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G the gradient and M_i = S_ii + r_i the curvature
@@ -63,7 +65,7 @@ class ConsensusSettings:
     l1: float = 0.1
     """λ, the ℓ₁ penalty on the edge weights"""
     w_steps: int = 15_000
-    """L-BFGS steps of the server per round"""
+    """steps of descent of the server per round"""
     rounds: int = 100
     """T, the maximum number of rounds"""
     tolerance: float = 0.01
@@ -105,7 +107,7 @@ class Additions:
     settle: bool = False
     """fix the order of the variables once h is small"""
     settle_h: float = 2e-3
-    """h below which the order is fixed"""
+    """h below which the order is fixed; above 20 variables it is for each 20 of them"""
     turns: int = 0
     """maximum number of searches for a better order after the order is fixed: by reversing edges, then by the fitted
     model (0: none)"""
@@ -137,7 +139,7 @@ class RefinedSettings(Additions, ConsensusSettings):
     rho1_growth: float = 1.3
     rho2: float = 0.3
     l1: float = 0.05
-    w_steps: int = 20
+    w_steps: int = 5
     scaled: bool = True
     settle: bool = True
     turns: int = 10
@@ -165,11 +167,14 @@ class CyclicPart:
     """for each entry (i, j), the ratio of the units of its variables: D_i/D_j"""
 
     def h(self, w: FloatArray) -> tuple[float, FloatArray]:
-        """H and its gradient (exp(W∘W))ᵀ∘2W for the entries' weights `w`, in the order of `entries`."""
+        """H and its coefficients 2 exp(W∘W)ᵀ for the entries' weights `w`, in the order of `entries`.
+
+        The gradient is the coefficients times `w`.
+        """
         squares = np.zeros((self.size, self.size))
         squares[self.rows, self.columns] = (w * self.balance) ** 2
         exponential = expm(squares)
-        return float(np.trace(exponential)) - self.size, 2 * w * self.balance**2 * exponential[self.columns, self.rows]
+        return float(np.trace(exponential)) - self.size, 2 * self.balance**2 * exponential[self.columns, self.rows]
 
 
 def cyclic_part(support: NDArray[np.bool_], units: FloatArray) -> CyclicPart:
@@ -191,7 +196,8 @@ def acyclicity(W: FloatArray) -> tuple[float, FloatArray]:
     """h(W) and its gradient for `W` `[n_variables, n_variables]`."""
     part = cyclic_part(W != 0, np.ones(len(W)))
     gradient = np.zeros_like(W)
-    h, gradient[part.entries] = part.h(W[part.entries])
+    h, coefficients = part.h(W[part.entries])
+    gradient[part.entries] = coefficients * W[part.entries]
     return h, gradient
 
 
@@ -200,40 +206,66 @@ def soft_threshold(x: FloatArray, by: FloatArray | float) -> FloatArray:
     return np.asarray(np.sign(x) * np.maximum(np.abs(x) - by, 0.0))
 
 
+MIN_GAIN = 1e-9
+"""the descent of the server's step ends once the objective decreases by less than this share"""
+MIN_STEP = 1e-6
+"""the smallest share of a step that is tried before the descent ends"""
+
+
 def consensus_step(
     target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, iterations: int
 ) -> tuple[FloatArray, float]:
-    """W and h(W) for the (thresholded) mean `target`, by at most `iterations` L-BFGS steps from `start`.
+    """W and h(W) for the (thresholded) mean `target`, by at most `iterations` steps of descent from `start`.
 
-    `target` and `start` are `[n_variables, n_variables]`; `curvature` c is `[n_variables]`, one a row, above 0. The
-    variables are scaled by √c, which makes the quadratic part a unit sphere.
+    `target` and `start` are `[n_variables, n_variables]`; `curvature` c is `[n_variables]`, one a row, above 0.
     """
     part = cyclic_part(target != 0, np.sqrt(curvature))
     W = np.where(part.entries, 0.0, target)
     if not part.size:
         return W, 0.0
-    root = np.sqrt(curvature)[np.nonzero(part.entries)[0]]
-    centre = target[part.entries] * root
-    from scipy.optimize import Bounds, minimize  # imported late: most learners minimise nothing
+    c, centre = curvature[np.nonzero(part.entries)[0]], target[part.entries]
+    lower, upper = np.minimum(centre, 0.0), np.maximum(centre, 0.0)
 
-    bounds = Bounds(np.minimum(centre, 0.0), np.maximum(centre, 0.0))
+    def objective(w: FloatArray) -> tuple[float, float, FloatArray]:
+        h, coefficients = part.h(w)
+        return float(0.5 * c @ (w - centre) ** 2 + alpha * h + 0.5 * rho1 * h * h), h, coefficients
 
-    def objective(z: FloatArray) -> tuple[float, FloatArray]:
-        h, gradient = part.h(z / root)
-        slack = z - centre
-        value = 0.5 * slack @ slack + alpha * h + 0.5 * rho1 * h * h
-        return float(value), slack + (alpha + rho1 * h) * gradient / root
+    w = np.clip(start[part.entries], lower, upper)
+    value, h, coefficients = objective(w)
+    if not value < 0.5 * c @ centre**2:  # strong cycles, whose exponential may overflow: zero is nearer to the minimum
+        w = np.zeros_like(w)
+        value, h, coefficients = objective(w)
+    for _ in range(iterations):
+        direction = _descent(c * (w - centre), c, w, (alpha + rho1 * h) * coefficients, rho1, coefficients * w)
+        before, step = value, 1.0
+        while step >= MIN_STEP:
+            tried = np.clip(w - step * direction, lower, upper)
+            value, h_tried, coefficients_tried = objective(tried)
+            if value < before:
+                break
+            step /= 2
+        else:
+            break
+        w, h, coefficients = tried, h_tried, coefficients_tried
+        if before - value < MIN_GAIN * value:
+            break
+    W[part.entries] = w
+    return W, h
 
-    found = minimize(
-        objective,
-        np.clip(start[part.entries] * root, bounds.lb, bounds.ub),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": iterations, "maxfun": 10 * iterations},
-    )
-    W[part.entries] = found.x / root
-    return W, part.h(W[part.entries])[0]
+
+def _descent(
+    slack: FloatArray, c: FloatArray, w: FloatArray, pressure: FloatArray, rho1: float, gradient: FloatArray
+) -> FloatArray:
+    """The step of the server's descent, to be subtracted from the weights `w`: Newton's, with part of the Hessian.
+
+    The gradient is c(w − B̄) + κa∘w, with κ = α + ρ₁h, a the coefficients of h, `slack` = c(w − B̄), `pressure` = κa
+    and `gradient` = a∘w that of h. Of its Hessian, diag(c + κa) + ρ₁(a∘w)(a∘w)ᵀ remains, without κw∘∂a: what is left
+    out is the change of the exponential, small where cycles are weak. Its inverse is a rank-one update of a diagonal
+    (Sherman & Morrison 1950).
+    """
+    diagonal = c + pressure
+    plain, along = (slack + pressure * w) / diagonal, gradient / diagonal
+    return np.asarray(plain - along * (rho1 * (gradient @ plain) / (1 + rho1 * (gradient @ along))))
 
 
 @dataclass(frozen=True)
@@ -403,7 +435,7 @@ def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArr
     G = problem.S @ B - problem.S[:, : B.shape[1]] + problem.linear + problem.r[:, None] * B
     M = np.diag(problem.S) + problem.r
     # A step reads whole columns: they are contiguous in transposed copies.
-    columns, gradients, allowed = B.T.copy(), G.T.copy(), np.ascontiguousarray(problem.allowed.T)
+    columns, gradients, allowed = B.T.copy(), G.T.copy(), np.ascontiguousarray(problem.allowed.T, float)
     _descend(problem.S, columns, gradients, M, problem.r, problem.l1, allowed, gamma, tolerance, steps)
     return np.ascontiguousarray(columns.T)
 
@@ -413,30 +445,38 @@ def _prox(x: float, by: float) -> float:
     return x - by if x > by else (x + by if x < -by else 0.0)
 
 
-@njit(cache=True)
-def _best(b, g, M, roots, shrinkage, allowed, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+@njit(cache=True, fastmath={"nnan", "nsz"})  # numbers are finite: a maximum without a branch is vectorised
+def _first_greatest(scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The greatest of `scores` `[n]`, at least 0, and its first position."""
+    greatest = 0.0
+    for i in range(len(scores)):
+        greatest = max(greatest, scores[i])
+    for i in range(len(scores)):
+        if scores[i] == greatest:
+            return greatest, i
+    return 0.0, 0
+
+
+@njit(cache=True, fastmath={"nnan", "nsz"})
+def _best(b, g, inverse, roots, shrinkage, allowed, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The greatest score in a column with weights b and gradient g, and its row; `scores` `[m]` is scratch space."""
-    for i in range(len(b)):  # without a branch, so that it is vectorised
-        x = b[i] - g[i] / M[i]
-        scores[i] = roots[i] * abs(np.copysign(max(abs(x) - shrinkage[i], 0.0), x) - b[i]) * allowed[i]
-    best, row = 0.0, 0
     for i in range(len(b)):
-        if scores[i] > best:
-            best, row = scores[i], i
-    return best, row
+        x = b[i] - g[i] * inverse[i]
+        scores[i] = roots[i] * abs(np.copysign(max(abs(x) - shrinkage[i], 0.0), x) - b[i]) * allowed[i]
+    return _first_greatest(scores)
 
 
 @njit(cache=True)
 def _descend(S, B, G, M, r, l1, allowed, gamma, tolerance, steps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Descend in place; `B`, `G` and `allowed` are transposed: `[d, m]`."""
+    """Descend in place; `B`, `G` and `allowed` (one or zero) are transposed: `[d, m]`."""
     d, m = B.shape
-    roots, shrinkage = np.sqrt(M), l1 / M
+    roots, shrinkage, inverse = np.sqrt(M), l1 / M, 1 / M
     best, row, scores = np.empty(d), np.empty(d, np.int64), np.empty(m)
     for j in range(d):
-        best[j], row[j] = _best(B[j], G[j], M, roots, shrinkage, allowed[j], scores)
+        best[j], row[j] = _best(B[j], G[j], inverse, roots, shrinkage, allowed[j], scores)
     for _ in range(steps):
-        j = int(np.argmax(best))
-        if best[j] <= tolerance:
+        score, j = _first_greatest(best)
+        if score <= tolerance:
             return
         i = row[j]
         size = gamma / M[i]
@@ -446,4 +486,4 @@ def _descend(S, B, G, M, r, l1, allowed, gamma, tolerance, steps):  # type: igno
         for k in range(m):
             G[j, k] += S[i, k] * delta
         G[j, i] += r[i] * delta
-        best[j], row[j] = _best(B[j], G[j], M, roots, shrinkage, allowed[j], scores)
+        best[j], row[j] = _best(B[j], G[j], inverse, roots, shrinkage, allowed[j], scores)

@@ -88,3 +88,30 @@ def test_a_target_without_cycles_is_the_answer() -> None:
     W, h = consensus_step(target, np.zeros((4, 4)), np.ones(4), 1.0, 1.0, 5)
     np.testing.assert_array_equal(W, target)
     assert h == 0
+
+
+@pytest.mark.parametrize(("rho1", "excess"), [(1.0, 2e-4), (100.0, 1e-5), (1e4, 1e-6)])
+def test_five_steps_follow_the_minimum_from_round_to_round(rho1: float, excess: float) -> None:
+    """The penalty on h² couples all entries: without its part of the Hessian, a step overshoots and is cut short."""
+    rng = np.random.default_rng(5)
+    target = rng.normal(size=(12, 12)) * (rng.random((12, 12)) < 0.5)
+    np.fill_diagonal(target, 0)
+    before, h_before = consensus_step(target, np.zeros((12, 12)), np.ones(12), 1.0, rho1, 1000)
+    target = target * rng.uniform(0.98, 1.02, target.shape)
+    alpha, grown = 1.0 + rho1 * h_before, 1.3 * rho1
+
+    def reached(iterations: int) -> float:
+        W, h = consensus_step(target, before, np.ones(12), alpha, grown, iterations)
+        return float(0.5 * ((W - target) ** 2).sum() + alpha * h + 0.5 * grown * h * h)
+
+    assert reached(5) <= (1 + excess) * reached(1000)
+
+
+def test_a_start_whose_exponential_overflows_is_shrunk() -> None:
+    target = np.full((4, 4), 40.0)
+    np.fill_diagonal(target, 0)
+    with np.errstate(all="ignore"):
+        W, h = consensus_step(target, target, np.ones(4), 1.0, 1.0, 500)
+    assert np.isfinite(W).all()
+    assert h == pytest.approx(acyclicity(W)[0])
+    assert 0 < h < 1000

@@ -1,9 +1,22 @@
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.admm.order_refinement import forward, free_entries, least_squares, settled_order
+from fedbnsl.algorithms.admm.order_refinement import (
+    Stage,
+    first_phase,
+    forward,
+    free_entries,
+    least_squares,
+    next_phase,
+    settled_order,
+)
+from fedbnsl.algorithms.admm.problem import RefinedSettings
+from fedbnsl.algorithms.core.knowledge import no_prior
 
 
 @given(st.integers(0, 10_000))
@@ -44,3 +57,30 @@ def test_each_column_is_solved_over_its_own_free_entries(seed: int, d: int, lagg
     for j in range(d):
         rows = free[:, j]
         np.testing.assert_allclose((X.T @ X)[rows][:, rows] @ found[rows, j], right[rows, j], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("d", "h", "stage"),
+    [
+        (10, 0.0019, "ordered"),
+        (10, 0.0021, "free"),
+        (20, 0.0021, "free"),
+        (60, 0.0059, "ordered"),
+        (60, 0.0061, "free"),
+    ],
+)
+def test_an_order_is_fixed_once_h_is_small_for_so_many_variables(d: int, h: float, stage: str) -> None:
+    phase = replace(first_phase(~np.eye(d, dtype=bool)), rounds=5)
+    following = next_phase(
+        phase,
+        np.zeros((d, d)),
+        np.ones(d),
+        h=h,
+        in_agreement=False,
+        rounds=5,
+        worth=0.0,
+        last=Stage.ORDERED,
+        prior=no_prior(d),
+        settings=RefinedSettings(settle_h=2e-3),
+    )
+    assert following.stage == stage
