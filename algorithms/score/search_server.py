@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior
 from ..core.protocol import TimedState
 from ..core.schema import FloatArray
+from ..errors import BadInput
 from ..graphs.structure import Structure
 from ..secure.masks import ring_of
 from ..statistics.coding import Coding
@@ -115,6 +116,16 @@ def with_candidates(
     return replace(server, state=procedure.with_candidates(server.state, max(LEAST_CANDIDATES, int(room))))
 
 
+def refuse_candidates(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> None:
+    """Raise `BadInput` for a number of sparse candidates that this search would not use."""
+    if settings.candidates in ("auto", 0) or (procedure.with_candidates is not None and server.in_corners):
+        return
+    raise BadInput(
+        f"parameter candidates is {settings.candidates}, but only secure-ges uses it, on labels without experiments "
+        "and without empty cells (or with filled ones)"
+    )
+
+
 def structure(server: Server[Any]) -> Structure:
     """The class that was found; in time series with lagged edges, and a DAG if every edge has a direction."""
     graph, d = server.found.astype(np.float64), server.present
@@ -137,8 +148,8 @@ def basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
     greedy = server.state.greedy if isinstance(server.state, RefinedSearch) else server.state
     if isinstance(greedy, EquivalenceSearch) and greedy.candidates:
         lines.append(
-            f"An edge could only join a variable to one of the {greedy.candidates} that it depends on most by itself: "
-            "other pairs were not tried."
+            f"Edges were tried only between a variable and the {greedy.candidates} variables most strongly associated "
+            "with it in pairs. Other pairs were not tried."
         )
     if server.cut:
         lines.append("The search did not come to its end: the class is the best one that was found until then.")

@@ -114,6 +114,7 @@ from .search_server import (
     basis,
     common_scores,
     measures,
+    refuse_candidates,
     structure,
     with_candidates,
 )
@@ -200,6 +201,7 @@ def _initial_server(
         sum_rows=sum_rows,
         known=no_counts(d),
     )
+    refuse_candidates(server, procedure, settings)
     return server if settings.own_scores else _advance(server, procedure, settings)
 
 

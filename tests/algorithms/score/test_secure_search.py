@@ -132,11 +132,11 @@ class TestCandidates:
         last, basis = self.last(federation, limit)
         number = last.server.state.candidates
         assert 5 <= number < 59
-        assert f"one of the {number} that it depends on most" in basis[0]
+        assert f"the {number} variables most strongly associated with it" in basis[0]
         assert last.outcome == "converged"
         free, says = self.last(federation, np.inf)
         assert free.server.state.candidates == 0
-        assert not any("depends on most" in line for line in says)
+        assert not any("most strongly associated" in line for line in says)
         every, _ = self.last(federation, limit, candidates=0)
         assert every.outcome == "out of bytes"
         apart = [(one.server.found != free.server.found).sum() for one in (last, every)]
@@ -147,6 +147,13 @@ class TestCandidates:
         assert self.last(federation, 10, candidates=0)[0].server.state.candidates == 0
         assert self.last(federation, np.inf, candidates=3)[0].server.state.candidates == 3
         assert self.last(federation, np.inf, candidates=3, refine=True)[0].server.state.greedy.candidates == 3
+
+    @pytest.mark.parametrize(("name", "most_levels"), [("secure-boss", 2), ("secure-ges", 1)])
+    def test_a_search_that_would_not_use_the_setting_refuses_it(self, name, most_levels, drawing):
+        federation = drawing(6, 300, 1, most_levels=most_levels).dealt(2)
+        algorithm = registry.build(registry.specify(name, {"candidates": 3}))
+        with pytest.raises(BadInput, match="candidates is 3, but only secure-ges uses it, on labels"):
+            next(iter(rounds(algorithm, federation)))
 
 
 def batch(*families):
