@@ -15,7 +15,7 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
 
 
 class SilosUnavailable(BadInput):
-    """Silos of a run cannot be reached, and a retry may succeed; the program exits with 3."""
+    """Some silos of a run cannot be reached, and a retry may succeed; the exit code is 3."""
 
     exit_code = 3
 

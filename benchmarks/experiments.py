@@ -22,7 +22,7 @@ from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.score.equivalence import class_of
 from fedbnsl.algorithms.score.experiment_scores import number_scores, total_score
-from fedbnsl.algorithms.score.families import Targeted
+from fedbnsl.algorithms.score.families import TargetRows
 from fedbnsl.algorithms.statistics.moments import about_means, pooled_packing
 from fedbnsl.data.defaults import Experiment
 from fedbnsl.data.federated import FederatedData
@@ -38,7 +38,7 @@ KINDS: tuple[tuple[Experiment, float, str], ...] = (
 )
 LEARNERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("secure-linear", "secure-linear", {}),
-    ("secure-linear, left-out", "secure-linear", {"targeted": "left-out"}),
+    ("secure-linear, left-out", "secure-linear", {"target_rows": "left-out"}),
     ("secure-boss", "secure-boss", {}),
     ("secure-ges", "secure-ges", {}),
     ("secure-ges, refined", "secure-ges", {"refine": True}),
@@ -99,7 +99,9 @@ def drawn() -> None:
                 for label, name, params in LEARNERS:
                     found = []
                     for seed in SEEDS:
-                        data = interventions(d, 6, n, seed, experiment, targeted=4, edges=3 * d // 2, strength=strength)
+                        data = interventions(
+                            d, 6, n, seed, experiment, targeted_silos=4, edges=3 * d // 2, strength=strength
+                        )
                         data = shuffled(data, seed)
                         learned = run(name, params, data, seed)
                         graph = learned.structure.adjacency
@@ -151,7 +153,9 @@ def unknown_targets() -> None:
             for n in (1000, 5000):
                 scores, distances, errors = [], [], 0
                 for seed in SEEDS:
-                    data = interventions(d, 6, n, seed, experiment, targeted=4, edges=3 * d // 2, strength=strength)
+                    data = interventions(
+                        d, 6, n, seed, experiment, targeted_silos=4, edges=3 * d // 2, strength=strength
+                    )
                     data = shuffled(data, seed)
                     found, graph = unknown(data, seed)
                     true = changed(data, experiment)
@@ -183,7 +187,7 @@ def false_targets() -> None:
     for d, n in ((8, 300), (8, 1000), (8, 5000)):
         alarms = 0
         for seed in FALSE_ALARM_SEEDS:
-            data = shuffled(interventions(d, 6, n, seed, "soft", targeted=0, edges=3 * d // 2), seed)
+            data = shuffled(interventions(d, 6, n, seed, "soft", targeted_silos=0, edges=3 * d // 2), seed)
             alarms += bool(unknown(data, seed)[0])
         share = f"{alarms} of {len(FALSE_ALARM_SEEDS)}"
         rows.append({"no experiments": f"d = {d}, n = {n:,}", "runs with targets": share, "asked": "≤ 5 %"})
@@ -200,8 +204,8 @@ def sachs_conditions() -> None:
     cases: Sequence[tuple[str, str, dict[str, Any], Schema]] = (
         ("secure-linear, no targets", "secure-linear", {}, data.schema),
         *((label, name, params, with_targets) for label, name, params in LEARNERS),
-        ("secure-boss, left-out", "secure-boss", {"targeted": "left-out"}, with_targets),
-        ("secure-ges, left-out", "secure-ges", {"targeted": "left-out"}, with_targets),
+        ("secure-boss, left-out", "secure-boss", {"target_rows": "left-out"}, with_targets),
+        ("secure-ges, left-out", "secure-ges", {"target_rows": "left-out"}, with_targets),
     )
     for label, name, params, schema in cases:
         graph = run(name, params, replace(data, schema=schema)).structure.adjacency
@@ -220,14 +224,14 @@ def sachs_conditions() -> None:
     show("experiments-sachs", rows, {})
 
 
-def score_of(data: FederatedData, dag: NDArray[np.bool_], targeted: Targeted) -> float:
+def score_of(data: FederatedData, dag: NDArray[np.bool_], target_rows: TargetRows) -> float:
     """The Gaussian BIC of `dag` `[d, d]` on the rows that count for each variable, up to a constant of the data."""
     d, experiments = len(dag), data.schema.experiments
     moments = np.zeros((experiments.n_sums, pooled_packing(d).length))
     for silo, table in data.tables.items():
         own = pooled_packing(d).pack(rows=len(table) - 1.0, sums=np.zeros(d), products=about_means(table)[1])
         moments += np.outer(experiments.used[silo][:, 0], own)
-    return total_score(dag, number_scores(moments, experiments.group, targeted, float(np.log(d))))
+    return total_score(dag, number_scores(moments, experiments.group, target_rows, float(np.log(d))))
 
 
 def against_gies() -> None:
@@ -235,11 +239,11 @@ def against_gies() -> None:
     rows = []
     for case in json.loads(REFERENCE.read_text(encoding="utf-8"))["cases"]:
         arguments = {name: value for name, value in case.items() if name not in ("sum", "score", "graph")}
-        data = interventions(**arguments, targeted=4)
+        data = interventions(**arguments, targeted_silos=4)
         d = len(data.schema.variables)
         theirs = np.zeros((d, d), np.bool_)
         theirs[tuple(np.array(case["graph"]).T)] = True
-        ours = run("secure-linear", {"targeted": "left-out"}, data).structure.adjacency
+        ours = run("secure-linear", {"target_rows": "left-out"}, data).structure.adjacency
         own = run("secure-linear", {}, data).structure.adjacency
         gain = score_of(data, member(data, ours), "left-out") - score_of(data, member(data, theirs), "left-out")
         truth = true_class(data)

@@ -291,7 +291,7 @@ def told(fault: str, seed: int) -> Told:
     data, silo = faulty(fault, seed)
     findings = learn(data, seed=seed, parameters=False).result.diagnosed.findings
     named = sorted({name for one in findings for name in one.silos})
-    return Told(seed, silo, tuple(named), tuple(one.said for one in findings))
+    return Told(seed, silo, tuple(named), tuple(one.message for one in findings))
 
 
 def silos() -> None:

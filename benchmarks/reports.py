@@ -67,7 +67,7 @@ def events(data: Path, out: Path) -> None:
 
 def experiments(data: Path, out: Path) -> None:
     """Silos in which experiments set variables."""
-    prepare("interventions", data, variables=7, silos=4, targeted=3, rows=500, seed=2)
+    prepare("interventions", data, variables=7, silos=4, targeted_silos=3, rows=500, seed=2)
     (data / "truth.csv").unlink()
     learn(data, out=out)
 

@@ -32,12 +32,12 @@ hospitals = {
 # %% The vital signs as they are: their common season looks like effects. The diagnosis names it, and the remedy.
 signs = {name: rows.drop(columns="alarm") for name, rows in hospitals.items()}
 raw = learn(signs)
-print(raw, *(finding.said for finding in raw.result.diagnosed.findings), sep="\n")
+print(raw, *(finding.message for finding in raw.result.diagnosed.findings), sep="\n")
 
 # %% Each hospital subtracts the season from its own series before it sums. What is left is a trend, the fever.
 # Hours off the monitor are left out then. The run before modelled them by the hours around them.
 steady = learn(signs, deseasonalise=24)
-print(steady, *(finding.said for finding in steady.result.diagnosed.findings), *steady.result.notes, sep="\n")
+print(steady, *(finding.message for finding in steady.result.diagnosed.findings), *steady.result.notes, sep="\n")
 
 # %% Without season and trend, the effects remain. The forecast is compared with "as an hour ago".
 found = learn(signs, deseasonalise=24, detrend=True, secure=True)

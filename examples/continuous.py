@@ -22,7 +22,7 @@ print(found.weights.round(2))
 for line in found.result.basis:
     print(line)
 for finding in found.result.diagnosed.findings:
-    print(finding.said, finding.advice)
+    print(finding.message, finding.advice)
 
 # %% A picture: a notebook displays it, a script saves it with `savefig`.
 found.plot()

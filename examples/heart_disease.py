@@ -42,7 +42,7 @@ for source, target in found.graph.edges():
     i, j = strengths.variables.index(source), strengths.variables.index(target)
     print(f"{source} -> {target}: in {strengths.strength[i, j]:.0%} of the resamples")
 for finding in found.result.diagnosed.findings:
-    print(finding.said)
+    print(finding.message)
 
 # %% What if: effects from masked fits over the rows, with all that they rest on, and the same of a permuted treatment.
 sex = found.effect("sex", "disease", data=folder, placebo=3)

@@ -18,7 +18,7 @@ print(full)
 # %% With missing values. Before the rounds, EM estimates the maximum-likelihood covariance of all silos.
 found = learn(incomplete)
 print(found)
-for line in (*found.result.basis, *(one.said for one in found.result.diagnosed.findings)):
+for line in (*found.result.basis, *(one.message for one in found.result.diagnosed.findings)):
     print(line)
 
 # %% The model: numbers are linear in their parents, labels have tables or logistic regressions. It can be queried.

@@ -10,7 +10,7 @@ data = prepare("nonlinear", variables=4, silos=2, rows=300, seed=1)
 linear = learn(data, "secure-linear")
 print(linear)
 for finding in linear.result.diagnosed.findings:
-    print(finding.said)
+    print(finding.message)
 
 # %% The default reads this finding, and continues with an additive model from one further masked sum.
 additive = learn(data)

@@ -20,7 +20,7 @@ if sachs.exists():
     transform = "log"
 else:
     print("FEDBNSL_DATA names no folder with sachs: the experiments are drawn")
-    drawn = prepare("interventions", variables=8, silos=6, rows=500, targeted=4, seed=2)
+    drawn = prepare("interventions", variables=8, silos=6, rows=500, targeted_silos=4, seed=2)
     tables = {silo: pd.DataFrame(rows, columns=drawn.schema.variables) for silo, rows in drawn.tables.items()}
     targets = {silo: list(*conditions) for silo, conditions in drawn.schema.targets.items()}
     truth, transform = None, "none"

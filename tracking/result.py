@@ -224,7 +224,7 @@ class Diagnosed:
         """The names of the findings, their texts with advice, and the bytes, for `metrics.json`."""
         return {
             "findings": ", ".join(one.name for one in self.findings),
-            "diagnoses": " ".join(f"{one.said} {one.advice}" for one in self.findings),
+            "diagnoses": " ".join(f"{one.message} {one.advice}" for one in self.findings),
             "diagnosis_bytes": self.bytes_sent,
         }
 

@@ -78,7 +78,7 @@ class ConstraintSettings:
     exchange, of which all (conservative), four in five (clear) or more than half (majority) must agree"""
     depth: int = -1
     """the largest conditioning set (-1: as large as the graph requires)"""
-    most_sets: int = 100
+    max_sets: int = 100
     """number of conditioning sets of one size to try for a pair, the most promising first (0: all)"""
     rows_per_cell: float = 1.0
     """a test is made only with at least this number of rows per cell of its table"""
@@ -90,7 +90,7 @@ class ConstraintSettings:
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         require(0 < self.alpha < 1, "alpha", self.alpha, "above 0 and below 1")
-        require(self.most_sets >= 0, "most_sets", self.most_sets, "0 or more")
+        require(self.max_sets >= 0, "max_sets", self.max_sets, "0 or more")
         require(self.depth >= -1, "depth", self.depth, "-1 or more")
         require(self.rows_per_cell >= 0, "rows_per_cell", self.rows_per_cell, "0 or more")
         for name in ("cells", "rounds"):
@@ -150,7 +150,7 @@ class SearchPlan:
     alpha: float
     cardinalities: NDArray[np.int64]
     """the numbers of levels of the variables; ones if no tables are counted"""
-    most_sets: int
+    max_sets: int
     """largest number of conditioning sets of one size for a pair"""
     most_cells: float
     """largest number of cells of a table; tests with larger tables are omitted"""
@@ -187,7 +187,7 @@ def create_plan(
         settings.cells,
         settings.alpha,
         cardinalities,
-        settings.most_sets or np.iinfo(np.int64).max,
+        settings.max_sets or np.iinfo(np.int64).max,
         max_cells,
         prior or no_prior(len(cardinalities)),
         pools,
@@ -300,7 +300,7 @@ def _request_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch
         plan.cardinalities,
         blocks,
         block_of,
-        plan.most_sets,
+        plan.max_sets,
         plan.most_cells,
     )
     n_tried = search.n_tested[pairs[:, 0], pairs[:, 1]]

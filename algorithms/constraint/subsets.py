@@ -48,7 +48,7 @@ class SubsetSource:
     """sets of variables, `[n_blocks, d]`; a pair's conditioning sets stay within its block"""
     block_of: NDArray[np.int64]
     """the block of each pair, `[d, d]`"""
-    most_sets: int
+    max_sets: int
     """largest number of conditioning sets for a pair"""
     most_cells: float
     """tests whose tables would have more cells are omitted"""
@@ -68,7 +68,7 @@ def next_tests(
         source.size,
         *map(np.ascontiguousarray, (source.pools, source.tried, source.strength, source.cardinalities)),
         *map(np.ascontiguousarray, (source.blocks, source.block_of)),
-        source.most_sets,
+        source.max_sets,
         float(source.most_cells),
     )
     while True:
@@ -107,13 +107,13 @@ def _next_tests(pairs, n_tried, share, source):  # type: ignore[no-untyped-def] 
 @njit(cache=True)
 def _pair_tests(i, j, n_tried, share, source):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The tests of a pair: the subsets of both pools in one colexicographic order, after the first `n_tried`."""
-    size, pools, tried, strength, cardinalities, blocks, block_of, most_sets, most_cells = source
+    size, pools, tried, strength, cardinalities, blocks, block_of, max_sets, most_cells = source
     candidates, mine, theirs = _rank_candidates(i, j, pools, blocks[block_of[i, j]], strength)
     one, other, given = np.arange(size), np.arange(size), np.empty(size, np.int64)
     one_left, other_left = len(mine) >= size, len(theirs) >= size
     tests, n_tests = np.empty((4, 2 + size), np.int16), 0
     cells, seen, too_large = 0.0, 0, 0
-    while (one_left or other_left) and cells < share and seen < most_sets:
+    while (one_left or other_left) and cells < share and seen < max_sets:
         order = _compare(one, mine, one_left, other, theirs, other_left)
         for t in range(size):
             given[t] = candidates[mine[one[t]]] if order <= 0 else candidates[theirs[other[t]]]
@@ -139,7 +139,7 @@ def _pair_tests(i, j, n_tried, share, source):  # type: ignore[no-untyped-def]  
             tests[n_tests, 2 + t] = given[t]
         n_tests += 1
         cells += product
-    drawn = seen >= most_sets or not (one_left or other_left)
+    drawn = seen >= max_sets or not (one_left or other_left)
     return tests, n_tests, max(seen, n_tried), cells, too_large, drawn
 
 

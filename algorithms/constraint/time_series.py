@@ -254,8 +254,8 @@ def _conditions(parents: list[list[int]], x: int, y: int) -> list[int]:
 
 
 def _subsets(pool: Sequence[int], size: int, settings: ConstraintSettings) -> list[tuple[int, ...]]:
-    """The first `most_sets` subsets of this `size`."""
-    return list(islice(combinations(pool, size), settings.most_sets or None))
+    """The first `max_sets` subsets of this `size`."""
+    return list(islice(combinations(pool, size), settings.max_sets or None))
 
 
 def _separators(

@@ -1,10 +1,10 @@
 """Adjustments of time series inside a silo, before anything is summed: trend, season, first differences (ours).
 
-Columns of labels, such as states and alarms, stay as they are. Each unbroken stretch is adjusted by itself. Its
-least-squares fit on the time and on the phases of the period is subtracted, but not its means; then rows may be
-replaced by their differences, which costs the first row of each stretch. What was subtracted stays in the silo. A
-model of adjusted series forecasts in the original numbers: `Adjustment.forecast` adjusts the past that it is given,
-and adds what it has subtracted.
+Columns of labels, such as states and alarms, stay as they are. Each unbroken stretch is adjusted separately. The silo
+subtracts the least-squares fit of the stretch on time and on the phases of the period, but keeps the means. It can then
+replace rows by their differences, which removes the first row of each stretch. The subtracted components stay in the
+silo. Forecasts of a model of adjusted series are in the original units: `Adjustment.forecast` adjusts the given past,
+and adds the subtracted components to the forecast.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from ..errors import BadInput
 FloatArray = NDArray[np.float64]
 
 MIN_TREND_ROWS = 3
-"""rows that a trend needs"""
+"""minimum number of rows of a stretch for a trend"""
 MIN_PERIODS = 2
-"""periods that a season needs"""
+"""minimum number of periods of a stretch for a season"""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Adjustment:
     detrend: bool = False
     """subtract a linear trend"""
     period: int = 0
-    """subtract the means of the phases of a season of so many rows; 0: none"""
+    """number of rows of a seasonal period, whose phase means are subtracted; 0: none"""
     difference: bool = False
     """replace rows by their differences from the row before"""
 
@@ -45,7 +45,7 @@ class Adjustment:
 
     @property
     def min_rows(self) -> int:
-        """The rows of a stretch that the adjustment needs."""
+        """The minimum number of rows of a stretch for this adjustment."""
         return max(MIN_TREND_ROWS * self.detrend, MIN_PERIODS * self.period, 2 * self.difference)
 
     @property
@@ -58,7 +58,7 @@ class Adjustment:
     def adjusted(self, table: FloatArray, stretches: Sequence[int], labels: Sequence[int] = ()) -> FloatArray:
         """The adjusted rows of `table` `[n_rows, d]`, whose unbroken `stretches` have these lengths.
 
-        The columns `labels` have codes of labels, which differences only shorten.
+        The columns `labels` have codes of labels; differencing only drops their first rows.
         """
         parts, numbers = [], np.delete(np.arange(table.shape[1]), labels)
         for part in np.split(table, np.cumsum(stretches)[:-1]):

@@ -2,18 +2,19 @@
 
 A target is a variable whose mechanism an experiment has changed: it was randomised, knocked down or inhibited. The rows
 of that condition carry no information about its usual causes, so the score of a family excludes the conditions that
-target its child (Hauser, Bühlmann 2012). There is one sum over all rows, and one sum for each distinct set of excluded
-conditions, which all variables with the same conditions share. The difference of the two is the sum of the excluded
-rows.
+target its child (Hauser, Bühlmann 2012). The silos send one sum over all rows, and one sum for each distinct set of
+excluded conditions; variables that exclude the same conditions share a sum. The sum over the excluded rows is the
+difference of the two.
 
-If a condition targets exactly one of two adjacent variables, the data determine the direction between them, because
-the two are scored on other rows. So an edge between variables of different sums is directed (ibid., Definition 14; for
-experiments that do not cut a variable off from its causes Yang, Katcoff, Uhler 2018).
+If a condition targets exactly one of two adjacent variables, the data determine the direction between them, because the
+two variables are scored on different rows. So an edge between variables with different sums is directed (ibid.,
+Definition 14; Yang, Katcoff, Uhler 2018 for experiments that do not cut a variable off from its causes).
 
-If the targets are not known, each further sum is of one condition (`experiments_of_each`): the mechanisms of all
-conditions are then compared (`score/mechanisms.py`).
+If the targets are unknown, there is one sum for each condition (`experiments_of_each`), and the mechanisms of all
+conditions are compared (`score/mechanisms.py`).
 
-Two sums that differ in a single silo disclose that silo's part. `discloses` decides it for any combination of sums.
+If two sums differ in a single silo, they disclose that silo's part. `discloses` decides this for any combination of
+sums.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,8 @@ Targets = tuple[tuple[str, ...], ...]
 Unit = tuple[str, int]
 """a silo and the number of one of its conditions"""
 MIN_COMPARED = 3
-"""the minimum number of conditions: with two, it is unknown which mechanism has changed"""
+"""the minimum number of conditions to compare: with two, the data do not tell which of them has the changed
+mechanism"""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class MechanismChange:
     parameters: int
     """its degrees of freedom"""
     p_value: float
-    """by χ², times the number of comparisons: of variables, with each other condition"""
+    """p-value of the χ² test, times the number of comparisons (each variable with each other condition)"""
     tied: bool
-    """whether as much speaks for the other conditions as those in which the mechanism has changed"""
+    """whether the data support equally well that the mechanism changed in the other conditions instead"""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,9 @@ class Experiments:
     group: NDArray[np.int64]
     """the number of the sum from which each variable is scored, `[d]`"""
     used: dict[str, NDArray[np.bool_]]
-    """by silo, whether each of its conditions is part of each sum, `[n_sums, n_conditions]`"""
+    """for each silo, which of its conditions are in which sum, `[n_sums, n_conditions]`"""
     each: bool = False
-    """whether each further sum is of one condition, because the targets are not known"""
+    """whether there is one sum for each condition, because the targets are unknown"""
 
     @property
     def n_sums(self) -> int:
@@ -117,8 +119,8 @@ def experiments_of(
 def experiments_of_each(variables: Sequence[str], conditions: Mapping[str, Sequence[str]]) -> Experiments:
     """The sum of all rows, and one for each of the `conditions`, whose names are given by silo.
 
-    Conditions of the same name are in one sum. Raises `BadInput` for fewer than three names: of two it is not known
-    which one is changed.
+    Conditions of the same name share a sum. Raises `BadInput` for fewer than three names, because with two it is
+    unknown which one has the changed mechanism.
     """
     names = condition_names(conditions)
     if len(names) < MIN_COMPARED:

@@ -51,7 +51,7 @@ class Prior:
 
     @property
     def parentless(self) -> NDArray[np.bool_]:
-        """Whether each variable can have no parents, `[d]`."""
+        """Whether background knowledge leaves a variable without possible parents, `[d]`."""
         others = ~np.eye(len(self.possible), dtype=np.bool_)
         return np.asarray(~((self.possible | self.required) & others).any(axis=0))
 
@@ -79,8 +79,8 @@ class Prior:
     def precedence(self) -> NDArray[np.bool_]:
         """A strict partial order, `[d, d]`: every graph that satisfies the prior has a compatible order of variables.
 
-        i precedes j if there is a path of possible arcs from i to j and none back (for example from tier to tier), or a
-        required arc from i to j; the relation is closed under transitivity.
+        i precedes j if there is a path of possible arcs from i to j but none from j to i (for example, from tier to
+        tier), or a required arc from i to j. The relation is transitively closed.
         """
         if not self.is_informative:
             return np.zeros_like(self.possible)

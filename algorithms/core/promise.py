@@ -83,7 +83,7 @@ class Cost(Generic[A]):
     def portion(self, share: float, releases: int = 1) -> "Cost[A]":
         """The cost of each of `releases` releases if together they may cost this `share` of the whole.
 
-        Rounded down, so that the sum of all portions, added one by one, is within the whole if the shares sum to 1.
+        It is rounded down: if the shares sum to 1, the floating-point sum of all portions does not exceed the whole.
         """
         require_number(0 <= share <= 1, "share", share, "from 0 to 1")
         require_number(releases >= 1, "number of releases", releases, "1 or more")
@@ -112,7 +112,8 @@ class Release:
 class Promise:
     """The promise of a run to every record of a silo: (ε, δ), and the ρ that it may spend.
 
-    `broken` is the reason why the run promises nothing, "" if it does; all output marks a broken run as NOT PRIVATE.
+    `broken` is the reason why the run has no privacy guarantee, or "" if it has one. All output labels a broken run NOT
+    PRIVATE.
     """
 
     epsilon: float

@@ -1,15 +1,14 @@
 """The interface of federated algorithms, split at the privacy boundary, and the loop that runs their rounds.
 
 An algorithm is a frozen bundle of pure functions. `open_silo` and `local_solve` run at the silo; all others run at the
-coordinator, which receives only replies. A `Federation` carries messages between the two: in this process, or over Dask
-under Prefect (`tasks/transport/`). All federations run the same loop, `rounds`, so all give the same result.
+coordinator, which receives only replies. A `Federation` carries messages between the two, either in this process or
+over Dask under Prefect (`tasks/transport/`). All federations use the same loop, `rounds`, and give the same result.
 
 Between rounds a silo stores only the fields of its state that change (`pack_state`). `single_reply` and `sum_once`
 build algorithms of one exchange.
 
-`learn_alone` learns from one table in memory, as a silo does alone and a pooled baseline does with all rows. It runs
-`rounds` over the algorithm's functions without privacy, journal, transport or masks, which belong to a silo's service
-(`tasks/silo/service.py`).
+`learn_alone` learns from one table in memory: the rows of one silo, or all rows in a pooled baseline. It runs `rounds`
+without privacy, journal, transport and masks, which are features of a silo's service (`tasks/silo/service.py`).
 """
 
 import math
@@ -149,11 +148,11 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     sparse: Callable[[Server], Sparse | None] = dense_summand
     """the positions at which the summands of this round may be nonzero; only these entries are sent masked"""
     entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None
-    """(public schema with `units`, broadcast) -> the unit of each entry of a float summand, from public facts: masked
-    summands are sent in these units"""
+    """(public schema with `units`, broadcast) -> the unit of each entry of a float summand, computed from public facts;
+    masked summands are sent in these units"""
     greatest_total: Callable[[Schema, Broadcast], int | None] = lambda schema, broadcast: None
     """(public schema, broadcast) -> a bound on the entries of the sum if all summands are whole numbers of 0 or more,
-    such as counts of rows; masked sums of small ones need fewer bytes. None: any numbers"""
+    such as counts of rows; a smaller bound needs fewer bytes in masked sums. None: no bound"""
     needs_secure_sum: bool = False
     """whether a single reply reveals more than the algorithm promises: the server may receive only the sum"""
     tolerates_dropout: bool = False
@@ -191,7 +190,7 @@ class SiloLost(Exception):  # noqa: N818 - an event, not a programming error
     """Raised by a federation when silos did not reply in a round before the timeout."""
 
     def __init__(self, silos: tuple[str, ...], reason: str) -> None:
-        """Name the lost silos and the reason."""
+        """Store the names of the lost silos and the reason."""
         super().__init__(f"{', '.join(silos)}: {reason}")
         self.silos = silos
         self.reason = reason
@@ -226,32 +225,32 @@ class Federation(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedState:
-    """The part of a server's state from which its searches know their limits."""
+    """The part of a server's state that has the limits of its searches."""
 
     ends: float = math.inf
-    """the time of `time.monotonic` at which a search ends at the latest, with the best graph so far"""
+    """the value of `time.monotonic()` at which a search stops, with the best graph so far"""
     cut: bool = False
     """whether a search has ended early"""
     most_bytes: float = math.inf
-    """the bytes of all exchanges together, after which no further one follows"""
+    """the maximum number of bytes of all exchanges together"""
 
 
 ENDED_EARLY = ("out of time", "out of bytes")
-"""outcomes at a limit of the user, with the best result so far"""
+"""outcomes of rounds that stopped at a limit set by the user, with the best result so far"""
 Outcome = Literal["converged", "out of rounds", "out of time", "out of bytes", "silo lost"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that rounds may take; they end with the best result so far."""
+    """Limits of time and traffic, at which the rounds stop with the best result so far."""
 
     ends: float = math.inf
-    """a time of `time.monotonic`"""
+    """the value of `time.monotonic()` at which the rounds stop"""
     bytes: float = math.inf
-    """in both directions; there is at least one exchange"""
+    """maximum number of bytes in both directions; the first exchange always takes place"""
 
     def outcome(self, sent: int, last: int) -> Outcome | None:
-        """Why no further exchange may follow; the next one is expected to take as many bytes as the `last`."""
+        """The reason to stop, or None; the next exchange is assumed to take as many bytes as the `last`."""
         if time.monotonic() >= self.ends:
             return "out of time"
         return "out of bytes" if sent + last > self.bytes else None
@@ -282,9 +281,9 @@ def rounds(
 ) -> Iterator[Round[Server]]:
     """Run `algorithm` over `federation`; yield a Round after each round, until it converges or reaches `max_rounds`.
 
-    `resume` is (number of the last finished round, its server state) from a checkpoint. A lost silo ends the run with
-    the state of the last finished round: it is a value in the result, not an exception. So do the `limits`, with the
-    best result so far.
+    `resume` is (number of the last finished round, its server state) from a checkpoint. If a silo is lost, the run ends
+    with the state of the last finished round; the loss is reported in the last Round and not raised. At one of the
+    `limits`, the run ends with the best result so far.
     """
     number, server = resume or (0, algorithm.open_server(federation.schema))
     if isinstance(server, TimedState) and limits != NO_LIMITS:
@@ -422,8 +421,7 @@ def sum_once(
         `whole_numbers`. Masked floats are fixed-point numbers below 2³¹: divide sums over rows by the number of all
         rows (`statistics.moments.per_row`), or give `entry_units`.
     learn
-        (the sum, schema of the silos that answered) -> the structure. Before the exchange there is no sum, and the
-        structure has no edges.
+        (the sum, schema of the silos that answered) -> the structure. Before the exchange, the structure has no edges.
     whole_numbers, needs_secure_sum, entry_units
         As in `FederatedAlgorithm`.
     """
@@ -473,7 +471,7 @@ def learn_alone(algorithm: Algorithm, schema: Schema, table: Any) -> Structure:
 
 
 class _OneSilo:
-    """The only silo of `schema` as a federation (see `Federation`), without counts of traffic."""
+    """The only silo of `schema` as a `Federation`, without counts of traffic."""
 
     def __init__(self, schema: Schema, table: Any) -> None:
         self.schema = schema

@@ -4,8 +4,8 @@ In order: checks of variable names; `pluralize` for messages; names in CSV files
 some of them as formulas; the imputation model that all silos estimate before a run (`ImputationModel`; public, like all
 sums over silos); the `Schema`; and the number of lags that the time series of a federation support.
 
-A name that begins with =, +, -, @, a tab or a carriage return is written to CSV with an apostrophe before it. So is a
-name of apostrophes followed by one of these characters, so that reading restores every name.
+A name that begins with =, +, -, @, a tab or a carriage return is written to CSV with an apostrophe before it. A name of
+one or more apostrophes followed by one of these characters also gets one more, so that reading restores every name.
 """
 
 import re
@@ -71,7 +71,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ImputationModel:
-    """A model of the columns with which each silo models or imputes its empty cells; empty by default.
+    """A model of the columns, by which each silo models or imputes its empty cells; empty by default.
 
     It is a covariance for continuous and mixed data, a Bayesian network for discrete data. Imputed values never leave
     the silo.
@@ -86,11 +86,12 @@ class ImputationModel:
     rows: int = 0
     """the effective sample size: the mean over all pairs of columns of the number of rows with both cells"""
     windows: int = 0
-    """time series: the number of windows, of which `rows` is the effective one; the covariance is that of windows"""
+    """time series: the number of windows; `rows` is then the effective number of windows, and the covariance is that of
+    windows"""
     apart: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
     """whether no row has cells of both variables, `[d, d]`: such pairs are not identified; empty if there are none"""
     screens: tuple[FloatArray, ...] = ()
-    """covariances by which silos set outliers aside, one after the other, each `[D, D]` (`statistics/outliers.py`)"""
+    """covariances `[D, D]` by which silos set outliers aside, applied one after the other (`statistics/outliers.py`)"""
 
 
 NO_IMPUTATION = ImputationModel()
@@ -109,13 +110,13 @@ class Schema:
 
     The numbers of rows are public, as in Fassy El Fehri et al., §5.
     `levels` has the values of each discrete column, in the order of their codes; empty for continuous data. In mixed
-    data the columns without levels are continuous. Of event sequences, the variables are the types of events, and a
-    row of a silo's table is one event, with `EVENT_COLUMNS`.
-    `stretches` has the lengths of each silo's unbroken stretches of time series, in the order of the rows of its table:
-    between two stretches there is a gap, or another series starts. For continuous rows pooled from several silos, the
-    stretches are these silos' numbers of rows; otherwise empty.
-    `units` has, for each column, a power of two close to its standard deviation: in these units, numbers fit the
-    fixed-point arithmetic of secure sums (`statistics/moments.py`); empty before the exchange that computes them.
+    data the columns without levels are continuous. For event sequences, the variables are the types of events, and each
+    row of a silo's table is one event, with the columns `EVENT_COLUMNS`. `stretches` has the lengths of each silo's
+    unbroken stretches of time series, in the order of the rows of its table. A stretch ends at a gap or at the end of a
+    series. For continuous rows pooled from several silos, the stretches are these silos' numbers of rows; for other
+    rows, there are none. `units` has, for each column, a power of two close to its standard deviation: in these units,
+    numbers fit the fixed-point arithmetic of secure sums (`statistics/moments.py`); empty before the exchange that
+    computes them.
     """
 
     variables: tuple[str, ...]
@@ -133,15 +134,15 @@ class Schema:
     aside: dict[str, str] = field(default_factory=dict)
     """excluded columns of the silos' tables, with the reason"""
     transforms: dict[str, Transform] = field(default_factory=dict)
-    """by column, the transform inside each silo; tables in memory have the numbers as they were measured"""
+    """by column, the transform that each silo applies; tables in memory have the untransformed numbers"""
     counts: tuple[str, ...] = ()
     """columns of counts: whole numbers from 0 or 1 on, skewed to the right"""
     dates: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """by column of dates that is read as days: the order of their parts, and the date from which days count"""
+    """for each column of dates read as days: the order of day, month and year, and the date of day 0"""
     derived: dict[str, str] = field(default_factory=dict)
-    """by column of numbers that one or two others determine at every silo, the formula: the sum of x and y"""
+    """for each column of numbers that one or two others determine at every silo, the formula: the sum of x and y"""
     skewed: dict[str, Transform] = field(default_factory=dict)
-    """by column that is far from symmetric and has no transform, the one that would make it nearly so"""
+    """for each skewed column without a transform, the transform that would make it nearly symmetric"""
     imputation_model: ImputationModel = field(default=NO_IMPUTATION, compare=False)
     """the model of the empty cells, after the exchange that estimates it"""
     knowledge: Knowledge = NO_KNOWLEDGE
@@ -149,9 +150,10 @@ class Schema:
     adjustment: Adjustment = NO_ADJUSTMENT
     """the components that silos subtract from time series; `rows` and `stretches` describe the adjusted series"""
     targets: dict[str, Targets] = field(default_factory=dict)
-    """by silo, the variables that were set from outside, for each of its conditions; empty without experiments"""
+    """for each silo and each of its conditions, the variables that an experiment set; empty without experiments"""
     condition_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """by silo, the names of its conditions, which are its `stretches`; empty if a silo is one condition"""
+    """for each silo, the names of its conditions, whose rows are its `stretches`; empty if the silos have no
+    conditions"""
     compares_conditions: bool = False
     """whether each condition has a sum of its own, because the targets are to be found"""
 
@@ -177,16 +179,16 @@ class Schema:
 
     @property
     def has_targets(self) -> bool:
-        """Whether any variable was set from outside in any silo, or may have been."""
+        """Whether an experiment has, or may have, set a variable in any silo."""
         return self.compares_conditions or any(any(conditions) for conditions in self.targets.values())
 
     def conditions(self, silo: str) -> tuple[int, ...]:
-        """The numbers of rows of the conditions of `silo`, whose rows are in their order; one without conditions."""
+        """The number of rows of each condition of `silo`, in the order of its rows; one number without conditions."""
         return self.stretches.get(silo, (self.rows[silo],))
 
     @property
     def named_conditions(self) -> dict[str, tuple[str, ...]]:
-        """By silo, the names of its conditions, or its own name if it is one."""
+        """For each silo, the names of its conditions, or its own name if it has none."""
         return {silo: self.condition_names.get(silo, (silo,)) for silo in self.rows}
 
     @property
@@ -215,7 +217,7 @@ class Schema:
 
     @property
     def pairs_together(self) -> int:
-        """The mean number of rows with both cells of a pair of columns, if empty cells of columns are independent."""
+        """The mean number of rows with both cells of a pair of columns; assumes that empty cells are independent."""
         if not self.gaps:
             return sum(self.rows.values())
         total = 0.0

@@ -127,7 +127,7 @@ class Entry:
     message_size: Callable[[Any, int], int] = square
     """(settings, d) -> the maximum number of entries of an array that a silo sends, for d variables without noise"""
     varying_messages: bool = False
-    """whether message lengths depend on the data even in short runs, as messages list tests or changed entries"""
+    """whether message lengths depend on the data even in short runs, because messages list tests or changed entries"""
     nonlinear: bool = False
     """whether it fits neural networks, whose loss is flat around its many minima"""
     exact_solver: bool = True
@@ -135,13 +135,13 @@ class Entry:
     directs_by_knowledge: bool = False
     """whether its search uses background knowledge, which then directs further edges of a CPDAG"""
     scores_tables: bool = False
-    """whether it compares scores of summed count tables, so that these must agree on their margins"""
+    """whether it compares scores of summed count tables, which must then have equal shared margins"""
     labelled_series: bool = False
     """whether time series may have columns of labels, such as states and alarms"""
     one_sum: Callable[[Any], bool] = lambda settings: False
     """(settings) -> whether the equivalence class of complete numbers follows from the sum of the first exchange"""
     server_settings: tuple[str, ...] = ()
-    """the settings that no silo uses: to equal requests, silos answer alike whatever these are"""
+    """the settings that only the server uses: the reply of a silo to a request does not depend on them"""
     experiments: bool = False
     """whether it uses the targets of experiments"""
     subtracts_means: bool = False
@@ -190,7 +190,19 @@ MAX_EXACT_INTEGER = 2**53
 """the largest integer below which every integer has an exact floating-point representation"""
 
 
-RENAMED_SETTINGS = {"hold": "send_threshold"}
+RENAMED_SETTINGS = {
+    "agreeing": "agreeing_starts",
+    "doubt": "shrinkage",
+    "draws": "participant_seed",
+    "evidence": "min_log_likelihood_ratio",
+    "hold": "send_threshold",
+    "most_lags": "max_lags",
+    "most_parents": "max_parents",
+    "most_sets": "max_sets",
+    "solo": "partial_step_weight",
+    "start": "init_seed",
+    "targeted": "target_rows",
+}
 """old name -> new name of settings; version 0.1 accepts old names with a warning"""
 
 

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
+from ..errors import RenamedWarning
 from ..graphs.cpdag import dag_extension
 from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
@@ -46,9 +48,15 @@ class Finding:
     """A finding: a name for programs, a sentence and advice for people, and the silos that it concerns."""
 
     name: str
-    said: str
+    message: str
     advice: str
     silos: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The message, by its name in earlier versions."""
+        warn("Finding.said is deprecated: it is now Finding.message", RenamedWarning, stacklevel=2)
+        return self.message
 
 
 def scale_findings(server: Server, *, equal_variances: bool, centred: bool) -> list[Finding]:
@@ -116,15 +124,15 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
     return found
 
 
-def parent_cap_findings(structure: Structure, most_parents: int | None) -> list[Finding]:
+def parent_cap_findings(structure: Structure, max_parents: int | None) -> list[Finding]:
     """A finding if variables have as many parents as the settings allow: the true number may be larger."""
-    if most_parents is None or structure.kind != "dag" or most_parents >= len(structure.variables) - 1:
+    if max_parents is None or structure.kind != "dag" or max_parents >= len(structure.variables) - 1:
         return []
-    full = [structure.variables[j] for j in np.flatnonzero(structure.adjacency.sum(axis=0) >= most_parents)]
+    full = [structure.variables[j] for j in np.flatnonzero(structure.adjacency.sum(axis=0) >= max_parents)]
     if not full:
         return []
-    sentence = f"{', '.join(full[:5])}: {most_parents} parents, as many as most_parents allows; there may be more."
-    return [Finding("cap reached", sentence, f"Try -p most_parents={2 * most_parents}.")]
+    sentence = f"{', '.join(full[:5])}: {max_parents} parents, as many as max_parents allows; there may be more."
+    return [Finding("cap reached", sentence, f"Try -p max_parents={2 * max_parents}.")]
 
 
 MISFIT = "misfit"

@@ -113,8 +113,10 @@ def apply_steps(
 
     `lone` is the noise of one silo's step; all are `[d, d]`. `weight` is the total weight of the silos.
     """
-    W = W + change / np.maximum(settings.solo * moving + (1 - settings.solo) * weight, MIN_WEIGHT)
-    by = settings.doubt * lone / np.sqrt(np.maximum(moving, MIN_WEIGHT))
+    W = W + change / np.maximum(
+        settings.partial_step_weight * moving + (1 - settings.partial_step_weight) * weight, MIN_WEIGHT
+    )
+    by = settings.shrinkage * lone / np.sqrt(np.maximum(moving, MIN_WEIGHT))
     return np.where(moving > 0, soft_threshold(W, by), W)
 
 
@@ -130,7 +132,7 @@ def refit_order(
 
     If the new order reverses an edge, both of its variables get the weights of the model.
     """
-    model = equal_variance(implied_covariance(W, spread**2), least, settings.most_parents, settings.passes)
+    model = equal_variance(implied_covariance(W, spread**2), least, settings.max_parents, settings.passes)
     place = _places(model.order)
     turned = (W != 0) & ~forward(place, len(W))
     return np.where(turned.any(axis=0) | turned.any(axis=1), model.weights, W), place

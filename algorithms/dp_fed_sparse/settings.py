@@ -149,13 +149,13 @@ class DpFedSparse(PrivateSettings):
     """γ, the step of an entry relative to its curvature"""
     l1: float = 0.05
     """λ, the price of an edge's weight; order: in units of the smallest spread of residuals"""
-    solo: float = 0.7
+    partial_step_weight: float = 0.7
     """order: weighting of a step taken by only some silos; 0: the other silos count as zero, 1: mean of these silos"""
-    doubt: float = 1.0
+    shrinkage: float = 1.0
     """order: shrinkage of an entry after a step, in standard deviations of its noise"""
     price: float = 0.0
     """order: variance that a parent must explain, in units of the smallest variance; 0: from the noise"""
-    most_parents: int = 12
+    max_parents: int = 12
     """order: maximum number of parents of a variable"""
     passes: int = 5
     """order: maximum number of passes of moves that improve the order"""
@@ -176,13 +176,22 @@ class DpFedSparse(PrivateSettings):
         require_private(self)
         for name in ("clip_values", "clip_residuals", "clip_total", "gamma", "rho1", "rho2"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        for name in ("rounds", "most_parents", "rho1_growth"):
+        for name in ("rounds", "max_parents", "rho1_growth"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("steps", "price", "l1", "threshold", "doubt", "passes", "second_moment_bound", "known_smoothness"):
+        for name in (
+            "steps",
+            "price",
+            "l1",
+            "threshold",
+            "shrinkage",
+            "passes",
+            "second_moment_bound",
+            "known_smoothness",
+        ):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("smoothness_share", "spread_share", "share"):
             require(0 < getattr(self, name) < 1, name, getattr(self, name), "between 0 and 1")
-        require(0 <= self.solo <= 1, "solo", self.solo, "from 0 to 1")
+        require(0 <= self.partial_step_weight <= 1, "partial_step_weight", self.partial_step_weight, "from 0 to 1")
         left = 1 - self.smoothness_share
         require(self.smoothness_share + self.spread_share < 1, "spread_share", self.spread_share, f"less than {left:g}")
         if self.smoothness == "private" and self.second_moment_bound == 0:

@@ -23,12 +23,12 @@ FLOOR = 1e-9
 class LagOrder:
     """Settings of the choice of the lag order."""
 
-    most_lags: int = 5
+    max_lags: int = 5
     """maximum number of lags, if the series are long enough"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
+        require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
 
 
 def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
@@ -38,14 +38,14 @@ def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadca
         """No edges: only the lag order is needed."""
         return empty_structure(server.schema.variables)
 
-    summed = summed_windows(lambda schema: max_common_lags(schema, settings.most_lags), structure, center=True)
+    summed = summed_windows(lambda schema: max_common_lags(schema, settings.max_lags), structure, center=True)
     return replace(
         summed,
         open_silo=lambda table, schema, silo, rng: summed.open_silo(
             coding_of(schema).encode(table), _coded(schema), silo, rng
         ),
         open_server=lambda schema: summed.open_server(_coded(schema)),
-        entry_units=lambda schema, request: window_units(_coded(schema), max_common_lags(schema, settings.most_lags)),
+        entry_units=lambda schema, request: window_units(_coded(schema), max_common_lags(schema, settings.max_lags)),
     )
 
 

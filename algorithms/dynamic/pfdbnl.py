@@ -170,7 +170,7 @@ class Pfdbnl:
     """the factor of ρ₂ from round to round"""
     participants: int = 0
     """j, number of silos in a round, drawn at random each time; 0: all"""
-    draws: int = 0
+    participant_seed: int = 0
     """seed of the draws of participants"""
     local_steps: int = 100
     """maximum number of L-BFGS-B steps of a silo per round"""
@@ -196,7 +196,7 @@ class Pfdbnl:
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in ("rho1_growth", "rho2_growth", "local_steps", "rounds"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("l1", "lagged_price", "participants", "draws", "threshold"):
+        for name in ("l1", "lagged_price", "participants", "participant_seed", "threshold"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
 
 
@@ -324,7 +324,7 @@ def draw_participants(server: Server, settings: Pfdbnl) -> tuple[str, ...]:
     """The participants of the next round."""
     if settings.participants == 0:
         return server.silos
-    rng = np.random.default_rng((settings.draws, server.number))
+    rng = np.random.default_rng((settings.participant_seed, server.number))
     return tuple(sorted(rng.choice(server.silos, settings.participants, replace=False).tolist()))
 
 

@@ -98,7 +98,7 @@ class Var:
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC"""
-    most_lags: int = 5
+    max_lags: int = 5
     """maximum number of lags for `auto`, if the series are long enough"""
     ridge: float = 10.0
     """r, in units of the variables' variances; 0: least squares"""
@@ -112,7 +112,7 @@ class Var:
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         require_lags(self.lags)
-        require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
+        require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
         require(self.ridge >= 0, "ridge", self.ridge, "0 or more")
         require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
 
@@ -120,7 +120,7 @@ class Var:
 def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
     """The algorithm of one sum."""
     return summed_windows(
-        lambda schema: lags_to_sum(schema, settings.lags, settings.most_lags),
+        lambda schema: lags_to_sum(schema, settings.lags, settings.max_lags),
         partial(structure, settings),
         center=settings.center,
     )

@@ -32,7 +32,7 @@ class MlpSettings:
     """λ₁, the price of a first-layer weight"""
     l2: float = 0.01
     """λ₂, the price of a squared weight of either layer (half of it)"""
-    start: int = 0
+    init_seed: int = 0
     """seed of the small random initial weights of every silo"""
     threshold: float = 0.3
     """τ: edges whose norm of first-layer weights is at most this are dropped"""
@@ -40,7 +40,7 @@ class MlpSettings:
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         require(self.units >= 1, "units", self.units, "1 or more")
-        for name in ("l1", "l2", "threshold", "start"):
+        for name in ("l1", "l2", "threshold", "init_seed"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
 
 
@@ -66,7 +66,7 @@ class MlpProblem:
         from scipy.optimize import minimize  # imported late, as in `admm.problem`
 
         shape = pull.start.shape
-        start = pull.start if pull.start.any() else self.layout.start(self.settings.start)
+        start = pull.start if pull.start.any() else self.layout.start(self.settings.init_seed)
 
         def objective(flat: FloatArray) -> tuple[float, FloatArray]:
             theta = flat.reshape(shape)

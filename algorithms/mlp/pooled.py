@@ -66,7 +66,7 @@ def train(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possibl
     Once h is small, the order of the variables is settled, and the last minimisation, without α and ρ, is over the
     edges that respect it (ours: the authors continue to h = 1e-8, with an increasingly ill-conditioned problem).
     """
-    theta, rho, alpha, h = layout.start(settings.start), 1.0, 0.0, np.inf
+    theta, rho, alpha, h = layout.start(settings.init_seed), 1.0, 0.0, np.inf
     for _ in range(settings.rounds):
         theta = minimise(theta, table, layout, settings, possible, rho, alpha)
         reached = acyclicity(layout, theta)[0]

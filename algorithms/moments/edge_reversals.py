@@ -1,10 +1,11 @@
 """Greedy reversals of edges under equal error variances (after Peters & Bühlmann 2014, Section 4.1).
 
-The top-down order of `equal_variance.py` compares two variables by their conditional variances. Weak effects leave them
-nearly alike, and sampling error then reverses edges. So each edge i → j is compared with its reversal: j selects its
-parents among the variables that descend from neither, i among those that do not descend from it, and the pair is
-replaced if this lowers Σ (v + price · number of parents) over the two. A reversal changes two families, so a pass over
-m edges costs two selections of parents for each, O(m·d·p²) for p parents; only edges near a change are tried again.
+The top-down order of `equal_variance.py` compares two variables by their conditional variances. With weak effects these
+variances are nearly equal, and sampling error reverses edges. So each edge i → j is compared with its reversal. For the
+reversal, j selects its parents among the variables that descend from neither i nor j, and i selects its parents among
+those that do not descend from i. The reversal is accepted if it lowers Σ (v + price · number of parents) over i and j.
+Each of the m edges of a pass needs two selections of parents, which costs O(m·d·p²) for p parents. Later passes try
+only edges near a change.
 """
 
 import numpy as np
@@ -27,8 +28,8 @@ def order_after_reversals(
     """A topological order of the columns of `dag` after all reversals that lower the score for second moments `S`.
 
     `dag` is `[m, d]` and `S` `[m, m]`; columns beyond the first d precede the others (lagged variables). `price` is the
-    variance that a parent must explain. Where the DAG leaves a choice, the order is that of `former` `[d]`: most
-    variables then keep the columns before them.
+    variance that a parent must explain. If the DAG has several topological orders, ties are resolved by the order
+    `former` `[d]`, so most variables keep their predecessors.
     """
     m, d = dag.shape
     reversed_dag = np.zeros((m, m), np.bool_)
@@ -53,7 +54,7 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
                 if not dag[i, j] or not (due[i] or due[j] or changed[i] or changed[j]):
                     continue
                 below_i = _descendants(offspring, i, j)
-                if below_i[j]:  # another path leads from i to j, which the reversal would close to a cycle
+                if below_i[j]:  # another path leads from i to j, so the reversal would make a cycle
                     continue
                 outside = ~(below_i | _descendants(offspring, j, -1))
                 outside[i] = outside[j] = False
@@ -78,7 +79,7 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
 
 @njit(cache=True)
 def _children(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The children of each variable one after another, and where those of each begin."""
+    """The concatenated children of all variables, and the offset of each variable's children."""
     d = len(dag)
     begins, children = np.zeros(d + 1, np.int64), np.empty(dag.sum(), np.int64)
     for k in range(d):

@@ -1,8 +1,8 @@
-"""Backward elimination of parents from second moments: least first, while they explain less than their price.
+"""Backward elimination of parents from second moments: the weakest first, while it explains less than its price.
 
-Each variable is regressed on all columns before it in an order. Of many variables with many rows, one triangular
-inverse has the t-values of all these regressions, O(d³); only columns with a sizeable one are eliminated one by one.
-Removing a parent updates the inverse moments of the others in O(k²) for k candidates.
+Each variable is regressed on all columns before it in an order. If there are many variables and rows, the t-values of
+all these regressions are computed from one triangular inverse in O(d³), and only columns with sizeable t-values enter
+the elimination. Removing a parent updates the inverse moments of the others in O(k²) for k candidates.
 """
 
 import numpy as np
@@ -16,14 +16,14 @@ from ..core.schema import FloatArray
 # A variable is determined by the earlier ones if its residual variance is below this share of its variance.
 MIN_RESIDUAL_SHARE = 1e-9
 MIN_CANDIDATE_T = 1.75
-"""t-value in the regression on all earlier columns below which a column is no candidate of a screened elimination"""
+"""t-value, in the regression on all earlier columns, below which screening removes a candidate"""
 MAX_UNSCREENED = 100
 """number of variables above which elimination is screened, so that it is not O(d⁴)"""
 MIN_ROWS_OF_SCREEN = 10
 """minimum number of rows per variable for screening: with fewer, parents with a joint effect have small t-values"""
 
 Eliminated = dict[int, tuple[NDArray[np.int64], FloatArray]]
-"""for a variable, the candidates of its last elimination, and its weights `[m]`"""
+"""the candidates of a variable's last elimination, and the resulting weights `[m]`"""
 
 
 def backward_elimination(
@@ -38,11 +38,11 @@ def backward_elimination(
 
     A parent is removed while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other
     parents and s the residual variance given all of them. Impossible parents are removed first, required ones never. If
-    rows are no more than variables, the variables from position `rows` on are determined by the earlier ones for any
-    data: as parents they count as having their own variance added once more.
+    there are no more rows than variables, the earlier variables determine those from position `rows` on in any data; as
+    parents, these count with twice their variance.
 
-    Of many variables with many rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed at once: one
-    triangular inverse has the t-values of all regressions, and few candidates are left in each.
+    If there are many variables and rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed first. One
+    triangular inverse gives the t-values of all regressions.
     """
     d, knowledge = len(S), prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
@@ -65,8 +65,8 @@ def eliminate_among(
     """The weights `[m, d]` after backward elimination of each variable's `candidates` `[m, d]`.
 
     A parent stays if it explains at least the share `least` of the residual variance, or is `required` `[m, m]`. `S`
-    `[m, m]` are the second moments; columns beyond the first d are lagged. With `known`, a variable whose candidates
-    are those of an earlier call for the same moments, share and requirements is not eliminated again.
+    `[m, m]` are the second moments; columns beyond the first d are lagged. `known` caches results: the elimination is
+    skipped for a variable with the same candidates as in an earlier call with the same moments, share and requirements.
     """
     weights = np.zeros(candidates.shape[::-1])
     for j in range(len(weights)):
@@ -149,7 +149,9 @@ def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # ty
         for a in range(k):
             if stays[a]:
                 share = K[a, weakest] / K[weakest, weakest]
-                for c in range(k):  # those of removed parents, too, which nobody reads: without a test it is vectorised
+                for c in range(
+                    k
+                ):  # also updates removed parents, whose values are not used: a loop without a condition is vectorised
                     K[a, c] -= share * K[weakest, c]
     for a in range(k):
         if stays[a]:

@@ -1,8 +1,8 @@
 """Linear SEMs with equal error variances from second moments, and whether data support them (Chen, Drton, Wang 2019).
 
-With equal error variances, a variable whose parents are all earlier has the smallest conditional variance. So an order
-is found from the top: first the variable of least variance, then the one of least variance given the first, and so on.
-There are two ways to select the parents of each variable:
+With equal error variances, a variable whose parents are all earlier has the smallest conditional variance. So the order
+is found from the top down: first the variable with the smallest variance, then the one with the smallest variance given
+the first, and so on. There are two ways to select the parents of each variable:
 
 - Few rows (`equal_variance`): conditioning on all earlier variables would accumulate the noise in S, so each variable
   is regressed on few of them. Parents are added while they explain more than `price`, and removed again when they do
@@ -14,16 +14,16 @@ There are two ways to select the parents of each variable:
   parents is not limited, so this finds dense graphs; but full regressions need many more rows than variables.
 
 `best_equal_variance_fit` compares several orders (ours). The first is the top-down order given all earlier variables
-(`statistics/moments.py`), which is best for many rows. The others select few parents in each step, first those of
-large effects, then those that improve the information criterion once the error variance is known; they are best for few
-rows. Under each order parents are eliminated from all earlier variables, at the price of the Bayesian information
+(`statistics/moments.py`), which is best for many rows. The others are best for few rows: they select few parents in
+each step, first those with large effects, then, with the estimated error variance, those that improve the information
+criterion. Under each order parents are eliminated from all earlier variables, at the price of the Bayesian information
 criterion for a parent, ln n, plus 2 ln d for the number of candidates (Chen & Chen 2008). The fit of greatest score is
 chosen. If its residual variances are equal up to sampling error, the model is exact, and only weak edges may have the
 wrong direction: these are compared with their reversals (`edge_reversals.py`).
 
-Equal error variances or not (ours): with equal error variances the second moments determine one DAG; without this
-assumption, only its Markov equivalence class. So the result is a DAG only if the data support the assumption, in one of
-two ways:
+Test of the assumption (ours): with equal error variances the second moments determine one DAG; without this assumption,
+they determine only its Markov equivalence class. So the result is a DAG only if the data support the assumption in one
+of two ways:
 
 - its fit with *one* variance scores better, penalties included, than the class with a variance for each variable;
 - or its residual variances are equal up to sampling error: their spread D = ln of the mean − mean of the ln is below
@@ -59,16 +59,17 @@ class OrderedWeights:
 
 
 def equal_variance(
-    S: FloatArray, price: float | FloatArray, most_parents: int, passes: int, d: int | None = None
+    S: FloatArray, price: float | FloatArray, max_parents: int, passes: int, d: int | None = None
 ) -> OrderedWeights:
     """The weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
 
     `price` is the variance that a parent must explain, in units of the least variance, one number or one per candidate
     `[m]`; `passes` bounds the passes of moves. The first `d` variables, by default all, are ordered; the others precede
-    them (lagged variables of time series). The least variance is then the residual one given these.
+    them (lagged variables of time series). The least variance is then the least residual variance given the lagged
+    variables.
     """
     d = len(S) if d is None else d
-    most = min(most_parents, len(S) - 1)
+    most = min(max_parents, len(S) - 1)
     first = np.arange(len(S)) >= d
     prices = np.broadcast_to(price, len(S)).astype(np.float64)
     least = prices * float(np.diag(S)[:d].min())
@@ -85,13 +86,13 @@ def equal_variance(
     return OrderedWeights(weights, order)
 
 
-def select_weights(S: FloatArray, parents: NDArray[np.bool_], price: float, most_parents: int) -> FloatArray:
+def select_weights(S: FloatArray, parents: NDArray[np.bool_], price: float, max_parents: int) -> FloatArray:
     """The weights `[m, d]` of the parents selected for each of the d variables among `parents` `[d, d]` and lags.
 
     `price` is the variance that a parent must explain, in units of the least variance, for second moments `S` `[m, m]`.
     """
     d = len(parents)
-    most, lagged = min(most_parents, len(S) - 1), np.ones(len(S) - d, dtype=np.bool_)
+    most, lagged = min(max_parents, len(S) - 1), np.ones(len(S) - d, dtype=np.bool_)
     least = np.full(len(S), price * float(np.diag(moments_given_past(S, d)).min()))
     weights = np.zeros((len(S), d))
     for j in range(d):
@@ -196,7 +197,7 @@ EXPECTED_SPREAD_FACTOR = 4.0
 Measured spreads: .3 to 1.9 times 1/n with Gaussian errors, 2 to 6 with exponential ones, and mostly more than 30 if the
 model does not hold, as for rounded numbers."""
 WEAK_DEVIATIONS = 4.0
-"""standard errors by which the variances of two joined variables must differ for their order to be certain"""
+"""standard errors by which the variances of two adjacent variables must differ for a certain order"""
 MIN_VARIANCE_SHARE = 1e-12
 """lower bound on a residual variance, as a share of the variance: smaller values are rounding errors"""
 
@@ -339,7 +340,7 @@ def variance_evidence(near: VarianceEvidence, fit: LinearFit, free: BestOrder, r
 
 
 CLEAR_LOSS, CLEAR_LOSS_OF_FEW_ROWS = 0.02, 0.1
-"""loss in score that no search for better orders makes up: nats per row and variable, and more per variable squared"""
+"""loss in score that better orders cannot make up: in nats per row and variable, and in nats per squared variable"""
 
 
 def clearly_unequal(S: FloatArray, first: LinearFit, free: Callable[[], BestOrder], rows: int) -> bool:

@@ -1,8 +1,8 @@
 """Experiments on numbers: the second moments of each sum, and the class of linear models learned from them (ours).
 
-A silo sends its part of the second moments of all rows and of each sum that leaves conditions out, every condition
-about its own means: (1 + the number of distinct sets left out)·d(d + 1)/2 numbers, once. The server searches with the
-scores of `score/experiment_scores.py`, and needs no further exchange.
+A silo sends its part of the second moments of all rows, and of each sum that excludes conditions. Each condition is
+centred on its own means. These are (1 + number of distinct excluded sets)·d(d + 1)/2 numbers, sent once. The server
+searches with the scores of `score/experiment_scores.py`, and needs no further exchange.
 """
 
 import math
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..score.experiment_scores import best_class, number_scores
-from ..score.families import OrderSettings, SearchSettings, Targeted
+from ..score.families import OrderSettings, SearchSettings, TargetRows
 from ..score.procedures import BOSS
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, conditions_of, pooled_packing, regression_weights
@@ -48,7 +48,7 @@ def experiment_products(table: Table, schema: Schema, silo: str) -> FloatArray:
 
 
 def learn_from_experiments(
-    total: FloatArray, schema: Schema, left: Schema, settings: OrderSettings, targeted: Targeted
+    total: FloatArray, schema: Schema, left: Schema, settings: OrderSettings, target_rows: TargetRows
 ) -> ExperimentFit:
     """The class from the `total` of the second moments of each sum; `left` is the schema of the silos that answered.
 
@@ -66,7 +66,7 @@ def learn_from_experiments(
             raise BadInput(f"column '{schema.variables[v]}' has no variance within {where}, so no edge can be learned")
     pack = pooled_packing(d).pack
     moments = [pack(rows=float(n), sums=np.zeros(d), products=S) for n, S in zip(rows, products, strict=True)]
-    scores = number_scores(np.stack(moments), sent.group, targeted, math.log(d))
+    scores = number_scores(np.stack(moments), sent.group, target_rows, math.log(d))
     graph = best_class(BOSS, d, SearchSettings(starts=settings.starts, seed=settings.seed), scores, prior)
     return ExperimentFit(graph, products / rows[:, None, None], rows, sent.group)
 

@@ -1,23 +1,23 @@
 """Edges into labels that logistic regressions do not support (ours).
 
-The degenerate Gaussian score fits a straight line to the probability of a label. Where a number has a steep effect, the
-probability is a curve, and variables that correlate with the number become spurious parents because they help the line
-to follow the curve. A logistic regression of the label on its parents needs no such help. The parameters of a mixed
-network contain these regressions (`parameters/mixed_families.py`), so the check needs no exchange of its own if every
-edge passes.
+The degenerate Gaussian score fits a straight line to the probability of a label. If a number has a steep effect, this
+probability is a curve. Variables that correlate with the number then become spurious parents, because they improve the
+fit of the line to the curve. A logistic regression of the label on its parents does not have this problem. The
+parameters of a mixed network contain these regressions (`parameters/mixed_families.py`), so the check needs no exchange
+of its own if every edge passes.
 
 An edge u → v into a label v with a number among its other parents is tested by Wald's statistic wᵀ Cov(w)⁻¹ w of the
-weights w of u. The edge is dropped if it is below the price of the edge in the search, and if the edge also adds little
-to the degenerate Gaussian score: with nearly separated levels, weights and their variances grow without limit, and
-Wald's statistic vanishes for the strongest effects (Hauck & Donner 1977). Of each label, the weakest such edge is
-dropped, and the rest of the graph stays: another search would only find the next best help for the line. In the DAG
-of the class that is tested, labels come as late as the class allows.
+weights w of u. The edge is dropped if this statistic is below the price of the edge in the search and the edge adds
+little to the degenerate Gaussian score. The second condition is needed because, with nearly separated levels, weights
+and their variances grow without limit, and Wald's statistic vanishes for the strongest effects (Hauck & Donner 1977).
+For each label, only the weakest such edge is dropped, and the rest of the graph is kept: another search would only find
+another spurious parent. The tested DAG is the member of the class in which labels come as late as possible.
 
-With empty cells, the regressions take the complete rows of a family, whereas the search takes expectations. That is
-valid if cells are missing at random given the parents, and also, for the slopes, if they depend on the label
-(Prentice & Pyke 1979). Expected products have no counterpart for a logistic regression.
+If cells are empty, the regressions use the complete rows of a family, whereas the search uses expected products, which
+a logistic regression cannot use. This is valid if cells are missing at random given the parents; the slopes are valid
+even if missingness depends on the label (Prentice & Pyke 1979).
 
-What leaves a silo: the sums of `mixed_families.py`. Cost: the Newton steps of one fit for each repetition.
+What leaves a silo: the sums of `mixed_families.py`. Cost: the Newton steps of one more fit whenever an edge is dropped.
 """
 
 from collections.abc import Sequence
@@ -113,8 +113,8 @@ def resample_without_edges(
 ) -> Structure:
     """The `structure` of a resample without the `edges` that were dropped from the graph of all rows.
 
-    The search draws such an edge in most resamples, whose strengths would contradict the graph. The verdict on all rows
-    holds for them, too: a regression of half of the rows decides less.
+    The search finds such an edge in most resamples, and the edge strengths would contradict the graph. The decision on
+    all rows is applied to resamples, too, because a regression on half of the rows has less power.
     """
     dag = labels_late_dag(structure, coding)
     if dag is None or not any(dag[u, v] or dag[v, u] for u, v in edges):

@@ -3,15 +3,15 @@
 The columns are those of the coded table (`statistics/coding.py`). The sum has one of three kinds (`SumKind`):
 
 - "centred": products about the silo's own means;
-- "pairs": with an ε, which does not account for means, products of (x − x')/√2 of the first and second row, the third
-  and fourth, ... Offsets of a whole silo cancel in them. A record is in one pair, so a pair takes the place of a row:
-  there are half as many, and the noise counts twice;
-- "means": without centring, products of the rows with a constant column, whose products are the sums of the other
-  columns: the server subtracts the means of all rows. One over the number of levels is subtracted from indicators,
-  which makes rows short.
+- "pairs": with an ε, which does not account for means, products of the differences (x − x')/√2 of the first and second
+    row, the third and fourth, and so on. Offsets of a whole silo cancel in the differences. A record is in only one
+    pair. There are half as many pairs as rows, so the noise counts twice;
+- "means": without centring, products of the rows with an added constant column. Its products are the sums of the other
+    columns, from which the server computes and subtracts the means of all rows. To make the norms of rows small,
+    1/(number of levels) is subtracted from indicators.
 
-An indicator has a public scale, so only the scales of numbers are estimated privately. Correlations have no units, so
-all columns are measured in their scales, which spreads the noise equally over all correlations
+An indicator has a public scale, so only the scales of numbers are estimated privately. The learner uses only
+correlations, so each column is measured in units of its scale, which gives all correlations the same noise
 (`gram.correlation_units`).
 """
 

@@ -1,19 +1,21 @@
-"""Whether the second moments fit a linear DAG of independent errors at all, beyond its best member (ours).
+"""Whether any sparse linear DAG with independent errors fits the second moments (ours).
 
-A class of least BIC is learned from any data. Hidden common causes, feedback and coarse rounding leave moments that no
-sparse DAG has: the search then adds edges as long as each gains more than its price, and directs nearly all of them by
-v-structures. Two figures show it, both from the moments that the server holds, without a further exchange:
+A class of least BIC exists for any data. But if there are hidden common causes, feedback or coarse rounding, no sparse
+DAG has these moments: the search adds many edges, each of which gains more than its price, and directs nearly all of
+them by v-structures. Two figures detect this from the moments that the server has, without a further exchange:
 
-- `residual_excess`: the dependence between variables that the DAG does not join. Under its order, ln of the residual
-  variance given the parents over that given all earlier variables has a known mean and variance if the DAG holds: with
-  k earlier variables, n·v is σ²·χ² with n − k degrees of freedom, whatever the distribution of the parents. Each
-  dependence may be too weak for an edge; together they are not. The figure is their sum in standard deviations.
+- `residual_excess`: the dependence between nonadjacent variables. For each variable in the order of the DAG, take ln of
+    the ratio of its residual variance given the parents to its residual variance v given all k earlier variables. If
+    the DAG holds, this has a known mean and variance, because n·v is σ²·χ² with n − k degrees of freedom for any
+    distribution of the parents. Each dependence may be too weak for an edge although their sum is significant. The
+    figure is their sum in standard deviations.
 - `hidden_cause_gain`: the BIC that is gained if the errors of joined variables a → b are correlated instead. A hidden
-  cause of both makes a a collider, so b seems to depend on the parents of a as well; with correlated errors these edges
-  go. The two regressions are fitted by generalised least squares (Zellner 1962), parents eliminated backward.
+    cause of both makes a a collider, so b seems to depend on the parents of a as well; with correlated errors these
+    edges disappear. The two regressions are fitted by generalised least squares (Zellner 1962), parents eliminated
+    backward.
 
-`misfit` adds them up. On clean data, with weak effects, dense graphs and few rows among them, both are small, and not
-large together. Cost: O(d³), and O(p³) for each elimination at an edge whose ends have p parents.
+`misfit` adds them up. On clean data, both are small and do not get large together, even with weak effects, dense graphs
+or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose ends have p parents.
 """
 
 import math
@@ -27,9 +29,9 @@ from ..graphs.dag import topological_order
 from ..statistics.moments import regression_weights, residual_variances
 
 EXCESS_UNIT, GAIN_UNIT = 6.0, 15.0
-"""standard deviations of `residual_excess`, and nats of `hidden_cause_gain`, either of which alone is a misfit"""
+"""a `residual_excess` of this many standard deviations is a misfit, as is a `hidden_cause_gain` of this many nats"""
 GAIN_VARIABLES = 50
-"""from so many variables on, `GAIN_UNIT` grows with their number, as the gain sums over more edges"""
+"""number of variables above which `GAIN_UNIT` grows with their number, as the gain is a sum over more edges"""
 GLS_STEPS = 20
 """largest number of steps of generalised least squares"""
 
@@ -65,8 +67,8 @@ def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:
 def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> float:
     """The gain in nats of correlated errors over edges of `dag` `[d, d]`, summed over disjoint edges, the best first.
 
-    `price` is the penalty on twice the log-likelihood for an edge or a correlation. Edges a → b without a common parent
-    of their ends are left out, as nothing is gained there, and those with a path through another parent of b.
+    `price` is the penalty on twice the log-likelihood for an edge or a correlation. Edges a → b are skipped if a and b
+    have no common parent, because nothing is gained there, and if a path leads from a through another parent of b.
     """
     variances, below = residual_variances(S, regression_weights(S, dag)), _descendants(dag)
     gains: list[tuple[float, int, int]] = []

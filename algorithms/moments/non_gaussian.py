@@ -1,15 +1,15 @@
 """Directions from non-Gaussian errors: 14 sums for each undirected edge of an equivalence class.
 
-For two joined variables, Hyvärinen & Smith 2013 ("Pairwise likelihood ratios", Eq. 10) compare the entropies of cause
+For two adjacent variables, Hyvärinen & Smith 2013 ("Pairwise likelihood ratios", Eq. 10) compare the entropies of cause
 and residual in both directions: R = H(j) + H(r_i|j) − H(i) − H(r_j|i) > 0 favours i → j. The entropy of a standardised
 u is approximated from two means (Hyvärinen 1998): H(u) ≈ H(N) − k₁(E ln cosh u − γ)² − k₂(E u e^(−u²/2))². Here i and j
-are residuals given their compelled parents, so that these do not confound the pair. With Gaussian errors R is 0 up to
+are residuals given their compelled parents, which therefore do not confound the pair. With Gaussian errors R is 0 up to
 sampling error.
 
-R compares two linear models, of which one is right only if its residual is independent of the cause. Curved effects,
-multiplicative errors or hidden causes make both wrong, and R large. So the other six sums give the correlation of
-ln cosh of cause and residual in both directions (ours). If it is not small in the direction of R for most edges, none
-is directed, because the model is then wrong for these data.
+R compares two linear models. A model is right only if its residual is independent of the cause. With curved effects,
+multiplicative errors or hidden causes, both models are wrong, and R is large. The other six sums therefore give the
+correlation between ln cosh of the cause and ln cosh of the residual in both directions (ours). If this correlation is
+not small in the direction of R for most edges, the linear model is wrong for these data, and no edge is directed.
 """
 
 import math
@@ -29,9 +29,9 @@ GAMMA_SQUARED = 0.33007
 MEANS_PER_EDGE = 14
 """number of means that are summed for an edge"""
 MAX_DEPENDENCE, DEPENDENCE_ERRORS = 0.05, 2.0
-"""correlation of ln cosh of cause and residual that counts as independence, and in standard errors for few rows"""
+"""maximum correlation of ln cosh of cause and residual that counts as independence; for few rows, in standard errors"""
 MIN_INDEPENDENT = 0.5
-"""share of the edges with evidence that must have independent residuals in their direction"""
+"""minimum share, among the edges with a significant R, of edges with independent residuals in the direction of R"""
 
 
 def undirected_edges(cpdag: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -101,10 +101,11 @@ def dependences(means: FloatArray) -> FloatArray:
 
 
 def credible_contrasts(means: FloatArray, rows: int, evidence: float) -> tuple[FloatArray, int]:
-    """R of each edge `[n_edges]`; 0 for all edges if no linear model holds, and then the number of those with evidence.
+    """R of each edge `[n_edges]` and 0; if no linear model holds, zeros and the number of edges with a significant R.
 
-    It holds for an edge if the residual is independent of the cause in the direction of R, and for the data if it does
-    for half of the edges with evidence: an undirected neighbour of both ends can make single residuals dependent.
+    A linear model holds for an edge if the residual is independent of the cause in the direction of R. It holds for the
+    data if it holds for half of the edges with rows·|R| above `evidence`, because an undirected neighbour of both ends
+    can make single residuals dependent.
     """
     R, both = contrasts(means), dependences(means)
     bound = max(MAX_DEPENDENCE, DEPENDENCE_ERRORS / math.sqrt(rows))
@@ -125,7 +126,7 @@ def direct_edges(
 ) -> tuple[NDArray[np.bool_], int]:
     """The graph with directions for the edges with rows·|R| above `evidence`, and the number of directed edges.
 
-    The strongest edge is first; after each edge Meek's rules direct the implied ones.
+    Edges are directed in the order of their strength; after each edge, Meek's rules direct the implied ones.
     """
     graph, count = cpdag.copy(), 0
     for e in np.argsort(-np.abs(R), kind="stable"):

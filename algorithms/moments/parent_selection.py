@@ -13,7 +13,7 @@ COLLINEARITY_TOLERANCE = 1e-3
 
 @njit(cache=True)
 def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Parents of j among `allowed`: repeatedly the candidate that explains most above its price, while there is one.
+    """Parents of j among `allowed`: adds the candidate that explains most above its price, as long as there is one.
 
     Row m of Q is the covariance of the m-th parent with all variables given the parents before it, divided by its
     standard deviation. It updates each candidate's variance and covariance with j given the parents, in O(d) per parent

@@ -48,19 +48,19 @@ def lagged_price(columns: int, rows: float) -> float:
 
 
 MIN_BASE_GAIN = 4.0
-"""twice the log-likelihood that a parent of one lag must gain, before longer lags are compared"""
+"""twice the log-likelihood that a parent must gain in the model of one lag, with which longer lags are compared"""
 
 
 def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
     """The BIC of 1, 2, ... lags, `[lags]`, for second moments `S` `[m, m]` of `rows` windows, m = (lags + 1)·d.
 
-    BIC is n Σ_j ln v_j + (ln n + 2 ln (lags·d²))·k for the residual variances v_j and k lagged edges that longer lags
-    add to a model of one lag; all on the windows of the largest number of lags. The price contains the number of lagged
-    edges to choose from: the best of those that are not there must not pass for an effect. Parents in the model of one
-    lag are cheap, because an effect that is missing there would return at another lag.
+    BIC is n Σ_j ln v_j + (ln n + 2 ln (lags·d²))·k for the residual variances v_j and the k lagged edges that longer
+    lags add to a model of one lag. All models use the windows of the largest number of lags. The price of an edge grows
+    with the number of candidate edges, so that the best of many absent edges does not pass for an effect. Parents in
+    the model of one lag have a low price, because an effect that is missing there would appear at another lag.
 
-    All models have one order of the variables within a step. It need not be the true one: given all of the last p rows,
-    any part of the present of a VAR(p) is independent of earlier rows.
+    All models have the same order of the variables within a step. This order need not be the true one: given the last p
+    rows, any subset of the present variables of a VAR(p) is independent of earlier rows.
     """
     lags = len(S) // d - 1
     price, free = float(np.log(rows) + 2 * np.log(lags * d * d)), no_prior(d)
@@ -92,7 +92,7 @@ def order_given_past(S: FloatArray, d: int) -> NDArray[np.int64]:
 def moments_of_least_bic(S: FloatArray, rows: int, d: int) -> FloatArray:
     """The submatrix of second moments `S` `[m, m]` for the lags of least BIC (see `information_criteria`).
 
-    Windows that are too few for one lag cannot compare several: these have one lag.
+    If there are too few windows even for one lag, the result is one lag.
     """
     few = rows <= MIN_ROWS_PER_VARIABLE * 2 * d
     width = 2 * d if few else (least_bic(information_criteria(S, rows, d)) + 1) * d
@@ -104,7 +104,7 @@ def least_bic(criteria: FloatArray) -> int:
     return 1 + int(np.flatnonzero(criteria <= criteria.min() + CRITERION_TOLERANCE)[0])
 
 
-# The factor by which regressions on a few parents amplify noise: tuned on graphs of 10 variables, ε from 1 to 20.
+# # Factor by which regressions on a few parents amplify noise, tuned on graphs of 10 variables with ε from 1 to 20.
 NOISE_GROWTH = 10.0
 
 
@@ -153,12 +153,12 @@ class PooledLearner:
     """notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG; mixed
     data always have BOSS by the degenerate Gaussian score"""
     price: float = 0.0
-    """equal-variance: variance a parent must explain, in units of the least variance; 0: derived from the noise, or
-    without noise from an information criterion on all earlier variables"""
-    most_parents: int = 12
-    """equal-variance: most parents of a variable, with noise or a price, and in time series"""
+    """equal-variance: variance that a parent must explain, in units of the least variance; 0: derived from the noise,
+    or without noise by an information criterion among all earlier variables"""
+    max_parents: int = 12
+    """equal-variance: maximum number of parents of a variable (with noise, with a price, and in time series)"""
     passes: int = 10
-    """equal-variance: most passes of moves that improve the order"""
+    """equal-variance: maximum number of passes of moves that improve the order"""
     l1: float = 0.0
     """the consensus learners: λ; 0: their own default"""
     threshold: float = 0.3
@@ -168,13 +168,13 @@ class PooledLearner:
     for means"""
     lags: Lags = 1
     """time series: how many steps back an edge may reach; auto: by BIC"""
-    most_lags: int = 5
+    max_lags: int = 5
     """time series: the largest number of lags that `auto` considers, if the series are long enough"""
     series_threshold: float = 0.1
     """time series: τ; a stable series has small weights"""
     center_series: bool = True
-    """time series: subtract each silo's own levels, only means that differ significantly from 0; not with an ε, which
-    does not account for them"""
+    """time series: subtract each silo's means that differ significantly from 0; not with an ε, which does not account
+    for means"""
     alpha: float = 0.01
     """pc: level of the tests"""
 
@@ -186,13 +186,13 @@ class PooledLearner:
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         require(self.price >= 0, "price", self.price, "0 or more")
-        require(self.most_parents >= 1, "most_parents", self.most_parents, "1 or more")
+        require(self.max_parents >= 1, "max_parents", self.max_parents, "1 or more")
         require(self.passes >= 0, "passes", self.passes, "0 or more")
         require(self.l1 >= 0, "l1", self.l1, "0 or more")
         require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
         require(self.series_threshold >= 0, "series_threshold", self.series_threshold, "0 or more")
         require_lags(self.lags)
-        require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
+        require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
         require(0 < self.alpha < 1, "alpha", self.alpha, "between 0 and 1")
 
 
@@ -226,7 +226,7 @@ def learn_from_moments(
         return ges_from_moments(S, rows, noise, variables, prior if prior else None)
     if settings.learner == "equal-variance":
         if settings.price:
-            weights = equal_variance(S, settings.price, settings.most_parents, settings.passes).weights
+            weights = equal_variance(S, settings.price, settings.max_parents, settings.passes).weights
         else:
             weights = best_equal_variance_fit(S, rows, prior).weights
         return Structure(
@@ -240,8 +240,8 @@ def learn_from_windows(
 ) -> Structure:
     """The dynamic structure that `settings.learner` finds in moments `S` `[m, m]` (see `learn_from_moments`).
 
-    A learner of classes finds the edges within one time step in the residuals given the past; then lagged parents are
-    selected together with the parents in one member of the class.
+    A learner of equivalence classes finds the edges within a time step from the residuals given the past. Then the
+    lagged parents are selected jointly with the parents in one member of the class.
     """
     d = len(variables)
     price = settings.price or lagged_price(len(S), rows)
@@ -249,11 +249,11 @@ def learn_from_windows(
         within = learn_from_moments(moments_given_past(S, d), max(rows - len(S) + d, 2), variables, settings, noise)
         dag = dag_extension(within).dag
         assert dag is not None
-        lagged = select_weights(S, dag, price, settings.most_parents)[d:].reshape(-1, d, d)
+        lagged = select_weights(S, dag, price, settings.max_parents)[d:].reshape(-1, d, d)
         return replace(within, lagged=lagged, lagged_scores=np.abs(lagged))
     if settings.learner != "equal-variance":
         return learn_by_consensus(S, rows_with_noise(rows, noise), variables, settings, settings.series_threshold)
-    strengths = np.abs(weights := equal_variance(S, price, settings.most_parents, settings.passes, d).weights)
+    strengths = np.abs(weights := equal_variance(S, price, settings.max_parents, settings.passes, d).weights)
     return stacked(variables, np.where(strengths > settings.series_threshold, weights, 0.0), strengths)
 
 
@@ -269,5 +269,5 @@ def learn_by_consensus(
 
 
 def exact_price(d: int, rows: int) -> float:
-    """The price of a parent if S has only sampling error: above the variance that the best of d explains by chance."""
+    """The price of a parent if S has only sampling error: more than the best of d candidates explains by chance."""
     return max(0.05, 3 * float(np.log(d)) / rows)

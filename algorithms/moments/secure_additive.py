@@ -2,18 +2,19 @@
 
 First, `secure_linear.py` runs to its end. Then one exchange adds up the second moments of coded columns: every variable
 x becomes z, z² and z³, where z is its deviation from the silo's own mean in units of the standard deviation within the
-silos. Only in the cube is z limited to ±`CUBE_BOUND`: squares and slopes without limits fit polynomials exactly,
-and a cube adds effects that saturate. Offsets of a whole silo cancel.
+silos. In the cube, z is limited to ±`CUBE_BOUND`, so that cubes can fit effects that saturate; z and z² have no limits,
+so that they fit quadratic effects exactly. Offsets of a whole silo cancel.
 
 From these moments the server searches for the order of the variables of the best score (CAM; Bühlmann, Peters, Ernest
 2014): given its parents, a family scores −n/2·ln v − ½ ln n·3·|Pa|, where v is the variance of the child that a
 regression on all coded columns of the parents leaves. The child itself is only z. The score is not the same for
 equivalent graphs, so curved effects direct their edges. An edge must also explain `min_share` of the variance: with
-many rows the BIC would pay for every misfit of three columns to a curve. The search is that of `block_order.py`.
+many rows, BIC would otherwise add edges that only correct the misfit between a curve and its three columns. The search
+is that of `block_order.py`.
 
-The result is the additive model only if the linear graph itself is better with curved effects (`curvature_gain`);
-otherwise it is the linear one. Comparing the scores of the two models would not do: if errors are skewed, a curve fits
-linear effects against their direction.
+The result is the additive model only if curved effects improve the linear graph itself (`curvature_gain`); otherwise it
+is the linear model. The scores of the two models are not compared, because with skewed errors a curve can fit a linear
+effect in the wrong direction.
 
 Cost: the exchanges of `secure-linear`, then 3d(3d + 1)/2 numbers sent; O(n_p·d²) at a silo.
 """
@@ -44,7 +45,7 @@ WIDTH = 3
 CUBE_BOUND = 4.0
 """standard deviations to which a value is limited in its cube"""
 MIN_COLUMN_SHARE = 1e-6
-"""share of a coded column that the others of its variable must leave: less is rounding, as for two-valued columns"""
+"""minimum residual share of a coded column given its variable's other columns; less is rounding, as for two values"""
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,28 @@ class SecureAdditive(OrderSettings):
 
     min_share: float = 0.02
     """share of a variable's residual variance that a parent must explain"""
-    evidence: float = 10.0
-    """log-likelihood ratio that must be exceeded to prefer curved effects, and in the linear model to direct an edge"""
+    min_log_likelihood_ratio: float = 10.0
+    """minimum log-likelihood ratio to prefer curved effects and, in the linear model, to direct an edge"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(0 <= self.min_share < 1, "min_share", self.min_share, "from 0 to below 1")
-        require(self.evidence >= 0, "evidence", self.evidence, "0 or more")
+        require(
+            self.min_log_likelihood_ratio >= 0, "min_log_likelihood_ratio", self.min_log_likelihood_ratio, "0 or more"
+        )
 
     @property
     def linear(self) -> SecureLinear:
         """The settings of the linear model."""
-        return SecureLinear(self.starts, self.agreeing, self.patience, self.sweeps, self.seed, evidence=self.evidence)
+        return SecureLinear(
+            self.starts,
+            self.agreeing_starts,
+            self.patience,
+            self.sweeps,
+            self.seed,
+            min_log_likelihood_ratio=self.min_log_likelihood_ratio,
+        )
 
 
 Silo = secure_linear.Silo
@@ -95,7 +105,7 @@ class Server:
     strengths: FloatArray
     """`[d, d]`: the standard deviation of each effect in units of the child, 0 without an edge; empty if linear"""
     gain: float
-    """by how much curved effects improve the linear graph, penalties included; NaN before the last sum"""
+    """improvement of the linear graph by curved effects, penalties included; NaN before the last sum"""
     done: bool
 
 
@@ -129,7 +139,7 @@ def after_linear(linear: secure_linear.Server) -> Server:
 
 
 def broadcast(server: Server) -> Broadcast:
-    """The requests of the linear model until that is complete, then that for coded moments."""
+    """The requests of the linear model until it is complete, then the request for coded moments."""
     if server.linear.done:
         nothing = secure_linear.Broadcast(np.empty((0, 2), np.int32), np.empty((0, 0)), np.empty(0))
         return Broadcast(nothing, np.sqrt(np.diag(server.linear.S)))
@@ -202,7 +212,7 @@ def choose(server: Server, S: FloatArray, rows: int, settings: SecureAdditive) -
     """The state with the additive model of the coded moments `S` `[3d, 3d]`, if the data support curved effects."""
     blocks = orthogonal_blocks(S, rows)
     gain = curvature_gain(blocks, linear_dag(server, settings))
-    if gain <= settings.evidence:
+    if gain <= settings.min_log_likelihood_ratio:
         return replace(server, gain=gain, done=True)
     knowledge = server.linear.schema.knowledge.prior(server.linear.schema.variables)
     price = max(math.log(rows), -math.log1p(-settings.min_share) * rows / WIDTH)
@@ -240,9 +250,9 @@ def linear_dag(server: Server, settings: SecureAdditive) -> NDArray[np.bool_]:
 def curvature_gain(blocks: Blocks, dag: NDArray[np.bool_]) -> float:
     """The change of the log-likelihood by curved effects in a linear `dag` `[d, d]`, minus BIC's price for them.
 
-    The effects are those of all edges, and for each child of the one unjoined variable whose square explains most of
-    the residual. That variable must be nearly uncorrelated with the residual: in a linear model an effect of the child
-    on it would otherwise show in the square, if errors are skewed.
+    Curved effects are added for all edges and, for each child, for the nonadjacent variable whose square explains most
+    of the residual. That variable must be nearly uncorrelated with the residual; otherwise, if errors are skewed, its
+    square could reflect a linear effect of the child on it.
     """
     R, first, rows = blocks.R, blocks.first, blocks.rows
     d, own = len(dag), blocks.first[:-1]

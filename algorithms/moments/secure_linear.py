@@ -4,16 +4,17 @@ Exchange 1: the silos' second moments, each about the silo's own means, in one m
 equal error variances, and, unless those variances are clearly equal, the Markov equivalence class of least BIC
 (`score/gaussian_order.py`). `equal_variance.py` decides which of them the data support.
 
-Exchange 2, only for a class with undirected edges: 14 masked sums per edge, which direct it if the errors are not
-Gaussian (`non_gaussian.py`). The request lists these edges, so the silos learn the class.
+Exchange 2, only for a class with undirected edges: 14 masked sums per undirected edge, which direct the edge if errors
+are not Gaussian (`non_gaussian.py`). The request lists these edges, so the silos learn them.
 
-With experiments, one sum is made of all rows, and one for each distinct set of conditions left out (`core/
-experiments.py`). They give the interventional class of least BIC by BOSS (`score/experiment_scores.py`) and nothing
-else: errors of equal variance would not be equal where variables were set, and no further sums are requested.
+With experiments, there is one sum over all rows, and one for each distinct set of excluded conditions
+(`core/experiments.py`). BOSS learns the interventional class of least BIC from these sums
+(`score/experiment_scores.py`). Equal error variances are not considered, because experiments change the variances, and
+there is no second exchange.
 
 In time series the rows are windows: the present, and the lagged columns that precede it. Only the present variables are
-ordered; their lagged parents are selected with those within the step (`tiers.py`). Of short series whose lags are to be
-chosen, the windows of every number of lags are summed: those of the chosen number are more than the longest ones.
+ordered; their lagged parents are selected with those within the step (`tiers.py`). If series are short and the lags are
+to be chosen, the windows of every number of lags are summed, because there are more windows of few lags than of many.
 
 Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
 """
@@ -33,7 +34,7 @@ from ..graphs.cpdag import dag_extension, pdag_with_knowledge
 from ..graphs.structure import Structure, stacked
 from ..score.equivalence import class_of
 from ..score.experiment_scores import experiment_basis
-from ..score.families import OrderSettings, Targeted
+from ..score.families import OrderSettings, TargetRows
 from ..score.gaussian_order import gaussian_boss
 from ..score.order_starts import BestOrder
 from ..statistics.em import about_own_means, centred_windows_with_gaps
@@ -70,7 +71,7 @@ APPROXIMATE_THRESHOLD = 0.3
 APPROXIMATE_SERIES_THRESHOLD = 0.1
 """the same for time series: a stable series has small weights"""
 APPROXIMATE_SHARE = 0.05
-"""share of a residual variance that an edge of a class must explain where no sparse DAG fits"""
+"""share of a residual variance that an edge of a class must explain if no sparse DAG fits"""
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,15 @@ class SecureLinear(OrderSettings):
     to sampling error, otherwise 0.3, in time series 0.1: a model that holds only approximately adds weak edges"""
     non_gaussian: bool = True
     """for a class: request the sums that direct undirected edges if the errors are not Gaussian"""
-    evidence: float = 10.0
-    """log-likelihood ratio that must be exceeded to direct an edge"""
+    min_log_likelihood_ratio: float = 10.0
+    """minimum log-likelihood ratio to direct an edge"""
     lags: Lags = AUTO
     """time series: how many steps back an edge may reach; auto: by BIC, from the same sum"""
-    most_lags: int = 5
+    max_lags: int = 5
     """time series: the largest number of lags that `auto` considers, if the series are long enough"""
-    targeted: Targeted = "own"
-    """experiments: a variable is also scored on the rows in which it was set, with parameters of their own (own), or
-    only on the others (left-out), which is exact if experiments cut a variable off from its causes"""
+    target_rows: TargetRows = "own"
+    """experiments: use of the rows in which a variable was set, in the score of this variable; own: scored with
+    separate parameters; left-out: not scored, which is exact if experiments cut a variable off from its causes"""
     center_series: bool = True
     """time series: subtract the means of each series, of short ones the means of their silo"""
 
@@ -101,18 +102,20 @@ class SecureLinear(OrderSettings):
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(self.threshold == AUTO or self.threshold >= 0, "threshold", self.threshold, "0 or more, or auto")
-        require(self.evidence >= 0, "evidence", self.evidence, "0 or more")
+        require(
+            self.min_log_likelihood_ratio >= 0, "min_log_likelihood_ratio", self.min_log_likelihood_ratio, "0 or more"
+        )
         require_lags(self.lags)
-        require(self.most_lags >= 1, "most_lags", self.most_lags, "1 or more")
+        require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
 
     def reach(self, schema: Schema) -> int:
         """The number of lags of the summed windows, 0 for rows; raises `BadInput` for a silo with too short series."""
-        return lags_to_sum(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
+        return lags_to_sum(schema, self.lags, self.max_lags) if schema.kind == "time-series" else 0
 
     def shorter(self, schema: Schema) -> range:
-        """The smaller numbers of lags whose windows are summed, too: those of short series, if lags are to be chosen.
+        """The smaller numbers of lags whose windows are also summed, if lags are to be chosen for short series.
 
-        Windows of fewer lags are more: a short series loses much with the rows before its longest windows.
+        With fewer lags there are more windows, because the first rows of a series have no complete window.
         """
         reach = 0 if schema.gaps else self.reach(schema)  # EM has run on the longest windows only
         counts = [sum(schema.windows(lags).values()) for lags in (1, reach)] if reach > 1 else [1, 1]
@@ -146,7 +149,7 @@ class Silo:
     """`[d, d]`; expectations if cells are empty"""
     all_rows: int
     shorter: tuple[FloatArray, ...] = ()
-    """short series: the second moments of windows of 1, 2, ... lags; experiments: those of the further sums"""
+    """short series: the second moments of windows of 1, 2, ... lags; experiments: second moments of the further sums"""
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """The silo with the rows of `table` `[n_rows, d]`; moments are about its own means, as offsets show no cause."""
+    """The silo with the rows of `table` `[n_rows, d]`; moments are about the silo's own means."""
     if schema.has_targets:
         first, *further = experiment_products(table, schema, silo)
         return Silo(table, np.zeros(len(first)), first, sum(schema.rows.values()), tuple(further))
@@ -281,7 +284,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
     if not chosen:
         return Reply(np.concatenate([triangle(one / n) for one in (silo.products, *silo.shorter)]))
 
-    means = silo.means  # what other processes may need is the means, and not the silo's state
+    means = silo.means  # other processes receive only the means, not the silo's state
 
     def edge_sums(rows: FloatArray) -> FloatArray:
         return contrast_sums((rows - means)[:, :chosen], request.standard, request.edges, request.correlations)
@@ -297,12 +300,14 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
     rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
     if len(server.S):
         edges = edges_to_direct(server)
-        R, dependent = credible_contrasts(rescaled.reshape(len(edges), -1), server.rows, settings.evidence)
-        graph, count = direct_edges(server.graph, edges, R, server.rows, settings.evidence)
+        R, dependent = credible_contrasts(
+            rescaled.reshape(len(edges), -1), server.rows, settings.min_log_likelihood_ratio
+        )
+        graph, count = direct_edges(server.graph, edges, R, server.rows, settings.min_log_likelihood_ratio)
         return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
     if schema.has_targets:
         left = server.schema.of_silos(replies.silos).in_order()
-        found = learn_from_experiments(rescaled * answered_rows, server.schema, left, settings, settings.targeted)
+        found = learn_from_experiments(rescaled * answered_rows, server.schema, left, settings, settings.target_rows)
         server = replace(server, schema=left, S=found.S[0], rows=int(found.rows[0]), done=True)
         server = replace(server, evidence=replace(server.evidence, equal=False))
         return replace(server, graph=found.graph, sums=found.S, group=found.group)
@@ -373,7 +378,8 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
 def edges_to_direct(server: Server) -> NDArray[np.int32]:
     """The undirected edges `[n_edges, 2]` that errors may direct.
 
-    Those of counts may not: the effect of a number on a count is curved, and its errors depend on the mean.
+    Edges at counts are excluded: the effect of a number on a count is curved, and the errors of a count depend on its
+    mean.
     """
     edges = undirected_edges(server.graph)
     counts = np.isin(server.schema.variables, server.schema.counts)
@@ -383,8 +389,9 @@ def edges_to_direct(server: Server) -> NDArray[np.int32]:
 def mixes_counts(schema: Schema) -> bool:
     """Whether some columns, but not all, are counts, whose error variances are then not comparable.
 
-    On the scale that stabilises it, the variance of a count's errors follows from the coding (1/4 for √(x + 3/8)). It
-    differs from that of other numbers, but an order with the count first can level the residual variances.
+    After the variance-stabilising transform, the error variance of a count is a constant (1/4 for √(x + 3/8)). It
+    differs from the error variances of other numbers, but an order with the count first can make the residual variances
+    equal by accident.
     """
     return 0 < len(schema.counts) < len(schema.variables)
 

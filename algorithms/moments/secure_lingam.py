@@ -1,8 +1,8 @@
 """DirectLiNGAM over silos (ours; Shimizu et al. 2011): an order from errors that are not Gaussian, by masked sums.
 
-The next variable in the order is the remaining one that seems to have no cause among the others: with the pairwise
-contrast R of `secure_linear.py` for every pair, the one with the least Σ_j min(0, R_ij)² (Hyvärinen & Smith 2013, as in
-the measure "pwling" of the published program). It is then regressed out of the others, and so on.
+In each step, the next variable in the order is the one that seems to have no cause among the remaining ones. This is
+the variable with the least Σ_j min(0, R_ij)², where R is the pairwise contrast of `non_gaussian.py` (Hyvärinen & Smith
+2013, as in the measure "pwling" of the published program). It is then regressed out of the others.
 
 What leaves a silo: its part of the second moments, once; then, in each of d − 1 exchanges, its part of two means for
 each of the m remaining variables and for each of their ordered pairs: 2m² numbers, masked. Residuals are linear in the
@@ -128,7 +128,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
     if not len(request.standard):
         return Reply(triangle(silo.products / silo.all_rows))
     m = request.standard.shape[1]
-    if request.correlations.shape != (m, m):  # compiled code would read beyond them
+    if request.correlations.shape != (m, m):  # compiled code would otherwise read out of bounds
         raise BadInput(f"the request has not the correlations of the {m} residuals that it defines")
 
     means = silo.means

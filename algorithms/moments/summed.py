@@ -1,12 +1,12 @@
 """Learning from the summed second moments of all silos, exact or private (ours).
 
 Without noise there is one exchange: a silo sends its part of the upper triangle of the second moments. With noise there
-are two: the first measures the scale of each variable (skipped if the scale is known), the second adds up integer
-second moments with clipped contributions of rows (`privacy/gram.py`); both replies contain noise. The server adds them
-up and learns, which is post-processing and costs no privacy. Neighbouring tables differ by the replacement of one
-record; n_p is public.
+are two: the first measures the scale of each variable (skipped if the scale is known), the second measures integer
+second moments with clipped contributions of rows (`privacy/gram.py`). Both replies contain noise. The server adds up
+the replies and learns; this is post-processing and costs no privacy. Neighbouring tables differ by the replacement of
+one record; n_p is public.
 
-The noise that hides a record is either each silo's own, or that of all silos together in a masked sum (both in
+A record is hidden either by the noise of its own silo, or by the noise of all silos together in a masked sum (both in
 `secure_sum.py`).
 """
 
@@ -102,8 +102,8 @@ def clipping_ball(scales: FloatArray, clip: float, *, mixed: bool) -> tuple[Floa
 
 # Clipping of rows, tuned on graphs of 10 to 200 variables.
 CLIP, CLIP_FOR_TESTS = 0.6, 3.0
-# The loosest clipping of mixed data, and the largest noise, in sampling errors, for loosening it: tuned on 10 and 20
-# variables, ε from 0.5 to 50.
+# # The loosest clipping of mixed data, and the largest noise, in units of the sampling error, at which clipping is
+# loosened. Tuned on 10 and 20 variables, ε from 0.5 to 50.
 MAX_CLIP, NOISE_TO_SAMPLING = 4.0, 0.1
 
 Unit = Literal["window", "row", "stretch"]
@@ -128,8 +128,8 @@ class SummedMoments(PrivateSettings, PooledLearner):
     accounting: Accounting = "zcdp"
     """conversion of ε and δ to a budget in ρ; papers: the papers' closed form, which is valid but gives a smaller ρ"""
     protect: Unit = "window"
-    """time series: the unit that ε protects: one window of lags + 1 rows; one row, which is in lags + 1 windows; a
-    whole unbroken stretch with all its windows, which multiplies the noise by its number of windows"""
+    """time series: the unit that ε protects; window: one window of lags + 1 rows; row: one row, which is in lags + 1
+    windows; stretch: a whole unbroken stretch, which multiplies the noise by its number of windows"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -147,7 +147,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
     def clip_for(self, schema: Schema, shares: Shares | None) -> float:
         """The clipping of rows if the silos add these `shares` of noise.
 
-        Mixed data are clipped less as long as the noise stays small compared with the sampling error.
+        Mixed data are clipped less if the noise is still small compared with the sampling error.
         """
         if schema.kind != "mixed" or self.clip or shares is None:
             return self.clipping
@@ -169,7 +169,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
         Raises `BadInput` naming a silo whose series are too short.
         """
-        return lags_to_sum(schema, self.lags, self.most_lags) if schema.kind == "time-series" else 0
+        return lags_to_sum(schema, self.lags, self.max_lags) if schema.kind == "time-series" else 0
 
     def columns(self, schema: Schema) -> Schema:
         """The public schema of the sum: the rows, windows of time series, or coded mixed rows."""
@@ -211,9 +211,9 @@ def noise_level(shares: Shares, d: int, silos: int, rows: int, clip: float) -> f
 
 # The least eigenvalue of noisy second moments, in units of the variables' scales.
 MIN_EIGENVALUE = 1e-3
-# The variance a parent must explain, per standard deviation of the noise in a covariance of variables of mean square 1,
-# and its maximum: a true parent of weight 0.5 may explain little more. Tuned on graphs of 20 and 200 variables, ε from
-# 0.5 to 10.
+# # The variance that a parent must explain, in units of the noise's standard deviation in a covariance of variables of
+# mean square 1, and the maximum of this variance: a true parent of weight 0.5 may explain little more. Tuned on graphs
+# of 20 and 200 variables, ε from 0.5 to 10.
 PRICE_OF_MOMENT_NOISE = 60.0
 MAX_NOISE_PRICE = 0.12
 # Share of the diagonal added to exact second moments, which are singular if rows are fewer than variables.

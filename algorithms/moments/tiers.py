@@ -1,17 +1,18 @@
 """Linear models of time series from the second moments of their windows (ours): `secure-linear` on series.
 
-A window (x_t, x_{t−1}, ..., x_{t−L}) is one row of a table whose columns have tiers: the lagged ones, `S[d:]`, precede
-the present, and no edges among them are sought. So the searches for tables without time order only the d present
-variables, and each selects its parents among all lagged columns and the present ones before it. A variable's own past
-acts as an instrument: with errors of any variances it directs nearly every edge within a time step.
+A window (x_t, x_{t−1}, ..., x_{t−L}) is one row of a table with two tiers of columns: the lagged columns, `S[d:]`,
+precede the present ones, and edges among lagged columns are not learned. So the searches for tables without time are
+used, but they order only the d present variables. Each present variable selects its parents among all lagged columns
+and the present variables before it in the order. A variable's own past acts as an instrument: with errors of any
+variances it directs nearly every edge within a time step.
 
 - Equal error variances (`best_lagged_fit`): the order of least variance given all lags and the earlier variables (Chen,
   Drton, Wang 2019), the parents grown and shrunk, and reversals of weak edges; in few windows, also moves of a variable
   to any other place in the order.
 - Any error variances: the search of `score/gaussian_order.py` over the present variables.
 - The lag order: `information_criteria` in `pooled.py`.
-- Few windows (`ridge_strengths`): no more windows than columns select an edge reliably, but the effects of a ridge
-  regression rank the pairs.
+- Few windows (`ridge_strengths`): if there are no more windows than columns, edges cannot be selected reliably, but the
+    effects of a ridge regression rank the pairs.
 
 All of it is computed from one masked sum; nothing further leaves a silo. Cost at the server: O(m³) for m = (L + 1)·d
 columns, and O(d·m·p²) for the families of one order with p parents.
@@ -63,7 +64,8 @@ MAX_REVERSALS = 3
 def price_of_parent(rows: int, columns: int) -> float:
     """The penalty on twice the log-likelihood for a parent among `columns` candidates, most of them lagged.
 
-    Twice that of BIC, more if candidates are many: the extra term of EBIC (Chen & Chen 2008) for a quarter of them.
+    It is twice that of BIC, or, with many candidates, BIC plus the extra term of EBIC (Chen & Chen 2008) for a quarter
+    of them, if this is larger.
     """
     return math.log(rows) + max(math.log(rows), 2 * math.log(columns / 4))
 
@@ -97,8 +99,9 @@ ROUNDING = 1e-14
 def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior: Prior) -> FloatArray:
     """The weights `[m, d]` of the best families found under one `order` of the variables.
 
-    Growing stops where two parents explain only together, so with many windows each family is also eliminated backward:
-    from the grown parents and all earlier columns with a t-value of `MIN_CANDIDATE_T` in the regression on all of them.
+    Forward selection misses two parents that explain the child only together. So with many windows each family is also
+    found by backward elimination: from the grown parents and all earlier columns with a t-value of `MIN_CANDIDATE_T` in
+    the regression on all of them.
     """
     m, d = len(S), len(order)
     grown = parents_in_order(S, order, rows, price, prior)
@@ -135,7 +138,7 @@ def _after_reversals(
 def _after_moves(best: LinearFit, fit: Callable[[Order], LinearFit]) -> LinearFit:
     """`best` after moves of one variable to another place in the order, the best of all first, while they improve it.
 
-    In few windows, errors of the first order are larger than reversals of weak edges can mend.
+    With few windows, the first order can have errors that reversals of weak edges do not correct.
     """
     d = best.weights.shape[1]
     order = np.array(topological_order(best.weights[:d] != 0), np.int64)

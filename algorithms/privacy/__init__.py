@@ -1,1 +1,1 @@
-"""Differential privacy: accounting never below the truth, exact noise, audits that try to refute a claim."""
+"""Differential privacy: conservative accounting, exact noise, and disclosure control of exact counts."""

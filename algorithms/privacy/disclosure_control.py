@@ -1,26 +1,27 @@
 """Disclosure control: the publishable form of exact counts, and the inferences it permits (ours).
 
-Runs without an ε compute exact sums. A table of probabilities is a table of counts to anyone who undoes the smoothing,
-and a count of 1 describes a person. So published tables follow a rule, as in DataSHIELD:
+Runs without an ε compute exact sums. A reader can undo the smoothing of a probability table and obtain its counts, and
+a count of 1 describes a person. Published tables therefore follow these rules, as in DataSHIELD:
 
-- A cell of 0, 1 or 2 rows is published as half a row: the three cannot be distinguished. A configuration of the parents
-  with 1 or 2 rows in all gets the uniform distribution, as one without rows.
-- Any other count is published as one of the two multiples of 3 around it. The direction is drawn with odds that make it
-  right on average, from a digest of these other counts: the same rows give the same model, and tables that differ only
-  in small cells give the same one.
-- Tables that share variables share margins, so a small cell could follow as a difference. `provable_bounds` is the
-  reader who knows the rule, the number of rows and all tables, and narrows every count by every shared margin. Tables
-  in which this reader proves a cell of 1 or 2 rows are rounded again, with those that share most variables with them;
-  if that does not suffice, on a coarser grid, on which more cells are small.
+- A cell of 0, 1 or 2 rows is published as half a row, so these three counts cannot be distinguished. The distribution
+  for a configuration of the parents with 0, 1 or 2 rows in all is uniform.
+- Any other count is published as one of the two multiples of 3 around it. The direction is random, with probabilities
+  that make the rounding unbiased. It is drawn from a digest of these larger counts, so the same rows give the same
+  model, and so do tables that differ only in small cells.
+- Tables that share variables share margins, and a difference of margins could reveal a small cell. `provable_bounds`
+  computes what a reader who knows the rules, the number of rows and all tables can prove about each count from the
+  shared margins. If this proves that a cell has 1 or 2 rows, its table is rounded again, together with the tables that
+  share most variables with it. If that does not suffice, the grid gets coarser, and more cells count as small.
 
-What a reader can infer: of a cell of half a row, that it has at most 2 rows (fewer than the grid, if that is coarser);
-of a larger one, its count up to the grid; and that a cell is empty, if its neighbours leave no room for a row. The
-digest does not help: it adds less than a bit for each count, of which more than two are missing. Not covered is who
-knows rows besides the model: with all rows but one, the last one can be guessed and tested. Nor is a reader who does
-more than narrow bounds margin by margin, such as integer programming over all tables at once. Only an ε protects from
-everyone.
+A reader can infer three things: a cell of half a row has at most 2 rows (fewer than the grid, if that is coarser); a
+larger count is known up to the grid; and a cell is empty if the counts beside it leave no room for a row. The digest
+does not help the reader, because it reveals less than one bit for each count, and more than two are missing. The rules
+do not protect from a reader who knows some of the rows: whoever has all rows but one can guess and test the last one.
+They do not protect from stronger methods than bounds from single margins, such as integer programming over all tables
+at once. Only an ε protects from every reader.
 
-Half a row costs little or no accuracy: it adds smoothing where counts are smallest (`benchmarks/disclosure.py`).
+The rules cost little or no accuracy, because half a row acts as smoothing where counts are smallest
+(`benchmarks/disclosure.py`).
 """
 
 import hashlib
@@ -44,7 +45,7 @@ SMALL_CELL = 0.5
 DRAWS_PER_GRID = 4
 """roundings that are tried before the grid gets coarser"""
 SHARE_CLASSES = ((0.01, "under 1 %"), (0.05, "1-5 %"), (0.2, "5-20 %"))
-"""upper ends of the classes in which shares of cells are published, and their names"""
+"""classes in which shares of cells are published: upper end and name"""
 MAX_SWEEPS = 50
 """largest number of passes over all shared margins"""
 
@@ -89,10 +90,10 @@ def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int 
 
 
 def publishable_tables(tables: Sequence[CountTable], rows: int | None) -> list[PublishedTable]:
-    """The counts of all `tables` of one model as they may be published, so that no small cell follows from the others.
+    """The publishable counts of all `tables` of one model, from which no small cell can be proved.
 
-    `rows` is the public number of rows that every table counts. None: the tables count different rows, those without
-    empty cells in their variables; then margins do not agree, and tables are rounded on their own.
+    `rows` is the public number of rows that every table counts. None: each table counts the rows without empty cells in
+    its variables, so margins do not agree, and each table is rounded separately.
     """
     published = [PublishedTable(table.variables, publishable_counts(table.counts)) for table in tables]
     if rows is None:
@@ -115,7 +116,7 @@ def _discloses(low: Ints, high: Ints) -> bool:
 
 
 def _closest(t: int, shapes: Sequence[Variables], steps: int) -> list[int]:
-    """Table `t` and those that share most variables with it, and up to `steps` fewer, but at least one."""
+    """Table `t`, and the tables that share most variables with it; `steps` allows fewer shared variables."""
     shared = [len(set(shapes[t]).intersection(variables)) for variables in shapes]
     most = max((size for u, size in enumerate(shared) if u != t), default=0)
     return [u for u, size in enumerate(shared) if u == t or size >= max(1, most - steps)]
@@ -156,7 +157,7 @@ def shared_margins(tables: Sequence[Variables]) -> Margins:
 
 
 def _narrow(shapes: Sequence[Variables], bounds: Sequence[Bounds], margins: Margins, rows: int) -> list[Bounds]:
-    """`bounds` narrowed by every shared margin, until no margin narrows them further."""
+    """`bounds` narrowed by every shared margin, repeated until nothing changes."""
     narrowed, stale = list(bounds), set(range(len(shapes)))
     for _ in range(MAX_SWEEPS):
         changed: set[int] = set()
@@ -173,7 +174,7 @@ def _narrow(shapes: Sequence[Variables], bounds: Sequence[Bounds], margins: Marg
 def _narrow_by(
     chosen: Variables, members: Iterable[int], shapes: Sequence[Variables], bounds: list[Bounds], rows: int
 ) -> set[int]:
-    """Narrow the `bounds` of the tables `members` by their margin over the variables `chosen`; the tables that change.
+    """Narrow the `bounds` of the tables `members` by their margin over `chosen`; returns the changed tables.
 
     Every table has the same margin. So a cell is at least the margin's least value less the largest values of the other
     cells, and at most the margin's largest value less the least values of the other cells.
@@ -242,7 +243,7 @@ def _unsmoothed(table: FloatArray, ess: float, rows: int) -> FloatArray:
 
 
 def share_class(share: float) -> str:
-    """The class in which the share of some cells among all of them is published, as an exact share counts them.
+    """The class in which a share of cells is published, because an exact share would reveal the number of cells.
 
     Examples
     --------

@@ -4,14 +4,14 @@ In order: keys and the stream of random bits of a key; an exact coin of probabil
 Gaussian and the discrete Laplace; exact Gumbel-max selection of an index; the release of an array on a grid.
 
 A key is 32 bytes of fresh entropy from the operating system (`secrets.token_bytes(32)`, by the caller), which the silo
-stores with the charge in its ledger. The same key and label give the same noise: a round repeated after a crash repeats
-its release and is not a second release. The key determines the noise, so it must stay secret.
+stores with the charge in its ledger. The same key and label give the same noise, so a round that is repeated after a
+crash repeats its release and makes no second one. The key determines the noise, so it must stay secret.
 
 N_Z(0, σ²) gives each integer x a probability ∝ exp(−x²/(2σ²)) (Canonne, Kamath, Steinke 2020). Floating-point samples
 of the continuous Gaussian leave traces of the noiseless value in their low bits (Mironov 2012); integers do not. The
-samplers draw whole arrays: a coin of probability e^{−γ} compares 64 random bits with the float e^{−γ}, and if the
-float's error bound leaves the outcome open, about once in 10¹⁴ coins, exact arithmetic and further bits decide. So the
-distribution is exact, given uniform random bits.
+samplers draw whole arrays. A coin of probability e^{−γ} compares 64 random bits with the float e^{−γ}. In about one of
+10¹⁴ coins the rounding error of the float leaves the outcome open; exact arithmetic and further bits then decide it.
+The distribution is therefore exact, given uniform random bits.
 """
 
 import math
@@ -206,8 +206,8 @@ def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
 
     An index of score −∞ is never chosen. Each weight e^{−γ}, γ = (max − score)/scale, is at most 2^−k for k = ⌊γ/ln 2⌋
     (or one less): an index is proposed with these powers of two, which are exact, and accepted with probability
-    2^k·e^{−γ}, at least about half. Raises `BadInput` if a score is NaN or ∞, if no score is finite, and for a scale
-    that is not above 0.
+    2^k·e^{−γ}, at least about half. Raises `BadInput` if a score is NaN or ∞, if no score is finite, and for a scale of
+    0 or less.
     """
     possible = np.flatnonzero(scores > -np.inf)
     finite = scores[possible]
@@ -232,11 +232,11 @@ def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
 def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: float, bound: float) -> FloatArray:
     """A release of `value` at a cost of at most ρ zCDP, as multiples of a power of two.
 
-    Rounding to the grid of step g may increase the distance of two neighbouring values by g√d, d the number of
-    coordinates: the noise is calibrated to Δ + g√d, so ρ is valid for the released array. The grid depends only on
-    public numbers: Δ, the ℓ₂ `sensitivity` of the array as computed, ρ, d, and `bound`, to which coordinates are
-    clipped before noise is added. Raises `BadInput` if one of these is not above 0 and finite, if the value has a NaN,
-    or if the bound is over 2⁵⁰g, as floats cannot represent both.
+    Rounding to the grid of step g may increase the distance between the values of neighbouring tables by g√d, where d
+    is the number of coordinates. The noise is calibrated to Δ + g√d, so ρ is valid for the released array. The grid
+    depends only on public numbers: Δ, the ℓ₂ `sensitivity` of the array as computed, ρ, d, and `bound`, to which
+    coordinates are clipped before noise is added. Raises `BadInput` if one of these is not above 0 and finite, if the
+    value has a NaN, or if the bound is over 2⁵⁰g, as floats cannot represent both.
     """
     for name, number in (("sensitivity", sensitivity), ("rho", rho), ("bound", bound)):
         if not (math.isfinite(number) and number > 0):

@@ -6,9 +6,9 @@ contribution qqᵀ then has a Frobenius norm of at most 2^(2·bits), exactly. Re
 off the diagonal, since an off-diagonal entry appears twice in the matrix.
 
 The units determine the distribution of the noise over variables. With t_i = √s_i for a variable of scale s_i, the noise
-of variance i is proportional to s_i and the bound is R² = c·Σ s_i: of all powers of s_i this minimises the largest
-relative noise (t = s gives small variables too little noise and large ones too much; t = 1 is too noisy for small
-variables). `correlation_units` suits learners that use only correlations.
+of variance i is proportional to s_i and the bound is R² = c·Σ s_i: among all powers of s_i, this choice minimises the
+largest relative noise (t = s gives small variables too little noise and large ones too much; t = 1 is too noisy for
+small variables). `correlation_units` is for learners that use only correlations.
 
 **Attack.** `reconstruct_from_first_reply` computes a silo's second moments from one plain reply B_p of NOTEARS-ADMM
 (Fassy El Fehri et al., A.1). The attack is exact: it solves the local update B = (S + ρ₂I)⁻¹(ρ₂W − β + S) for S. In
@@ -17,8 +17,8 @@ round 1, W = β = 0. Later rounds disclose S as well, since the coordinator can 
 **Scales.** The scale of each variable is released privately without a bound on the data: as counts on a fixed public
 grid. For every variable, each row adds one to the bucket of |x|; the bucket edges are powers of 2^¼ from 2⁻²⁰ to 2²⁰,
 independent of the data. Replacing a row changes two counts per variable by one, so the counts of d variables have the
-ℓ₂ sensitivity √(2d), for any values. The estimated scale is that of the normal distribution whose bucket probabilities
-fit the counts best: a matched filter, which sums over occupied buckets and is robust to noise in the empty ones.
+ℓ₂ sensitivity √(2d), for any values. The estimate is the scale of the normal distribution whose bucket probabilities
+fit the counts best. This is a matched filter: it sums over occupied buckets and is robust to noise in the empty ones.
 """
 
 import math
@@ -41,7 +41,8 @@ MAX_BITS = 14
 SLACK = 1 - 2.0**-40
 # Larger numbers are clipped to it: their squares, and so the norm, would not be finite.
 MAX_VALUE = 1e150
-# Public scales and norms are from 1/MAX_SCALE to MAX_SCALE: for others, clipped rows could exceed the norm by rounding.
+# # Public scales and norms are from 1/MAX_SCALE to MAX_SCALE: outside this range, rounding could make clipped rows
+# exceed the norm.
 MAX_SCALE = 1e30
 
 
@@ -107,7 +108,7 @@ def covariance(entries: NDArray[np.int64], unit: FloatArray, R: float, bits: int
 
 
 def positive_definite(S: FloatArray, scales: FloatArray, smallest: float) -> FloatArray:
-    """`S` with its eigenvalues, in units of `scales`, raised to at least `smallest`: noise makes some negative."""
+    """`S` with its eigenvalues, in units of `scales`, raised to at least `smallest`; noise can make them negative."""
     values, vectors = np.linalg.eigh(S / np.outer(scales, scales))
     lifted = (vectors * np.maximum(values, smallest)) @ vectors.T
     return np.asarray(lifted * np.outer(scales, scales))
@@ -141,7 +142,7 @@ MIN_SIGNAL_TO_NOISE = 5.0
 def bucket_counts(table: FloatArray) -> NDArray[np.int64]:
     """By variable, the number of rows of `table` `[n_rows, d]` in each bucket, `[d, n_buckets]`.
 
-    A zero is in no bucket: unreadable cells are read as zeros, which carry no information about the scale.
+    A zero is in no bucket, because unreadable cells are read as zeros and carry no information about the scale.
     """
     bucket = np.searchsorted(EDGES, np.abs(table)) + BUCKETS * np.arange(table.shape[1])
     return np.bincount(bucket[table != 0], minlength=BUCKETS * table.shape[1]).reshape(-1, BUCKETS)

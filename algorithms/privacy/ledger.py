@@ -2,10 +2,10 @@
 
 A run promises (ε, δ) to every record of every silo, and each silo enforces this promise. A round's releases are
 reserved first: their cost is charged even if the round fails afterwards. A reservation that exceeds the promise of the
-run, or the budget of the data set over all runs, is refused before any noise is drawn. The charge includes the key of
-the round's noise: if the round is repeated after a crash, the same noise is drawn again, which releases and costs
-nothing new. The same round for another broadcast, with other settings or from other rows is refused: it would be a
-second release under the same noise, and the difference of both releases would have no noise at all.
+run, or the budget of all runs on the rows, is refused before any noise is drawn. The charge includes the key of the
+round's noise. If the round is repeated after a crash, the same noise is drawn again, so nothing new is released or
+charged. A request for the same round with another broadcast, other settings or other rows is refused: it would be a
+second release under the same noise, and the difference of the two releases would have no noise at all.
 
 In order: budgets and ledgers, the decision on a charge (`decide`), a silo's solve of a private algorithm
 (`private_solve`: reserve, draw, reply, always in this order), and the privacy settings of all private algorithms
@@ -130,7 +130,7 @@ class MemoryLedger:
         return tuple(charge for charge in self._charges if run in (None, charge.run))
 
     def require(self, charged: set[tuple[str, int]]) -> None:
-        """Do nothing: ledger and journal are both in memory, so neither can be lost without the other."""
+        """Do nothing: ledger and journal are in the same memory and can only be lost together."""
 
     def finish(self, run: str) -> None:
         """Erase the keys of `run` (see `Ledger`)."""
@@ -153,7 +153,8 @@ def decide(
     _check_budget(run, request.promise.cost, request)
     others = [charge for charge in charges if charge.run != request.run]
     spent_before = total(Cost(charge.rho, ReplaceOne) for charge in (*others, *other_ledgers))
-    # The full promise of the run must fit the budget: a refusal in the first round is better than in the last.
+    # # The full promise of the run must fit the budget, so that a run is refused in its first round and not in its
+    # last.
     for limit in request.budgets:
         _refuse_over_budget(spent_before + max(run, request.promise.cost), request, limit)
     what = "; ".join(release.what for release in request.releases)
@@ -237,8 +238,8 @@ MAX_BROADCAST = 1e30
 def require_bounded(broadcast: Any) -> None:
     """Raise `BadInput` for a broadcast with a number that is not finite, or beyond ±`MAX_BROADCAST`.
 
-    Records are clipped, but a huge weight times two of their values may overflow where the weight times one does not.
-    Whether the reply is finite would then disclose a record, whatever the noise.
+    Although records are clipped, the product of a huge weight and the values of one record may overflow while that of
+    another record does not. Whether the reply is finite would then disclose a record, regardless of the noise.
     """
     if is_dataclass(broadcast) and not isinstance(broadcast, type):
         for one in fields(broadcast):
@@ -301,7 +302,7 @@ class PrivateSettings:
     """The privacy settings of an algorithm that can be private."""
 
     epsilon: float = 0.0
-    """ε of the whole run; 0: replies are exact and nothing is promised"""
+    """ε of the whole run; 0: exact replies without a privacy guarantee"""
     delta: float = 0.0
     """δ; 0: 1/n² for the n rows of the smallest silo"""
     insecure_seed: int = NO_SEED
@@ -324,8 +325,8 @@ class PrivateSettings:
     ) -> Promise:
         """The promise to every record.
 
-        `protects` states from whom records are protected; `broken` has the reasons to promise nothing, other
-        than a known seed. Raises `BadInput` for a silo of one row.
+        `protects` states from whom records are protected; `broken` has the reasons, other than a known seed, why there
+        is no guarantee. Raises `BadInput` for a silo of one row.
         """
         delta = delta_for(self.delta, schema)
         reasons = (*((SEEDED,) if self.insecure_seed != NO_SEED else ()), *broken)

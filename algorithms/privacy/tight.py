@@ -8,13 +8,17 @@ selections at ε = y is
 
     V_k(y) = sup_t p_t·V_{k−1}(y − t) + (1 − p_t)·V_{k−1}(y − t + η).
 
-All Gaussians compose to one of μ² = Σ(Δ/σ)². A selection may depend on an earlier Gaussian release, and vice versa; the
-former is the worse order: δ(ε) = E V_k(ε − Z), Z ~ N(μ²/2, μ²). (With the Gaussian's own δ(ε) as V_0, the result would
-be valid only if all selections precede all other releases.)
+All Gaussian releases compose to one with μ² = Σ(Δ/σ)². A selection may depend on an earlier Gaussian release, and vice
+versa. The first case is the worse one: δ(ε) = E V_k(ε − Z), Z ~ N(μ²/2, μ²). (With the δ(ε) of the Gaussian as V_0, the
+result would be valid only if all selections preceded all other releases.)
 
-The bound is certified: V_k is stored on a grid of which η is a multiple, so steps by grid values of t are exact; V_k is
-convex in e^y, so between grid points the chord in e^y is above it, and a parabola bounds the supremum over the other t;
-beyond the grid V_k is not above its last value. All of these errors are upwards, as are the margins for rounding.
+The bound is certified, because every approximation errs upwards:
+
+- V_k is stored on a grid whose step divides η, so steps by grid values of t are exact.
+- V_k is convex in e^y, so the chord in e^y between two grid points is above it. A parabola bounds the supremum over the
+  values of t between grid points.
+- Beyond the grid, V_k is at most its last value.
+- Margins for rounding are added.
 """
 
 import math
@@ -33,9 +37,9 @@ from .zcdp import epsilon
 MAX_SELECTIONS = 20_000
 MAX_LOSS = 100.0
 MIN_DELTA = 1e-18
-"""the grid ends where δ of the selections alone is below it"""
+"""the grid ends where the δ of the selections alone is below this value"""
 MIN_MU, MAX_EXPONENT = 1e-12, 700.0
-"""values beyond are replaced by these, which errs upwards and keeps floats in range"""
+"""smaller μ and larger exponents are replaced by these values, which errs upwards and keeps floats in range"""
 ARGUMENT_ROUNDING = 1e-14
 """subtracted from y as a margin for the rounding of y, e^y and the grid"""
 ROUNDING = 1e-9

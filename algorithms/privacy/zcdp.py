@@ -12,15 +12,16 @@ log-probabilities move by numbers that lie within an interval of length η = 2Δ
 
 **Forecasts** of the smallest detectable weight under a budget use public numbers alone, before anything is spent, in
 units in which every variable has mean square 1. The error of a second moment S_ij is the sampling error 1/√n of all n
-rows plus the noise of its release; the error of an edge weight is about this error divided by `UNEXPLAINED_SHARE`, the
-share of the parent's variance that its other relatives do not explain. A detectable weight must exceed the maximum over
-the d(d − 1) ordered pairs expected by chance.
+rows plus the noise of its release. The error of an edge weight is about this error divided by `UNEXPLAINED_SHARE`, the
+share of the parent's variance that the parent's other neighbours do not explain. A weight is detectable if it exceeds
+the expected maximum of the errors over the d(d − 1) ordered pairs.
 
 **Noise shares**: each silo adds noise such that the sum over the answering silos hides any one record. A secure sum is
 recovered from at least `threshold` silos, so it has at least as many shares. Every silo can subtract its own share, so
-the shares of `colluders` (default 1) do not count: of P silos, ⌊2P/3⌋ shares must suffice, compared with ⌊2P/3⌋ + 1
-against the coordinator alone. Without a secure sum, a silo has only its own share. The sum of discrete Gaussians on the
-integers is nearly a discrete Gaussian (Kairouz, Liu, Steinke 2021), and the cost accounts for the difference.
+the shares of `colluders` silos (default 1) do not count. With P silos, the noise of ⌊2P/3⌋ shares must suffice; against
+the coordinator alone, it would be ⌊2P/3⌋ + 1 shares. Without a secure sum, a silo has only its own share. The sum of
+discrete Gaussians on the integers is nearly a discrete Gaussian (Kairouz, Liu, Steinke 2021), and the cost accounts for
+the difference.
 """
 
 import math
@@ -198,7 +199,7 @@ def delta_for(delta: float, schema: Schema) -> float:
     if smallest < 2:
         raise BadInput(f"silo {silo} has {smallest} row: a private run needs 2 or more in every silo")
     if delta * smallest >= 1:
-        # Publishing a random row of every n keeps (0, 1/n)-differential privacy: such a δ promises nothing.
+        # # Publishing one random row of n satisfies (0, 1/n)-differential privacy, so such a δ guarantees nothing.
         raise BadInput(f"delta is {delta:g}: it must be below 1/n = {1 / smallest:.3g}, n the rows of silo {silo}")
     return delta or 1.0 / smallest**2
 
@@ -206,8 +207,8 @@ def delta_for(delta: float, schema: Schema) -> float:
 def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
     """The number of guaranteed and unknown shares in a secure sum, and the parties against whom they protect.
 
-    Colluders who can see single vectors find one share of the noise on each, its silo's own.
-    Raises `BadInput` if no share remains beside those of the `colluders`.
+    If the colluders can see single vectors, each vector has only one share of noise, that of its own silo. Raises
+    `BadInput` if no share remains beside those of the `colluders`.
     """
     threshold = default_threshold(silos)
     if silos == 1:
@@ -223,7 +224,7 @@ def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
 
 
 def largest_coalition(silos: int) -> int:
-    """The number of colluders among `silos` with which one guaranteed share remains, so that each suffices alone."""
+    """The largest number of colluders among `silos` that leaves one guaranteed share, which must suffice alone."""
     return default_threshold(silos) - 1 if silos > 1 else 0
 
 

@@ -1,6 +1,6 @@
 """Scores of families where variables were set from outside (`core/experiments.py`): numbers, mixed tables, labels.
 
-A family is scored on the rows of the conditions that do not target its child. With `targeted=own` (the default) the
+A family is scored on the rows of the conditions that do not target its child. With `target_rows=own` (the default) the
 rows of the conditions that do are scored, too, with parameters of their own: there the child has another mechanism,
 which still depends on no variable but the child's parents (Yang, Katcoff, Uhler 2018, Definition 3.3). With `left-out`
 they are not (GIES: Hauser, Bühlmann 2012). That is exact for experiments that cut the child off from its causes, as
@@ -30,7 +30,7 @@ from ..statistics.rows import configuration_offsets
 from .boss import rounding_error
 from .discrete import sets_of
 from .equivalence import member_of
-from .families import Batch, SearchSettings, Targeted, families_of, split_by_group
+from .families import Batch, SearchSettings, TargetRows, families_of, split_by_group
 from .gaussian import score_blocks, score_covariance, score_own_covariance
 from .ges import Scores
 from .procedures import ScoreSearch, search
@@ -43,7 +43,7 @@ MIN_SPARE_ROWS = 3
 """rows beyond the number of coded columns that the conditions which target a variable need for scores of their own"""
 
 
-def number_scores(moments: FloatArray, group: NDArray[np.int64], targeted: Targeted, price: float) -> Scores:
+def number_scores(moments: FloatArray, group: NDArray[np.int64], target_rows: TargetRows, price: float) -> Scores:
     """The function that scores families of numbers by Gaussian BIC, with a further `price` for each parent.
 
     `moments` are the pooled moments of each sum, `[n_sums, size]`, and `group` has the sum of each variable, `[d]`.
@@ -58,10 +58,10 @@ def number_scores(moments: FloatArray, group: NDArray[np.int64], targeted: Targe
         n, S = covariance(sums, d)
         return lambda batch: score_own_covariance(n, S, batch)
 
-    return _by_sum(moments, group, untargeted, own if targeted == "own" else None)
+    return _by_sum(moments, group, untargeted, own if target_rows == "own" else None)
 
 
-def block_scores(moments: FloatArray, coding: Coding, group: NDArray[np.int64], targeted: Targeted) -> Scores:
+def block_scores(moments: FloatArray, coding: Coding, group: NDArray[np.int64], target_rows: TargetRows) -> Scores:
     """The function that scores families of mixed tables by the degenerate Gaussian; arguments as `number_scores`."""
 
     def untargeted(sums: FloatArray) -> Scores:
@@ -72,7 +72,7 @@ def block_scores(moments: FloatArray, coding: Coding, group: NDArray[np.int64], 
         enough = sums[0] >= coding.size + MIN_SPARE_ROWS
         return untargeted(sums) if enough else lambda batch: np.zeros(len(batch))
 
-    return _by_sum(moments, group, untargeted, own if targeted == "own" else None)
+    return _by_sum(moments, group, untargeted, own if target_rows == "own" else None)
 
 
 def best_class(
@@ -146,13 +146,13 @@ Request = tuple[int, NDArray[np.int64], Batch]
 """the number of a sum, the numbers of families in a batch, and these families"""
 
 
-def requests(batch: Batch, group: NDArray[np.int64], n_sums: int, targeted: Targeted) -> list[Request]:
+def requests(batch: Batch, group: NDArray[np.int64], n_sums: int, target_rows: TargetRows) -> list[Request]:
     """The families of `batch` to count in each sum, in ascending order of the sums.
 
     The sum number `n_sums` + k is of the rows that sum k leaves out.
     """
     first = list(split_by_group(batch, group))
-    return first + [(n_sums + k, chosen, families) for k, chosen, families in first if k and targeted == "own"]
+    return first + [(n_sums + k, chosen, families) for k, chosen, families in first if k and target_rows == "own"]
 
 
 def numbered_sets(each: Sequence[Request], cardinalities: NDArray[np.int64], most_cells: float) -> NDArray[np.int16]:

@@ -21,7 +21,7 @@ from ..statistics.lagged import window_schema
 Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatArray, NDArray[np.int64]]
 """slots, first, members, score, used: the arrays for compiled code"""
 
-Targeted = Literal["own", "left-out"]
+TargetRows = Literal["own", "left-out"]
 """how rows in which a variable was set from outside count in its scores (`experiment_scores.py`)"""
 UNKNOWN = -1
 """the result of `find` for a pending family"""
@@ -229,7 +229,7 @@ class OrderSettings:
 
     starts: int = 10
     """largest number of random orders to start from"""
-    agreeing: int | Literal["auto"] = "auto"
+    agreeing_starts: int | Literal["auto"] = "auto"
     """number of starts with the same best score that ends the search; auto: 3, for d > 100 variables 300 / d, at least
     1"""
     patience: int = 3
@@ -243,13 +243,13 @@ class OrderSettings:
         """Raise `BadInput` for a value outside its range."""
         for name in ("starts", "patience", "sweeps"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        if self.agreeing != "auto":
-            require(self.agreeing >= 1, "agreeing", self.agreeing, "1 or more, or auto")
+        if self.agreeing_starts != "auto":
+            require(self.agreeing_starts >= 1, "agreeing_starts", self.agreeing_starts, "1 or more, or auto")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
-    def agreeing_of(self, d: int) -> int:
+    def agreeing_starts_of(self, d: int) -> int:
         """The number of starts that must agree in a search over `d` variables: for large d, they nearly always do."""
-        return max(1, min(3, 300 // d)) if self.agreeing == "auto" else self.agreeing
+        return max(1, min(3, 300 // d)) if self.agreeing_starts == "auto" else self.agreeing_starts
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ class SecureSearch(SearchSettings):
     strengths that change over time"""
     lags: Lags = AUTO
     """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
-    targeted: Targeted = "own"
+    target_rows: TargetRows = "own"
     """experiments: a variable is also scored on the rows in which it was set, with parameters of their own (own), or
     only on the others (left-out), which is exact if experiments cut a variable off from its causes"""
 

@@ -58,12 +58,12 @@ class Moves:
 def best_of_starts(d: int, moves: Moves, settings: OrderSettings, ends: float = math.inf) -> BestOrder:
     """The DAG of the best order found, with its total as the score.
 
-    The search ends after `settings.agreeing` starts with the same best score, after `settings.starts` starts, or at the
-    time `ends` of `time.monotonic` with the best order until then.
+    The search ends after `settings.agreeing_starts` starts have reached the same best score, after `settings.starts`
+    starts, or when `time.monotonic()` reaches `ends`.
     """
     rng = np.random.default_rng(settings.seed)
     best, lowest, agreeing, tried = np.zeros((d, d), np.bool_), math.inf, 0, 0
-    while tried < settings.starts and agreeing < settings.agreeing_of(d):
+    while tried < settings.starts and agreeing < settings.agreeing_starts_of(d):
         dag, total = _search(moves, rng.permutation(d), settings, rng, ends)
         tried += 1
         agreeing = 1 if total < lowest - SCORE_TOLERANCE else agreeing + (total <= lowest + SCORE_TOLERANCE)

@@ -77,7 +77,7 @@ def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior, end
     All starts are run, even if they agree: they share their cache and cost little.
     """
     starts = order_settings(settings)
-    found = block_boss(blocks, price_of(blocks.rows), replace(starts, agreeing=starts.starts), prior, ends=ends)
+    found = block_boss(blocks, price_of(blocks.rows), replace(starts, agreeing_starts=starts.starts), prior, ends=ends)
     return class_of(found.dag), found.complete
 
 

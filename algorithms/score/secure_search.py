@@ -356,7 +356,7 @@ def _requests(server: Server[Any], batch: Batch, settings: SecureSearch) -> list
     n_sums = len(server.sum_rows) // 2
     if server.compares:
         return [(k, np.arange(len(batch)), batch) for k in range(1, n_sums)]
-    return requests(batch, server.group, n_sums, settings.targeted)
+    return requests(batch, server.group, n_sums, settings.target_rows)
 
 
 def sums_of_conditions(server: Server[Any], total: NDArray[Any], settings: SecureSearch) -> Sums:
@@ -474,7 +474,7 @@ def _from_moments(
     """The final state, found from the moments of each sum, `[n_sums, size]`, which determine all scores."""
     d, complete = len(server.variables), True
     if len(moments) > 1:
-        how = (server.group, settings.targeted)
+        how = (server.group, settings.target_rows)
         mixed, price = server.kind == "mixed", math.log(d) if procedure.orders else 0.0
         scores = block_scores(moments, server.coding, *how) if mixed else number_scores(moments, *how, price)
         found = best_class(procedure, d, settings, scores, server.prior)

@@ -39,7 +39,7 @@ def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
 
     Raises `Aborted`, with the reason in one line, if fewer silos than required answer in a phase, and for an invalid
     answer; the coordinator then learns nothing about the vectors. Silos that refuse may raise `Refused` through the
-    transport. A sparse session raises `SumLost` if a silo falls silent after others may have removed their masks.
+    transport. A sparse session raises `SumLost` if a silo stops responding after others may have removed their masks.
     """
     counting = _CountingTransport(session, transport)
     if session.sparse:
@@ -82,11 +82,11 @@ def answer(
 ) -> tuple[Participant, bytes]:
     """The silo's next state and its answer to `message`.
 
-    `key` is the silo's in this run, the same in all sessions. Phase `advertise` needs `entropy`, 32 fresh bytes from
-    the operating system, and starts a session from any state; phase `mask` needs `vector`, which returns the silo's
-    summand. The caller decides whether to take part in the session (`state.session`), and must store state and answer
-    together if it stores them. Raises `Refused` if an answer would not be safe, and for a repeated request, except in
-    phase `unmask`: a caller that must repeat an answer has to store it, so that `vector` is not called twice.
+    `key` is the silo's key in this run, the same in all sessions. Phase `advertise` needs `entropy`, 32 fresh bytes
+    from the operating system, and starts a session from any state; phase `mask` needs `vector`, which returns the
+    silo's summand. The caller decides whether to take part in the session (`state.session`), and must store state and
+    answer together if it stores them. Raises `Refused` if an answer would not be safe, and for a repeated request,
+    except in phase `unmask`: a caller that must repeat an answer has to store it, so that `vector` is not called twice.
     """
     if phase == "advertise":
         session = read_session(message, COORDINATOR)

@@ -77,9 +77,9 @@ def session_of(
 ) -> SecureSession:
     """The terms of the secure sum of round `number`; each attempt has its own keys.
 
-    `exchange` is a digest of what is summed: all silos of a session were sent the same settings and broadcast. Above
-    32 silos the session is one of those that are `present`, by default all; raises `Aborted` if these are fewer than
-    the default threshold, or not silos of `schema`.
+    `exchange` is a digest of what is summed: all silos of a session were sent the same settings and broadcast. Above 32
+    silos, the session consists of the silos in `present`, by default all. Raises `Aborted` if these are fewer than the
+    default threshold, or if one of them is not a silo of `schema`.
     """
     silos = schema.silos
     if len(silos) > MESH_SILOS and present is not None:
@@ -101,7 +101,10 @@ def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How the summands of a round become ring elements: by public facts, so all silos and the coordinator agree."""
+    """How the summands of a round become ring elements.
+
+    It follows from public facts, so all silos and the coordinator use the same encoding.
+    """
 
     silos: int
     whole: bool
@@ -137,7 +140,7 @@ class Encoding:
 
 
 def encoding_of(algorithm: Algorithm, schema: Schema, broadcast: Any, sparse: Sparse | None = None) -> Encoding:
-    """The encoding of the replies to `broadcast`, of which the entries in `sparse` are sent. Noise has no bound."""
+    """The encoding of the replies to `broadcast`, with the entries in `sparse`."""
     greatest = algorithm.greatest_total(schema, broadcast) if algorithm.private is None else None
     in_units = greatest is None and travels_in_units(algorithm, schema)
     units = algorithm.entry_units(schema, broadcast) if in_units and algorithm.entry_units is not None else None

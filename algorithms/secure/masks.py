@@ -4,10 +4,11 @@
 
 **Keys and sealing** (§3.2, §3.3): two silos agree on a secret without the coordinator by X25519, once in a run. In
 each session they derive three keys from it by HKDF-SHA256: one to seal messages in each direction (AES-256-GCM), and
-one for their mask. These are bound to the session and to both advertisements, which contain hashes of fresh secrets: so
-no key is used for two purposes, directions, rounds or attempts, not even if a coordinator repeats a session. The secret
-of a run never leaves a silo. To remove the masks of a silo that drops out, only its keys of that session are revealed
-(`participant`), as in Flamingo (Ma et al. 2023, S&P), so its replies in other sessions stay hidden.
+one for their mask. These keys are bound to the session and to both advertisements, which contain hashes of fresh
+secrets. Therefore no key is used for two purposes, directions, rounds or attempts, even if a coordinator repeats a
+session. The secret of a run never leaves a silo. To remove the masks of a silo that drops out, only its keys of that
+session are revealed (`participant`), as in Flamingo (Ma et al. 2023, S&P), so its replies in other sessions stay
+hidden.
 
 **Masks** (§3.4, §4): a short key is expanded to as many ring elements as the vector has. The generator is AES-256 in
 counter mode; every key is used for one mask, so the counter starts at 0. Of two silos, the first by name adds their
@@ -61,8 +62,8 @@ class SecureSession:
 
     Raises `BadInput` for fewer than 2 or more than 256 silos, for names that are not sorted and distinct, and for a
     threshold that is not above half of the silos: otherwise two disjoint groups could reveal the two secrets of one
-    silo, and both secrets together remove its masks. In a `sparse` session, which has no such secrets, it is the even
-    number of neighbours, from a quarter to half of the silos.
+    silo, and both secrets together remove its masks. A `sparse` session has no such secrets; its `threshold` is the
+    number of neighbours, which is even and from a quarter to half of the silos.
     """
 
     run: str
@@ -71,7 +72,8 @@ class SecureSession:
     silos: tuple[str, ...]
     threshold: int
     exchange: bytes = b""
-    """a digest of the exchange that is summed (settings, schema, broadcast): a silo adds to no sum of another one"""
+    """a digest of the exchange (settings, schema, broadcast), so that a silo contributes to no sum of another
+    exchange"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for terms without protection."""
@@ -88,7 +90,7 @@ class SecureSession:
 
     @property
     def sparse(self) -> bool:
-        """Whether each silo shares masks with `threshold` others only, and all have to answer (`sparse`)."""
+        """Whether each silo shares masks with only `threshold` other silos, and all silos must answer."""
         return 2 * self.threshold <= len(self.silos)
 
     @property
@@ -112,23 +114,24 @@ def default_threshold(silos: int) -> int:
 
 
 MESH_SILOS = 32
-"""greatest number of silos that all share masks with each other"""
+"""maximum number of silos in a full mesh, in which all silos share masks with each other"""
 MIN_SPARSE = 12
-"""least number of silos of a session in which they do not"""
+"""minimum number of silos of a sparse session"""
 
 
 def mask_threshold(silos: int) -> int:
-    """The threshold of sessions of a run of so many silos: fewer colluding silos learn nothing but sums.
+    """The threshold of the sessions of a run with this number of silos: fewer colluding silos learn only sums.
 
-    Above 32 silos it is the number of neighbours in the mask graph: the greatest even number up to half of the default
-    threshold, so that it is at most half of the silos as long as those of the default threshold remain.
+    Above 32 silos, it is the number of neighbours in the mask graph: the largest even number up to half of the default
+    threshold. It is then at most half of the silos of a session, as long as a session has at least the default
+    threshold of silos.
     """
     return default_threshold(silos) if silos <= MESH_SILOS else default_threshold(silos) // 4 * 2
 
 
 PROTOCOL = "fedbnsl secure sum 2"
-# A sealing key is for one sender, one receiver and one session, and an escrow key for one escrow: each seals one
-# message, so the nonce can be constant.
+# # A sealing key is for one sender, one receiver and one session, and an escrow key is for one escrow. Each key
+# encrypts one message, so the nonce can be constant.
 NONCE = bytes(12)
 MAX_DERIVED_BYTES = 255 * 32
 """maximum output of one HKDF-SHA256 derivation in bytes (RFC 5869)"""
@@ -166,7 +169,7 @@ class RunKey:
 
 @dataclass(frozen=True)
 class PairKeys:
-    """The keys of two silos in a session, 32 bytes each, as one of them has them."""
+    """The keys of two silos in a session, 32 bytes each, from the view of one of them."""
 
     sealing: bytes
     """for messages from this silo to its peer"""
@@ -188,14 +191,14 @@ def pair_keys(key: RunKey, session: SecureSession, silo: str, own: bytes, peer: 
 
 
 def mask_key(key: RunKey, session: SecureSession, silo: str, own: bytes, peer: str, theirs: bytes) -> bytes:
-    """The key of the mask of two silos in a session without seals; arguments and errors as for `pair_keys`."""
+    """The key of the mask of two silos in a sparse session; arguments and errors as for `pair_keys`."""
     return _derive_pair(key, session, (silo, own), (peer, theirs), 32)
 
 
 def _derive_pair(
     key: RunKey, session: SecureSession, own: tuple[str, bytes], peer: tuple[str, bytes], length: int
 ) -> bytes:
-    """`length` secret bytes, the same for both silos; each is given by its name and its advertisement."""
+    """`length` secret bytes, the same for both silos; a silo is given by its name and its advertisement."""
     low, high = sorted((own, peer))
     names = (len(low[0].encode()).to_bytes(4), low[0].encode(), high[0].encode())
     info = b"".join((PROTOCOL.encode(), session.digest, low[1], high[1], *names))
@@ -246,7 +249,7 @@ def keystream(key: bytes, length: int, ring: np.dtype[Any] = RINGS[-1]) -> Itera
     encryptor = Cipher(AES256(key), CTR(bytes(16))).encryptor()
     width, most = ring.itemsize, CHUNK // ring.itemsize
     size = min(length, most)
-    buffer = bytearray(width * size + 15)  # the cipher wants room for a block more than it writes
+    buffer = bytearray(width * size + 15)  # the cipher requires a buffer one block longer than its output
     chunk = np.frombuffer(buffer, ring, size)
     for begin in range(0, length, most):
         count = min(most, length - begin)

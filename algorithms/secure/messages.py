@@ -15,7 +15,7 @@ T = TypeVar("T")
 KEYS_BYTES = 96
 """the length of an advertisement without a signature"""
 ZLIB = b"\x78"
-"""the first byte of a compressed message, which no other message of these types has"""
+"""the first byte of a compressed message; no uncompressed message of these types begins with it"""
 MAX_BYTES = 1 << 22
 """maximum length of a message after decompression"""
 
@@ -54,7 +54,7 @@ def public_keys(packed: bytes, silo: str) -> PublicKeys:
 
 
 def compressed(message: Any) -> bytes:
-    """The encoded `message` of a session of many silos: their names are most of it, and alike."""
+    """The encoded `message` of a session of many silos, compressed, because it consists mostly of similar names."""
     return zlib.compress(wire.encode(message), 1)
 
 

@@ -4,13 +4,14 @@
 The field is the integers modulo the smallest prime above 2²⁵⁶. Fewer than t shares are independent of the secret.
 
 **A silo's side** is an immutable state that each phase replaces. All randomness of a silo in a session is derived from
-the 32 bytes of entropy given at the start, which must be fresh from the operating system for every session; so the
-functions are deterministic, and a stored state gives the same answers again. The key of the run is no part of it. A
-state contains only what later phases need: `mask` erases the keys of the session, `unmask` all shares except those
-revealed; so a silo can neither mask a second vector nor answer for a second set of survivors.
+the 32 bytes of entropy given at the start, which must be fresh from the operating system for every session; therefore
+the functions are deterministic, and a stored state gives the same answers again. The state does not include the key of
+the run. It contains only what later phases need: `mask` erases the keys of the session, and `unmask` erases all shares
+except those revealed. So a silo can neither mask a second vector nor answer for a second set of survivors.
 
-**Dropouts**: a silo sends the coordinator its mask keys of the session under a fresh key, its escrow, and shares that
-key. If it drops out, the others reveal their shares: its masks of this session can be removed, and no others.
+**Dropouts**: a silo encrypts its mask keys of the session under a fresh key, sends the result (the escrow) to the
+coordinator, and shares the fresh key among the silos. If it drops out, the others reveal their shares. The coordinator
+can then remove its masks of this session, but of no other.
 
 **The coordinator's side** forwards sealed shares (`route`) and removes the masks from a sum (`recover`).
 """
@@ -94,7 +95,7 @@ def _values(coefficients, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
                 value[k] = carry & 0xFFFFFFFF
                 carry >>= 32
             rest = -FOLD * value[LIMBS - 1]
-            for _ in range(2):  # a negative remainder is 2²⁵⁶ too large afterwards, which is folded again
+            for _ in range(2):  # a negative remainder appears 2²⁵⁶ too large and is folded again
                 for k in range(LIMBS - 1):
                     rest += value[k]
                     value[k] = rest & 0xFFFFFFFF
@@ -128,9 +129,9 @@ class Participant:
     entropy: bytes = field(repr=False)
     """erased by `mask`"""
     pairs: dict[str, bytes] = field(default_factory=dict, repr=False)
-    """by peer that advertised, the key to unseal its shares and the key of the mask with it; erased by `mask`"""
+    """for each peer that advertised, the key to unseal its shares and the key of the mask with it; erased by `mask`"""
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
-    """by silo, this silo's shares of its seed and of its escrow key, concatenated; erased by `unmask`"""
+    """for each silo, this silo's shares of that silo's seed and escrow key, concatenated; erased by `unmask`"""
     survivors: tuple[str, ...] = ()
     revealed: bytes = field(default=b"", repr=False)
     """the answer of `unmask` for `survivors`"""
@@ -179,9 +180,9 @@ def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) ->
 def share(state: Participant, keys: Mapping[str, bytes], key: RunKey) -> tuple[Participant, dict[str, bytes]]:
     """Phase 2: the sealed shares for each peer in `keys`, the public keys of all silos that advertised.
 
-    With them, under this silo's own name, is its escrow: its mask keys with all peers, encrypted under the key whose
-    shares it seals. Raises `Refused` if there are fewer keys than the threshold, if this silo's own keys are missing or
-    changed, or if a key is not usable.
+    The result also has this silo's escrow under its own name: its mask keys with all peers, encrypted under the shared
+    key. Raises `Refused` if there are fewer keys than the threshold, if this silo's own keys are missing or changed, or
+    if a key is not usable.
     """
     require_phase(state, "share")
     session, silo, secrets = state.session, state.silo, _secrets(state)

@@ -2,14 +2,15 @@
 
 **Graph** (Bell et al. 2020, CCS: pairwise masks along the edges of a Harary graph, not of a complete one). The silos of
 a session stand on a circle in the order of their names; each shares masks with the k nearest, k/2 on either side. k is
-the session's threshold. The graph is k-connected (Harary 1962): it does not fall apart without any k − 1 silos. So
-whichever silos collude, if they are fewer than k, the masks of the others cancel in the sum over all of them and in no
-other combination. As this holds for every coalition, the order need not be random: no coordinator can choose a worse
-one.
+the session's threshold. The graph is k-connected (Harary 1962): it stays connected if any k − 1 silos are removed. So
+if fewer than k silos collude, the masks of the others cancel in the sum over all of these others and in no other
+combination. This holds for every coalition, so the order of the silos need not be random: no order is worse than
+another.
 
-**No dropouts within a session**: a silo masks with all its k neighbours or not at all. It removes its self-mask itself,
-for the sum over the silos of the session and no other. Nothing is shared or escrowed. If a silo falls silent, the
-coordinator starts again, with a session of the others and fresh keys. The phases are `advertise`, `mask`, `unmask`.
+**No dropouts within a session**: a silo masks with all its k neighbours or not at all. It reveals the seed of its
+self-mask only for the sum over all silos of the session. There are no secret shares and no escrow. If a silo stops
+responding, the coordinator starts a new session of the others, with fresh keys. The phases are `advertise`, `mask`,
+`unmask`.
 
 The state of a silo is that of `participant`; its `shares` have the seed of its own self-mask.
 """
@@ -28,7 +29,7 @@ ADVERTISED_BYTES = 64
 
 
 class SumLost(Aborted):
-    """A silo fell silent while the others removed their masks: they remove them for no other sum of this round."""
+    """A silo stopped responding while the others removed their masks, which they do for only one sum of a round."""
 
 
 def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
@@ -39,7 +40,7 @@ def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
 
 
 def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) -> tuple[Participant, bytes]:
-    """Phase 1: the state of `silo`, and its public key with a commitment. `entropy` must be 32 fresh, secret bytes.
+    """Phase 1: the state of `silo`, and its public key with a commitment; `entropy` must be 32 fresh, secret bytes.
 
     Raises `BadInput` if the silo is not in the session, `ValueError` for another number of bytes.
     """
@@ -50,7 +51,7 @@ def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) ->
 def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKey) -> tuple[Participant, Ring]:
     """Phase 2: the masked `vector`, given the advertisements of all neighbours.
 
-    Raises `Refused` for other silos than the neighbours, for advertisements of another length or that occur twice, and
+    Raises `Refused` for other silos than the neighbours, for duplicate advertisements or ones of another length, and
     for keys that are not usable; `ValueError` if `vector` is not a vector of ring elements.
     """
     session, silo = state.session, state.silo

@@ -1,10 +1,10 @@
 """Anderson acceleration of a fixed-point iteration over covariances (Walker, Ni 2011), such as EM.
 
-Plain EM needs two to ten times as many steps. The next point is the mixture of the last images whose residuals cancel
-best, if it is a covariance near the last one. Residuals are measured in the units of the last image,
-L⁻¹ (F(S) − S) L⁻ᵀ with F(S) = L Lᵀ, so scales of columns and nearly equal columns have no influence. Mixtures are
-unreliable far from the fixed point, so plain steps are used until a step changes no direction's variance by more than
-`RESTART_CHANGE`.
+Plain EM needs two to ten times as many steps. The next point is a mixture of the last images, with weights that
+minimise the mixed residual, if this mixture is a covariance close to the last one. Residuals are measured in the units
+of the last image, L⁻¹ (F(S) − S) L⁻ᵀ with F(S) = L Lᵀ, so the scales of columns and collinearity have no influence.
+Mixtures are unreliable far from the fixed point. Therefore plain steps are used until a step changes the variance in
+every direction by at most `RESTART_CHANGE`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ MIXTURE_SIZE = 4
 RESTART_CHANGE = 0.3
 """largest relative change of a variance, in any direction, at which mixtures are used"""
 FIXED_POINT_CHANGE = 1e-12
-"""relative change of a variance up to which a point is its own image, as if no cell is empty"""
+"""largest relative change of a variance at which a point counts as a fixed point, as it is if no cell is empty"""
 MAX_MIXTURE_FACTOR = 10.0
 """largest ratio of variances between a mixture and the last image, in any direction"""
 RIDGE = 1e-10

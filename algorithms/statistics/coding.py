@@ -4,8 +4,8 @@
 in which each variable is a block of columns. Scores and likelihood ratios of the degenerate Gaussian model are
 differences of ln|R_XX·Z|, the log determinant of a variable's residual correlations given a set of variables
 (`log_residual_det`). Rare levels are merged into another level first, since the indicator of a few rows is far from
-Gaussian. The sums suffice for that, too: n times the variance of an indicator is about the number of rows with its
-level.
+Gaussian. The sums suffice to find rare levels: n times the variance of an indicator is about the number of rows with
+its level.
 
 Source: Andrews, Ramsey, Cooper 2019: Learning High-dimensional Directed Acyclic Graphs with Mixed Data-types.
 """
@@ -179,8 +179,8 @@ def log_residual_det(R, first, child, parents, wide=-1):  # type: ignore[no-unty
 
     It is 0 if X has no column.
 
-    It is computed row by row from a Cholesky factor of the correlations of the parents, then the child. A column of a
-    parent that the others determine adds nothing.
+    It is computed row by row from a Cholesky factor of the correlations of the parents followed by the child. A
+    parent's column adds nothing if other columns determine it.
     """
     k = 0
     for p in parents:

@@ -6,7 +6,8 @@ tables of Moore and Lee (1998, JAIR 8, section 3). So each corner is counted and
 it. Of k variables with r levels it has (r − 1)^k cells instead of r^k, and only the rows with no common level in the
 set are visited, which bitmaps of the variables' rows find.
 
-Margins hold only for rows without empty cells, of which each set would leave out others.
+This requires rows without empty cells: with empty cells, each set would leave out different rows, and margins would not
+agree.
 
 - `distinct_codes`: the distinct rows of a silo with the number of times that each occurs.
 - `count_corners`: the corners of one silo.
@@ -121,7 +122,7 @@ def _distinct(columns):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return first[:found].copy(), weights[:found].copy()
 
 
-# The lowest bit of x is x & −x; the top six bits of its product with a de Bruijn sequence tell its position.
+# # The lowest set bit of x is x & −x. The top six bits of its product with a de Bruijn sequence give its position.
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _POSITIONS = np.zeros(64, np.uint64)
 _POSITIONS[[int(_DE_BRUIJN) << i >> 58 & 63 for i in range(64)]] = np.arange(64)

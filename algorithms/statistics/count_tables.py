@@ -71,7 +71,7 @@ _LIMITS: ContextVar[CountLimits] = ContextVar("limits", default=NO_LIMITS)
 
 @contextmanager
 def limited_counts(limits: CountLimits) -> Iterator[None]:
-    """Within the block, all count tables obey `limits`: whichever algorithm counts them, and however it is wrapped."""
+    """Within the block, all count tables obey `limits`, for any algorithm and any wrappers."""
     token = _LIMITS.set(limits)
     try:
         yield
@@ -176,7 +176,7 @@ def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int
 
 
 def _add_rows(*given: Any) -> None:
-    """As `_count`, which another process then loads as compiled before, not from the bytes of its code."""
+    """`_count` as a module-level function: another process then loads the compiled version instead of its byte code."""
     _count(*given)
 
 

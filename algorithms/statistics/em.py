@@ -4,9 +4,9 @@ EM over the silos (ours) runs before a run on numbers with empty cells. If value
 incomplete rows wastes most of the data, and pairwise covariances need not be positive definite; maximum likelihood
 avoids both. Exchange 1 adds up the products of pairs of observed cells, and their numbers; every further exchange adds
 up the second moments that each silo expects under the current covariance. Only sums of D(D + 1)/2 numbers are needed;
-they are masked if the run is. EM ends when no direction's variance changes by more than `tolerance`: if columns are
-nearly collinear, edges depend on directions of little variance. For the price of an edge, the number of rows is the
-mean, over all pairs, of the number of rows with both cells observed.
+they are masked if the run is. EM ends when the variance changes by at most `tolerance` in every direction, because with
+nearly collinear columns edges depend on directions of little variance. For the price of an edge, the number of rows is
+the mean, over all pairs, of the number of rows with both cells observed.
 
 The E-step for a Gaussian with empty cells (Dempster, Laird, Rubin 1977; Little, Rubin 2002, "Statistical Analysis with
 Missing Data", §11.2): for a row x with observed columns o and their precision K = S_oo⁻¹ (zero elsewhere), the
@@ -19,9 +19,9 @@ a reply depends only on S and the silo's rows. Rows with the same empty cells sh
 for each such pattern and O(D²) for each row. In time series the rows are windows, each with the rows before it, and
 every series of `MIN_CENTRED_WINDOWS` windows or more has its own mean (`lagged.py`).
 
-The data do not determine the covariance of two columns that no row has together, and EM would leave it where it began.
-It is set so that the two are independent given all other columns, which is the choice of maximum entropy (Dempster
-1972, "Covariance selection"); learners must not join such a pair (`ImputationModel.apart`).
+If no row has cells in both of two columns, the data do not determine their covariance, and EM would not change its
+initial value. This covariance is set so that the two are independent given all other columns, which is the choice of
+maximum entropy (Dempster 1972, "Covariance selection"); learners must not join such a pair (`ImputationModel.apart`).
 
 The steps use Anderson acceleration (`anderson.py`).
 """
@@ -148,7 +148,7 @@ def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMom
     """The expected moments of the rows of `table` `[n_rows, d]` with covariance `S` `[D, D]`.
 
     Raises `ValueError` if S is not known yet (a programming error), and `BadInput` if it has another shape: a
-    coordinator may send any, and compiled code would read beyond it.
+    coordinator may send any shape, and compiled code would read out of bounds.
     """
     D = coding.size
     if not len(S):
@@ -244,16 +244,16 @@ def _add_excess(rows, first, patterns, R, mean, excess):  # type: ignore[no-unty
 MIN_EIGENVALUE = 1e-3
 """least eigenvalue of EM's initial correlations: pairwise ones need not be positive definite"""
 SHRINKAGE = 0.1
-"""shrinkage of EM's initial correlations: EM gains dependence faster than it loses it"""
+"""shrinkage of EM's initial correlations: from values that are too small EM converges faster"""
 FLOOR = 1e-6
 """share of the diagonal added to covariances, for columns that are sums of others"""
 
 LEAST_ROWS = 0.5
-"""number of rows that a level has at least, for the variance of its indicator"""
+"""lower bound on the number of rows of a level, for the variance of its indicator"""
 MIN_PAIRS = 0.5
-"""number of rows below which a pair of columns is never seen together, up to rounding in masked sums"""
+"""number of rows below which a pair of columns counts as never observed together; allows for rounding in masked sums"""
 MAX_SWEEPS = 50
-"""largest number of passes over the pairs that are never seen together"""
+"""largest number of passes over the pairs that are never observed together"""
 SWEEP_TOLERANCE = 1e-6
 """largest change of a correlation in the last of these passes"""
 
@@ -422,7 +422,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     for name, block in zip(server.schema.variables, coding.blocks, strict=True):
         if (np.diag(S)[block] <= 0).all():
             raise BadInput(f"column '{name}' has no variance within any silo, so no edge can be learned")
-    # A lost silo counts with the others' share of empty cells, since learners rescale by all rows.
+    # # For a lost silo, the share of empty cells of the others is assumed, because learners rescale by all rows.
     pairs *= all_rows / rows
     return replace(
         server,
@@ -473,7 +473,8 @@ def _with_floor(S: FloatArray, coding: Coding, rows: int) -> FloatArray:
 def _with_least_variances(S: FloatArray, coding: Coding, rows: int) -> FloatArray:
     """`S` `[D, D]` with a variance of half a row for the indicator of a level that no row has, so that S stays regular.
 
-    Levels are declared for rows to come, or recoded; such a level is rare, and merged (`coding.py`).
+    Such levels occur if they are declared for future rows, or after recoding. They count as rare and are merged
+    (`coding.py`).
     """
     indicators = np.array(coding.discrete, bool)[coding.owners]
     least = np.where(indicators, LEAST_ROWS / rows, 0.0)

@@ -35,7 +35,7 @@ def gibbs_impute(
     for v in range(len(order)):
         family = [v, *parents[first[v] : first[v + 1]]]
         begins[v + 1] = begins[v] + cardinalities[family].prod()
-    if len(model.tables) != begins[-1]:  # compiled code would read beyond them
+    if len(model.tables) != begins[-1]:  # compiled code would otherwise read out of bounds
         raise BadInput("the tables of the imputation model do not fit its graph")
     _gibbs_sweeps(out, cells, uniforms, cardinalities, first, parents, *children, begins, model.tables)
     return out

@@ -8,10 +8,10 @@
 - `top_down_order`: the order of variables by least variance given all earlier ones, Algorithm 1 of Chen, Drton & Wang
   2019.
 - `spectral_radius`: the stability of linear models of time series.
-- `Units`: an exchange before masked runs (ours). Masked numbers have 32 bits before and after the point. No common unit
-  suits both nanometres and euros, and users should not have to choose one. So each silo adds log2 of the standard
-  deviation of each of its columns to a masked sum; the rounded mean is the exponent of the column's unit. All units are
-  powers of two, so dividing by them and multiplying again is exact.
+- `Units`: an exchange before masked runs (ours). Masked numbers have 32 bits before and after the binary point, so
+    columns of very different magnitudes need different units. Each silo adds log2 of the standard deviation of each of
+    its columns to a masked sum; the rounded mean is the exponent of the column's unit. Units are powers of two, so
+    dividing by them and multiplying again is exact.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ from .packing import Block, Packing, triangle
 
 @runtime_checkable
 class Chunked(Protocol):
-    """Rows that every iteration reads again in chunks, arrays `[n, n_variables]`."""
+    """Rows in chunks, arrays `[n, n_variables]`, which every iteration reads again."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,7 +50,7 @@ Found = TypeVar("Found")
 
 @runtime_checkable
 class Divided(Chunked, Protocol):
-    """Rows in parts, whose boundaries depend on the rows alone: several processes may each read one at a time."""
+    """Rows in parts, whose boundaries depend only on the rows; several processes can read the parts in parallel."""
 
     def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
         """Yield `work` of each part, in the order of the parts. It may run in another process."""
@@ -72,7 +72,7 @@ def chunks(table: Table) -> Iterator[NDArray[Any]]:
 def over_parts(table: Table, work: Callable[[Any], Found]) -> Iterator[Found]:
     """Yield `work` of each part of `table`, in the order of the parts; a table that is not divided is one part.
 
-    Whatever is merged in this order has the same bits for any number of processes.
+    Results that are merged in this order have the same bits for any number of processes.
     """
     if isinstance(table, Divided):
         yield from table.map_parts(work)
@@ -90,7 +90,7 @@ def sum_over_chunks(table: Table, statistic: Callable[[NDArray[Any]], NDArray[An
 
 
 def _sum(summands: Iterator[NDArray[Any]]) -> NDArray[Any] | None:
-    """The sum of all `summands`; None of none, as of a part without a complete row."""
+    """The sum of all `summands`; None if there are none, as in a part without a complete row."""
     first = next(summands, None)
     return None if first is None else reduce(add, summands, first)
 
@@ -98,8 +98,8 @@ def _sum(summands: Iterator[NDArray[Any]]) -> NDArray[Any] | None:
 def thin_rows(table: Table, max_rows: int) -> NDArray[Any]:
     """Rows `[n, n_variables]` for statistics that are not sums, such as medians.
 
-    They are all rows of a table in memory; of a table that is read in passes, every k-th row of each part, with the
-    smallest k for at most `max_rows` rows of an undivided table.
+    For a table in memory, these are all rows. For a table that is read in passes, they are every k-th row of each part,
+    where k is the smallest number that gives at most `max_rows` rows of an undivided table.
     """
     if isinstance(table, np.ndarray):
         return table
@@ -128,7 +128,7 @@ def conditions_of(table: Table, sizes: Sequence[int], silo: str) -> list[Table]:
 
 
 MAX_UNJOINED_CORRELATION = 0.1
-"""correlation of a residual with an unjoined variable below which the square of that variable is tested"""
+"""correlation of a residual with a nonadjacent variable below which the square of that variable is tested"""
 ROUNDING = 1e-12
 """share of the mean square below which a variance is zero up to rounding"""
 
@@ -181,7 +181,7 @@ class CentredMoments:
         return cls(len(rows), means, np.asarray(X.T @ X))
 
     def with_rows(self, other: "CentredMoments") -> "CentredMoments":
-        """These moments with those of further rows, in the arrays of these."""
+        """These moments combined with those of further rows, in place."""
         if not self.rows:
             return other
         if not other.rows:
@@ -386,7 +386,7 @@ def spectral_radius(weights: FloatArray, lagged: FloatArray) -> float:
     """The spectral radius of x_t = x_t W + Σ x_{t−i} A_i + u: stable below 1, explosive from 1 on.
 
     W is `weights` `[d, d]`, A `lagged` `[lags, d, d]`. The radius is that of the companion matrix of A_i (I − W)⁻¹
-    (Lütkepohl 2005, §2.1). It is infinite if I − W is singular, which it never is for an acyclic W.
+    (Lütkepohl 2005, §2.1). It is infinite if I − W is singular; for an acyclic W, I − W is regular.
     """
     lags, d, _ = lagged.shape
     try:
@@ -443,7 +443,7 @@ def product_units(units: FloatArray) -> FloatArray:
 
 
 PANEL = 64
-"""number of variables that are ordered before the others are updated by one product of matrices"""
+"""number of variables that are ordered before one matrix product updates the others"""
 
 
 def top_down_order(

@@ -1,18 +1,18 @@
-"""Outliers as empty cells: one wrong cell in a hundred ruins every learner, an empty one costs next to nothing (ours).
+"""Outliers are treated as empty cells (ours): 1 % of wrong cells ruins every learner, 1 % of empty cells does not.
 
 Both steps run inside the silo:
 
 - `without_far_cells`: cells further than `FAR_DEVIATIONS` from the median of their column in this silo, in standard
   deviations estimated by the median absolute deviation, become empty. If half of a column's cells have the same value,
   this scale is zero, and the column keeps all cells.
-- `screen` finds wrong cells that lie within the range of their column, because they do not fit their row. Given a
-  covariance of all columns (`em.py`), the cell j of a row with observed columns o deviates from its expectation given
-  the other cells by z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the covariance of o. In
-  each row the cell of largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM and the screen alternate until
-  a screen finds hardly any further cell (`flows/job/preparation.py`).
+- `screen` finds wrong cells that lie within the range of their column but do not fit the rest of their row. Given a
+    covariance of all columns (`em.py`), the cell j of a row with observed columns o deviates from its expectation given
+    the other cells by z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the covariance of o. In
+    each row the cell of largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM and the screen alternate
+    until a screen finds hardly any further cell (`flows/job/preparation.py`).
 
-With Gaussian columns the first step empties two cells in a billion; the second empties, for each column, a cell in one
-of 16,000 rows.
+In Gaussian columns without wrong cells, the first step empties two cells in a billion, and the second empties one cell
+in 16,000.
 """
 
 import numpy as np

@@ -2,10 +2,10 @@
 
 The replies to queries are count tables (`counts_of`) or their corners (`corners_of`), second moments (`moments_of`),
 or moments of numbers by configuration of labels (`configuration_moments`), which a silo of mixed rows sends for a set
-of variables: for every configuration of the discrete members of the set, in mixed radix with the last one running
-fastest, the number of rows, and the sums and the sums of products (upper triangle) of the continuous members. They add
-up over silos if all silos use the same origin. Site means carry no information about structure, so each silo subtracts
-the means of all its rows, not those of the configuration, which would remove the effects of labels on numbers.
+of variables: these are, for every configuration of the discrete members of the set (in mixed radix, the last one
+running fastest), the number of rows, the sums of the continuous members, and their sums of products (upper triangle).
+Site means carry no information about structure, so each silo first subtracts the means of all its rows. It does not
+subtract the means of each configuration, which would remove the effects of labels on numbers.
 """
 
 from collections.abc import Callable
@@ -50,13 +50,13 @@ class Rows:
 class Query:
     """The server's query: for moments, for tables over sets (counts, or moments by configuration), or for tests.
 
-    Families are a child and its parents, of which a silo returns its own scores.
+    A query can also list families (a child and its parents); a silo then returns its own scores of these.
     """
 
     what: Literal["moments", "tables", "corners", "configurations", "families", "sketches", "votes"]
     sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
     """sets of variables, or tests, `[n, size]`, padded with -1; families: one row, each family followed by -1; with
-    experiments, the first column of sets is the number of the sum that each is for, in ascending order"""
+    experiments, the first column has the number of the sum that a set is for, in ascending order"""
     margins: FloatArray = field(default_factory=lambda: NO_VALUES)
     """for sketches: the summed margins of the tests' tables; for corners: the level of each variable left out, `[d]`"""
     exchange: int = 0
@@ -172,7 +172,7 @@ class ConditionRows(Rows):
 
     parts: tuple[Rows, ...]
     used: NDArray[np.bool_]
-    """`[2·n_sums, n_conditions]`: below the sums, for each the conditions that it leaves out"""
+    """`[2·n_sums, n_conditions]`: the conditions in each sum, then the conditions left out of each sum"""
 
 
 def open_conditions(
@@ -192,7 +192,7 @@ def open_conditions(
 def answer_by_sum(rows: ConditionRows, query: Query, answer: Callable[[Rows, Query], Numbers]) -> Numbers:
     """The silo's part of every sum, one after another: the `answer` of the conditions that are part of it.
 
-    The part is zero of a sum that leaves the silo out.
+    The part is zero for a sum that excludes all conditions of the silo.
     """
     sums, in_tables = [], query.what != "moments"
     for k, used in enumerate(rows.used if in_tables else rows.used[: len(rows.used) // 2]):
@@ -256,7 +256,7 @@ def configuration_moments(rows: MixedRows, sets: NDArray[np.int16]) -> FloatArra
 def rescaled_configurations(
     numbers: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.int64], discrete: NDArray[np.bool_], factor: float
 ) -> FloatArray:
-    """The summed `numbers` over the `sets` with all sums and products, but not the numbers of rows, times `factor`."""
+    """The summed `numbers` over the `sets`: sums and products, but not numbers of rows, are multiplied by `factor`."""
     found, begins = numbers * factor, configuration_offsets(sets, levels, discrete)
     for members, begin, end in zip(sets, begins[:-1], begins[1:], strict=True):
         c = int((~discrete[members[members != PAD]]).sum())

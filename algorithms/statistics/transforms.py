@@ -1,14 +1,14 @@
 """Transforms of columns of numbers inside a silo, before anything is summed: logarithms, roots, normal scores.
 
-Linear and Gaussian learners lose edges where a column is a monotone distortion of a linear variable. Each silo undoes
-the distortion with what it has: ln x, the square root of a count (Anscombe 1948), or normal scores, Φ⁻¹(rank/(n + 1)),
-the nonparanormal of Liu, Lafferty & Wasserman 2009. Normal scores are those of the silo's own ranks, so units, offsets
-and monotone scales that differ between silos drop out. Nothing travels and nothing is added to an exchange; the server
-knows which transform each column has (`Schema.transforms`), and parameters are on the transformed scale.
+Linear and Gaussian learners lose edges where a column is a monotone distortion of a linear variable. Each silo removes
+the distortion locally by ln x, the square root of a count (Anscombe 1948), or normal scores, Φ⁻¹(rank/(n + 1)), the
+nonparanormal of Liu, Lafferty & Wasserman 2009. Normal scores use the silo's own ranks, so differences between silos in
+units, offsets and monotone scales disappear. No further exchange is needed. The server knows the transform of each
+column (`Schema.transforms`), and parameters are on the transformed scale.
 
 - `apply`: one column of numbers. An empty cell stays empty, equal cells stay equal, and the order of cells is kept.
-- `transformed`: a table, in memory or read in passes. Logarithms and roots need a cell alone; ranks need a column, of
-  which a table that is read in passes holds `REFERENCE_ROWS` rows, evenly spaced.
+- `transformed`: a table, in memory or read in passes. Logarithms and roots are computed for each cell separately. Ranks
+    need the whole column; for a table that is read in passes, they are relative to `REFERENCE_ROWS` evenly spaced rows.
 - `transform_gain`: whether a transform helps.
 
 Costs: a sort for each column with normal scores, otherwise one pass.
@@ -41,8 +41,8 @@ SMALLEST = 1e-70
 def apply(values: FloatArray, transform: Transform, reference: FloatArray | None = None) -> FloatArray:
     """`values` `[n_rows]` transformed, NaN where a cell is empty; defined for all numbers.
 
-    Numbers below the domain of a logarithm or a root count as its least one. Normal scores are those among the cells
-    of `reference`, by default of `values`.
+    Numbers below the domain of a logarithm or a root are replaced by the least number of the domain. Normal scores are
+    those among the cells of `reference`, by default of `values`.
     """
     if transform == "log":
         return np.asarray(np.log(np.maximum(values, SMALLEST)))
@@ -68,7 +68,7 @@ def _normal_scores(values: FloatArray, reference: FloatArray) -> FloatArray:
 def inverse(values: FloatArray, transform: Transform) -> FloatArray:
     """The numbers `[n_rows]` of which `values` are the transform; raises `ValueError` for ranks, which have no formula.
 
-    A count is at least 0, and the inverse of a root that no number has is that of the least root.
+    Values below the least possible root are inverted like the least root, so a count is at least 0.
     """
     if transform == "log":
         return np.asarray(np.exp(values))
@@ -167,15 +167,17 @@ def transform_lines(schema: Schema) -> str:
 
 
 SHRINKAGE = 0.01
-"""of correlations towards 0 in `transform_gain`: columns that determine each other would outweigh all others"""
+"""shrinkage of correlations towards 0 in `transform_gain`; otherwise, columns that determine each other would
+dominate"""
 
 
 def transform_gain(table: Table, transforms: Mapping[int, Transform]) -> float:
     """By how much `transforms`, by column of `table` `[n_rows, d]`, strengthen the linear relations, in nats a row.
 
-    It is the total correlation −½ ln |R| of the transformed columns less that of the columns as they are. No transforms
-    of jointly Gaussian columns correlate more than these (Lancaster 1957), so undoing a distortion gains, whereas a
-    transform of linear effects bends them and loses, however skewed their errors are. An empty cell counts as the mean.
+    It is the total correlation −½ ln |R| of the transformed columns minus that of the untransformed columns. Transforms
+    of jointly Gaussian columns never correlate more than the columns themselves (Lancaster 1957). So removing a
+    distortion increases this number, whereas transforming columns with linear effects decreases it, even if errors are
+    skewed. An empty cell counts as the mean.
     """
     if not transforms:
         return 0.0

@@ -39,13 +39,13 @@ def interventions(
     rows: int,
     seed: int,
     experiment: Experiment,
-    targeted: int,
+    targeted_silos: int,
     edges: int | None = None,
     graph: Graph = GRAPH,
     strength: float = 0.2,
     site_means: float = 2.0,
 ) -> FederatedData:
-    """Draw silos of about `rows` rows, of which the first `targeted` each set one or two variables.
+    """Draw silos of about `rows` rows, of which the first `targeted_silos` each set one or two variables.
 
     The causal order of the columns is random. Numbers of rows are between half and one and a half times `rows`, and
     the offsets of a silo's columns N(0, `site_means`²). The targets are in the schema and in `about.json`, the weights
@@ -54,8 +54,8 @@ def interventions(
     plan = LinearSettings(variables, silos, rows, seed, edges, graph)
     if experiment not in get_args(Experiment):
         raise BadInput(f"experiment: {experiment!r} is not one of {', '.join(get_args(Experiment))}")
-    if not 0 <= targeted < silos:
-        raise BadInput(f"targeted: {targeted} of {silos} silos: at least one must set no variable")
+    if not 0 <= targeted_silos < silos:
+        raise BadInput(f"targeted_silos: {targeted_silos} of {silos} silos: at least one must set no variable")
     rng, names = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4,))), variable_names(variables)
     dag = random_dag(variables, plan.expected_edges, rng, graph)
     weights = np.where(dag, rng.uniform(*WEIGHTS, dag.shape) * rng.choice([-1.0, 1.0], dag.shape), 0.0)
@@ -64,12 +64,17 @@ def interventions(
     for number, silo in enumerate(silo_names(silos)):
         own = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(5, number)))
         count, offsets = max(2, round(rows * own.uniform(0.5, 1.5))), own.normal(0.0, site_means, variables)
-        chosen = own.permutation(variables)[: own.integers(1, min(3, variables)) * (number < targeted)]
+        chosen = own.permutation(variables)[: own.integers(1, min(3, variables)) * (number < targeted_silos)]
         changed = np.isin(np.arange(variables), chosen)
         tables[silo] = _draw(weights, deviations, changed, experiment, strength, count, own) + offsets
         if changed.any():
             targets[silo] = (tuple(names[v] for v in np.flatnonzero(changed)),)
-    own_parameters = {"experiment": experiment, "targeted": targeted, "strength": strength, "site_means": site_means}
+    own_parameters = {
+        "experiment": experiment,
+        "targeted_silos": targeted_silos,
+        "strength": strength,
+        "site_means": site_means,
+    }
     parameters = {**asdict(plan), "edges": plan.expected_edges, **own_parameters}
     about = {
         **{"kind": "continuous", "generator": "interventions", "source": "ours"},

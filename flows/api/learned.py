@@ -78,7 +78,7 @@ def notebook_html(result: RunResult) -> str:
     line = headline(result)
     image = b64encode(standalone_svg(structure_figure(result)).encode()).decode()
     findings = result.diagnosed.findings
-    texts = [f"{one.said} {advice_in_python(one.advice)}" for one in findings[:MAX_FINDINGS]]
+    texts = [f"{one.message} {advice_in_python(one.advice)}" for one in findings[:MAX_FINDINGS]]
     more = len(findings) - len(texts)
     texts += [f"{_number(more, 'more finding')}: see `result.diagnosed`."] if more > 0 else []
     notes = "".join(f"<li>{escape(one)}</li>" for one in (*result.basis, *texts))

@@ -133,8 +133,11 @@ def _local(folder: Path, schema: Schema, lags: int) -> dict[str, Structure]:
 
 
 def _diagnosed(config: dict[str, Any], metrics: dict[str, Metric]) -> Diagnosed:
-    found = (Finding(**{**one, "silos": tuple(one["silos"])}) for one in config["findings"])
-    return Diagnosed(tuple(found), int(metrics.get("diagnosis_bytes") or 0))
+    findings = tuple(
+        Finding(one["name"], one["said"] if "said" in one else one["message"], one["advice"], tuple(one["silos"]))
+        for one in config["findings"]
+    )
+    return Diagnosed(findings, int(metrics.get("diagnosis_bytes") or 0))
 
 
 def _fit(config: dict[str, Any]) -> Fit:

@@ -167,7 +167,7 @@ def result_lines(finished: CompletedRun) -> list[str]:
     lines = [
         f"{outcome_text(result)}: {result.algorithm} on {result.dataset}",
         f"scores: {', '.join(scores)}",
-        *(f"{one.said} {one.advice}" for one in result.diagnosed.findings),
+        *(f"{one.message} {one.advice}" for one in result.diagnosed.findings),
     ]
     if "report.html" in finished.files:
         lines.append(f"report: {finished.files['report.html'].absolute()}")

@@ -99,7 +99,7 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
         return replace(linear, diagnosed=_annotated(linear.diagnosed, (findings.NOT_LINEAR,), REJECTED, sent))
     rest = tuple(one for one in linear.diagnosed.findings if one.name not in findings.OF_LINEAR_MODELS)
     learner = with_knowledge(registry.build(spec), job.run_schema(session.schema))
-    reason = f"The diagnosis of a linear model led to one further masked sum: {found[findings.NOT_LINEAR].said}"
+    reason = f"The diagnosis of a linear model led to one further masked sum: {found[findings.NOT_LINEAR].message}"
     return Continued(
         replace(job, spec=spec),
         replace(learner, basis=lambda server: (reason, *secure_additive.basis(server))),
@@ -141,7 +141,7 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
     )
     learner = with_knowledge(registry.build(spec), job.run_schema(session.schema))
     reason = (
-        f"The diagnosis of a model with common weights led to a search by the silos' own scores: {differing[0].said}"
+        f"The diagnosis of a model with common weights led to a search by the silos' own scores: {differing[0].message}"
     )
     return Continued(
         replace(job, spec=spec),
@@ -205,7 +205,10 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
 def _annotated(diagnosed: Diagnosed, names: tuple[str, ...], sentence: str, sent: int) -> Diagnosed:
     """The findings with a further `sentence` in those with these `names`, and the bytes `sent`."""
     return Diagnosed(
-        tuple(replace(one, said=f"{one.said} {sentence}") if one.name in names else one for one in diagnosed.findings),
+        tuple(
+            replace(one, message=f"{one.message} {sentence}") if one.name in names else one
+            for one in diagnosed.findings
+        ),
         sent,
     )
 

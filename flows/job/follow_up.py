@@ -216,7 +216,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     private run has no such exchanges, as they would be releases that the privacy budget does not account for.
     """
     capped = [
-        *findings.parent_cap_findings(structure, getattr(job.spec.settings, "most_parents", None)),
+        *findings.parent_cap_findings(structure, getattr(job.spec.settings, "max_parents", None)),
         *findings.apart_findings(job.pairs_apart(session.schema)),
     ]
     events = session.schema.kind == "events"

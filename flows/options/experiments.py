@@ -1,6 +1,8 @@
 """The recipe of `prepare interventions`: silos in which experiments set variables."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -16,6 +18,7 @@ class Interventions(DataRecipe):
     """Draw rows from one linear model with experiments: in some silos they change the mechanisms of targets."""
 
     model_config = ConfigDict(title="interventions: silos in which experiments set variables")
+    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({"targeted": "targeted_silos"})
     kind: Literal["interventions"] = "interventions"
     variables: Variables = 10
     silos: Silos = 6
@@ -36,7 +39,7 @@ class Interventions(DataRecipe):
         ),
         OnCommandLine(value="NAME"),
     ] = "randomised"
-    targeted: Annotated[
+    targeted_silos: Annotated[
         int,
         Field(ge=0, title="Targeted silos", description="Number of silos in which an experiment sets variables."),
         OnCommandLine(value="N"),

@@ -184,7 +184,7 @@ def show_candidates(found: Tuning) -> None:
 
 def finding_lines(result: RunResult) -> list[str]:
     """The findings on the data, with advice."""
-    return [f"! {one.said} {one.advice}" for one in result.diagnosed.findings]
+    return [f"! {one.message} {one.advice}" for one in result.diagnosed.findings]
 
 
 def confidence_lines(result: RunResult) -> list[str]:

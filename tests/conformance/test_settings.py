@@ -115,13 +115,13 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     # Of networks of neurons.
     "units": Change(2),
     "steps": {"dp-fed-sparse": Change(3), "": Change(2)},
-    "start": Change(3),
+    "init_seed": Change(3),
     # Of time series.
     "lags": {
         "": Change(2, kind="time-series"),
         **dict.fromkeys(("secure-boss", "fed-pc"), Change(2, {"lags": 1}, "time-series")),
     },
-    "most_lags": Change(1, {"lags": "auto"}, "time-series"),
+    "max_lags": Change(1, {"lags": "auto"}, "time-series"),
     "series_threshold": Change(9.0, kind="time-series"),
     "center_series": {
         "fed-pc": Change(False, {"lags": 1}, "time-series"),
@@ -131,9 +131,9 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "hubs": Change(True),
     "mu": Change(2.0),
     "participants": Change(2),
-    "draws": Change(3, {"participants": 2}),
+    "participant_seed": Change(3, {"participants": 2}),
     "refine": Change(True),
-    "targeted": Change("left-out", kind="experiments", hard=True),
+    "target_rows": Change("left-out", kind="experiments", hard=True),
     "collect": Change(False),
     # Of event sequences.
     "delay": Change(30.0),
@@ -146,7 +146,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     # Of learners from moments.
     "learner": Change("fed-sparse"),
     "price": {"": Change(9.0, {"learner": "equal-variance"}), "dp-fed-sparse": Change(90.0)},
-    "most_parents": Change(1, {"learner": "equal-variance"}, hard=True),
+    "max_parents": Change(1, {"learner": "equal-variance"}, hard=True),
     "alpha": {
         "": Change(0.4),
         "secure-sum": Change(0.4, {"learner": "pc"}),
@@ -155,12 +155,12 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "starts": Change(1, {"exact": 0, "starts": 8}, hard=True),
     "seed": {
         "": Change(3, {"exact": 0, "starts": 2}, hard=True),
-        "secure-linear": Change(1, FREE | {"starts": 2, "agreeing": 1}, hard=True),
+        "secure-linear": Change(1, FREE | {"starts": 2, "agreeing_starts": 1}, hard=True),
     },
     "error_variances": Change("free"),
     "min_share": Change(0.3),
     "non_gaussian": Change(False, FREE),
-    "evidence": Change(0.01, FREE),
+    "min_log_likelihood_ratio": Change(0.01, FREE),
     # Of private runs.
     "epsilon": {"fed-pc": Change(10.0, {"depth": 1, "orientation": "sepset"}), "": Change(90.0)},
     "delta": {"fed-pc": Change(1e-2, PRIVATE_TESTS), "": Change(1e-3, NOISY)},
@@ -183,13 +183,13 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "smoothness_share": Change(0.4),
     "spread_share": Change(0.4),
     "share": Change(0.2),
-    "solo": Change(0.1),
-    "doubt": Change(9.0),
+    "partial_step_weight": Change(0.1),
+    "shrinkage": Change(9.0),
     # Of independence tests.
     "statistic": Change("g2"),
     "orientation": Change("sepset", {"alpha": 0.4}, hard=True),
     "depth": Change(0),
-    "most_sets": Change(1, {"alpha": 0.4}, hard=True),
+    "max_sets": Change(1, {"alpha": 0.4}, hard=True),
     "rows_per_cell": Change(60.0),
     "cells": {"": Change(30), "secure-boss": Change(100, {"most_cells": 100}, hard=True)},
     "mode": Change("projection"),
@@ -221,11 +221,19 @@ NOT_SEEN: dict[str, set[str]] = {
     "fdbnl": {"relax"},
     "dynotears": {"relax"},
     "notears": {"relax"},
-    "secure-sum": {"passes", "most_parents"},
+    "secure-sum": {"passes", "max_parents"},
     "dp-covariance": {"passes", "center", "center_series"},
     "dp-fed-sparse": {"passes"},
-    "secure-linear": {"patience", "starts", "agreeing", "sweeps"},
-    "secure-additive": {"patience", "starts", "agreeing", "sweeps", "seed", "min_share", "evidence"},  # few linear rows
+    "secure-linear": {"patience", "starts", "agreeing_starts", "sweeps"},
+    "secure-additive": {
+        "patience",
+        "starts",
+        "agreeing_starts",
+        "sweeps",
+        "seed",
+        "min_share",
+        "min_log_likelihood_ratio",
+    },  # few linear rows
     "notears-mlp-admm": {"center"},
     "rfcd": HARD_TO_FIND,
     "boss": HARD_TO_FIND - {"mixed_score"},

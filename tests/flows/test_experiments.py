@@ -29,7 +29,7 @@ from tests.flows.cli.test_commands import run
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("experiments") / "study"
-    write_folder(folder, interventions(6, 5, 900, 1002, "inhibiting", targeted=3, edges=8, strength=0.5))
+    write_folder(folder, interventions(6, 5, 900, 1002, "inhibiting", targeted_silos=3, edges=8, strength=0.5))
     return folder
 
 

@@ -29,7 +29,7 @@ def case(arguments: dict[str, Any]) -> dict[str, Any]:
     """The class that gies finds, as a list of its [i, j] entries, its score by gies, and a checksum of the data."""
     import gies
 
-    data = interventions(**arguments, targeted=4)
+    data = interventions(**arguments, targeted_silos=4)
     names, silos = data.schema.variables, data.schema.silos
     targets = [[names.index(name) for name in data.schema.targets.get(silo, ((),))[0]] for silo in silos]
     graph, score = gies.fit_bic([data.tables[silo] for silo in silos], targets)

@@ -254,7 +254,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
 
 def _findings(result: RunResult) -> ReportTable | None:
     """The findings of the diagnoses, each with its advice."""
-    rows = [(one.name, one.said, one.advice) for one in result.diagnosed.findings]
+    rows = [(one.name, one.message, one.advice) for one in result.diagnosed.findings]
     return ReportTable(("finding", "observation", "what to do"), rows) if rows else None
 
 

@@ -54,7 +54,7 @@ class Statement:
 class Statements:
     """The sentences, and how many edges they leave out: weaker ones, and those of at most half of the resamples."""
 
-    said: tuple[Statement, ...] = ()
+    sentences: tuple[Statement, ...] = ()
     weaker: int = 0
     unstable: int = 0
     edges: int = 0
@@ -65,7 +65,7 @@ class Statements:
     @property
     def complete(self) -> bool:
         """Whether every edge of the graph has a sentence."""
-        return len(self.said) == self.edges
+        return len(self.sentences) == self.edges
 
 
 def statements(result: RunResult) -> Statements:

@@ -90,7 +90,7 @@ class TestTheSameAsPooled:
     def test_the_way_the_level_is_sent_in_parts(self, name, drawing, dealing):
         drawn = drawing(10, 1000, 3, density=0.4)
         thirds = [np.arange(k, 1000, 3) for k in range(3)]
-        whole, parts = (last(name, dealing(drawn, thirds), cells=cells, most_sets=0) for cells in (10**9, 300))
+        whole, parts = (last(name, dealing(drawn, thirds), cells=cells, max_sets=0) for cells in (10**9, 300))
         np.testing.assert_array_equal(whole.server.search.joined, parts.server.search.joined)
         assert parts.number > whole.number
 
@@ -284,7 +284,7 @@ def test_time_series_are_refused(name):
         ({"depth": -2}, "parameter depth is -2: it must be -1 or more"),
         ({"rows_per_cell": -1}, "parameter rows_per_cell is -1.0: it must be 0 or more"),
         ({"cells": 0}, "parameter cells is 0: it must be 1 or more"),
-        ({"most_sets": -1}, "parameter most_sets is -1: it must be 0 or more"),
+        ({"max_sets": -1}, "parameter max_sets is -1: it must be 0 or more"),
         ({"statistic": "t"}, "parameter statistic of fed-pc is 't': it must be one of chi2, g2"),
         (
             {"orientation": "any"},

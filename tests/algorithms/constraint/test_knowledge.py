@@ -14,7 +14,7 @@ ORIENTATIONS = ("sepset", "conservative", "clear", "majority")
 
 
 def settings(**changes):
-    return ConstraintSettings(**{"most_sets": 0, "rows_per_cell": 0.0, **changes})
+    return ConstraintSettings(**{"max_sets": 0, "rows_per_cell": 0.0, **changes})
 
 
 def known_of(dag, rng, share=0.4):

@@ -22,7 +22,7 @@ ORIENTATIONS = ("sepset", "conservative", "clear", "majority")
 
 
 def settings(**changes):
-    return ConstraintSettings(**{"most_sets": 0, "rows_per_cell": 0.0, **changes})
+    return ConstraintSettings(**{"max_sets": 0, "rows_per_cell": 0.0, **changes})
 
 
 def search(procedure, answer, d, chosen, levels=None, rows=1000):

@@ -23,7 +23,7 @@ def drawing(d, size, seed=0, **changes):
         "cardinalities": np.full(d, 2),
         "blocks": np.ones((1, d), bool),
         "block_of": np.zeros((d, d), np.int64),
-        "most_sets": 10**9,
+        "max_sets": 10**9,
         "most_cells": np.inf,
     }
     return SubsetSource(**{**everything, **changes})
@@ -103,9 +103,9 @@ def test_a_pair_stays_within_its_block():
     assert sorted(tests[:, 2].tolist()) == [2, 3]
 
 
-@pytest.mark.parametrize(("most_sets", "n"), [(1, 1), (4, 4), (100, 6)])
-def test_no_more_sets_than_allowed(most_sets, n):
-    draw = drawing(6, 2, pools=~np.eye(6, dtype=bool), most_sets=most_sets)
+@pytest.mark.parametrize(("max_sets", "n"), [(1, 1), (4, 4), (100, 6)])
+def test_no_more_sets_than_allowed(max_sets, n):
+    draw = drawing(6, 2, pools=~np.eye(6, dtype=bool), max_sets=max_sets)
     for cells in (1.0, 1e9):
         assert sum(map(len, all_of(draw, np.array([[0, 1]]), cells))) == n
 

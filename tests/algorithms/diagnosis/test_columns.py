@@ -36,7 +36,7 @@ def test_skewed_columns_are_reported_if_a_transform_gains_enough():
     for rows, least in ((1000, 0.02), (100, 0.06)):
         schema = Schema(NAMES, {"s": rows}, skewed={"dose": "log"})
         assert skewed_findings(schema, 0.98 * least) == []
-        assert "dose is far from symmetric" in skewed_findings(schema, 1.02 * least)[0].said
+        assert "dose is far from symmetric" in skewed_findings(schema, 1.02 * least)[0].message
 
 
 def test_many_columns_have_one_option_for_all():
@@ -47,7 +47,7 @@ def test_many_columns_have_one_option_for_all():
 
 def test_derived_columns_are_named_with_their_formula():
     (finding,) = derived_findings(Schema(NAMES, {"s": 9}, derived={"total": "the sum of age and dose"}))
-    assert finding.said.startswith("total is the sum of age and dose: ")
+    assert finding.message.startswith("total is the sum of age and dose: ")
     assert finding.advice == "Learn again with --ignore total."
 
 
@@ -55,7 +55,7 @@ def test_arrows_into_age_are_impossible_and_undirected_edges_can_be_directed():
     weights = np.zeros((3, 3))
     weights[1, 0] = 1.0
     (finding,) = impossible_cause_findings(Structure(NAMES, weights))
-    assert finding.said.startswith("dose → age: ")
+    assert finding.message.startswith("dose → age: ")
     assert finding.advice == "Learn again with --no-parents age."
     (finding,) = impossible_cause_findings(Structure(NAMES, weights), {"dose": ("female", "Male"), "total": ("m", "x")})
     assert finding.advice == "Learn again with --no-parents age,dose.", (
@@ -64,6 +64,6 @@ def test_arrows_into_age_are_impossible_and_undirected_edges_can_be_directed():
     weights[0, 1] = 1.0
     (finding,) = impossible_cause_findings(Structure(NAMES, weights, "cpdag"))
     assert (finding.name, finding.advice) == ("known direction", "Learn again with --no-parents age.")
-    assert finding.said.startswith("age — dose: nothing in a table can cause age")
+    assert finding.message.startswith("age — dose: nothing in a table can cause age")
     assert impossible_cause_findings(Structure(NAMES, weights, "cpdag"), {"dose": ("m", "f")}) == [], "neither is known"
     assert impossible_cause_findings(Structure(NAMES, weights * 0)) == []

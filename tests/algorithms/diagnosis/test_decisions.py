@@ -41,7 +41,7 @@ def fit_of(S, rows, structure, silos=3, **how):
     server = exchange.start(schema, structure)
     server = replace(server, rows=rows, means=np.zeros(d), within=np.array(S, float), counted=np.ones(silos, bool))
     return {
-        one.name: one.said for one in findings.fit_findings(server, structure, **({"equal_variances": False} | how))
+        one.name: one.message for one in findings.fit_findings(server, structure, **({"equal_variances": False} | how))
     }
 
 
@@ -49,7 +49,7 @@ def scales_of(sd, means=(0.0, 0.0, 0.0), **how):
     schema = Schema(NAMES[:3], {"s": 100})
     server = replace(exchange.start(schema, dag()), rows=100, means=np.array(means), within=np.diag(np.square(sd)))
     how = {"equal_variances": True, "centred": True} | how
-    return {one.name: one.said for one in findings.scale_findings(server, **how)}
+    return {one.name: one.message for one in findings.scale_findings(server, **how)}
 
 
 def test_columns_of_nearly_one_variance():
@@ -122,7 +122,7 @@ def test_a_structure_no_better_than_none():
 def test_columns_that_determine_each_other(correlation, expected):
     S = np.diag([1.0, 4.0, 2.0])
     S[0, 2] = S[2, 0] = correlation * math.sqrt(2)
-    said = [one.said for one in findings.same_columns(S, NAMES, np.arange(len(S)))]
+    said = [one.message for one in findings.same_columns(S, NAMES, np.arange(len(S)))]
     text = "Each of age and score determines the other: the data cannot distinguish A → B from B → A."
     assert said == [text] * expected
 
@@ -132,17 +132,17 @@ def test_levels_of_one_variable_do_not_determine_each_other():
     S = np.array([[1.0, -1.0, 0.2], [-1.0, 1.0, -0.2], [0.2, -0.2, 1.0]])
     assert findings.same_columns(S, NAMES, np.array([0, 0, 1])) == []
     (found,) = findings.same_columns(S, NAMES, np.array([0, 2, 1]))
-    assert found.said.startswith("Each of age and score determines the other")
+    assert found.message.startswith("Each of age and score determines the other")
 
 
 def test_a_cap_is_reached_by_as_many_parents_and_not_by_fewer():
     graph = dag((0, 3), (1, 3), d=4)
     (found,) = findings.parent_cap_findings(graph, 2)
-    assert found.said == "smoke: 2 parents, as many as most_parents allows; there may be more."
-    assert found.advice == "Try -p most_parents=4."
+    assert found.message == "smoke: 2 parents, as many as max_parents allows; there may be more."
+    assert found.advice == "Try -p max_parents=4."
     assert findings.parent_cap_findings(graph, 3) == []
     (found,) = findings.parent_cap_findings(dag((0, 3), (1, 3), (2, 3), (0, 2), (1, 2), d=4), 2)
-    assert found.said.startswith("score, smoke: 2 parents")
+    assert found.message.startswith("score, smoke: 2 parents")
 
 
 class State:
@@ -256,9 +256,9 @@ OF_SEVERAL = {
 def test_what_is_said_of_one_silo_and_of_several(kind, figure, value, said):
     place = list(RULES_OF[kind]).index(figure)
     (found,) = of_one_figure(place, [0, value, 0], RULES_OF[kind])
-    assert found.said == said
+    assert found.message == said
     (found,) = of_one_figure(place, [0.9 * value, value, 0], RULES_OF[kind])
-    assert found.said == OF_SEVERAL[kind, figure]
+    assert found.message == OF_SEVERAL[kind, figure]
 
 
 def test_a_lost_silo_leaves_the_figures_that_the_others_have_without_it():
@@ -330,7 +330,7 @@ def test_figures_of_tables_are_those_of_the_rows_and_name_the_effect(seed):
     (found,) = [
         one for one in findings.silo_findings(server, findings.TABLE_RULES) if one.name == "silo with different weights"
     ]
-    assert found.said.startswith("b has different dependences: smoke depends differently on a neighbour (")
+    assert found.message.startswith("b has different dependences: smoke depends differently on a neighbour (")
 
 
 def test_few_rows_of_tables():
@@ -341,7 +341,7 @@ def test_few_rows_of_tables():
         schema = Schema(NAMES, {"s": n}, "discrete", LEVELS)
         algorithm = registry.build(AlgorithmSpec("diagnosis-tables", tables.TableDiagnosis()))
         server = last_of(algorithm, Losing(schema, {"s": rows}, {}), tables.start(schema, structure)).server
-        said = {one.name: one.said for one in findings.table_fit_findings(server, structure)}
+        said = {one.name: one.message for one in findings.table_fit_findings(server, structure)}
         assert ("few rows" in said) == expected
         if expected:
             text = (
@@ -363,7 +363,7 @@ def said_of_gaps(*given, names=NAMES[:3]):
     tables_of = {f"s{k}": table for k, table in enumerate(given)}
     schema = with_gaps(Schema(names, {silo: len(table) for silo, table in tables_of.items()}), tables_of)
     algorithm = missingness.build(missingness.Missingness())
-    return [one.said for one in missingness.findings(last_of(algorithm, Losing(schema, tables_of, {})).server)]
+    return [one.message for one in missingness.findings(last_of(algorithm, Losing(schema, tables_of, {})).server)]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_scales(variances, equal, expected):
     found = scale_findings(server_of(np.diag(variances)), equal_variances=equal, centred=True)
     assert names(found) == expected
     if expected == ["units"]:
-        assert found[0].said == "The standard deviation of c is 105 times that of a: units differ."
+        assert found[0].message == "The standard deviation of c is 105 times that of a: units differ."
 
 
 @pytest.mark.parametrize(("mean", "centred", "expected"), [(7, False, ["means"]), (7, True, []), (5, False, [])])
@@ -95,7 +95,7 @@ def test_no_better_than_empty():
 def test_one_to_one_columns():
     S = np.array([[1.0, 2, 0], [2, 4, 0], [0, 0, 1]])
     (found,) = same_columns(S, "abc", np.arange(3))
-    assert "a and b determines the other" in found.said
+    assert "a and b determines the other" in found.message
     S[0, 1] = S[1, 0] = 1.999
     assert same_columns(S, "abc", np.arange(3)) == []
 
@@ -103,7 +103,7 @@ def test_one_to_one_columns():
 def test_a_cap_on_parents():
     structure = dag((0, 2), (1, 2), d=4)
     (found,) = parent_cap_findings(structure, 2)
-    assert (found.name, found.said.split(":")[0]) == ("cap reached", "c")
+    assert (found.name, found.message.split(":")[0]) == ("cap reached", "c")
     assert parent_cap_findings(structure, 3) == []
     assert parent_cap_findings(structure, None) == []
     assert parent_cap_findings(replace(structure, kind="cpdag"), 2) == []
@@ -171,16 +171,16 @@ def test_a_lost_silo_says_nothing():
     figures[1, 2] = (0.01, 1)
     (found,) = silo_findings(server_of(np.eye(3), figures=figures), RULES)
     assert (found.name, found.silos) == ("outliers", ("s1",))
-    assert "1-5 % of the cells are outliers, most of them in b" in found.said
+    assert "1-5 % of the cells are outliers, most of them in b" in found.message
     (found,) = silo_findings(server_of(np.eye(3), silos=2, figures=figures[1:3]), RULES)
-    assert found.said.startswith("s0: ")
+    assert found.message.startswith("s0: ")
 
 
 def outliers_in(cells, rows=100):
     """What is said of a silo with outliers in this number of its cells."""
     figures = np.zeros((4, len(FIGURES), 2))
     figures[0, 2] = cells / (3 * rows), 1
-    return [one.said for one in silo_findings(server_of(np.eye(3), 4 * rows, figures=figures), RULES)]
+    return [one.message for one in silo_findings(server_of(np.eye(3), 4 * rows, figures=figures), RULES)]
 
 
 def test_one_or_two_cells_are_not_reported():
@@ -212,4 +212,4 @@ def test_effects_that_are_not_linear_are_told_wherever_they_are():
     assert said_of(straight, truth) == []
     (found,) = said_of(bent, truth)
     assert (found.name, set(found.silos)) == ("not linear", set(bent))
-    assert "% of the residual of b: not all effects are linear" in found.said
+    assert "% of the residual of b: not all effects are linear" in found.message

@@ -79,7 +79,7 @@ def test_series_with_states_are_diagnosed(tmp_path, what, advised):
         table[:, at] += added
     write_folder(tmp_path / "study", data)
     before, _ = found(tmp_path / "study", tmp_path / "one", bootstrap=0)
-    assert name in before[what].said
+    assert name in before[what].message
     after, _ = found(tmp_path / "study", tmp_path / "other", bootstrap=0, **advised)
     assert not after
 
@@ -92,7 +92,7 @@ def test_a_silo_whose_states_differ_is_named(tmp_path):
     table[np.random.default_rng(1).random(len(table)) < 0.8, at] = last
     write_folder(tmp_path / "study", data)
     named, _ = found(tmp_path / "study", tmp_path / "one", bootstrap=0)
-    assert any("silo-4" in one.silos and f"{state}=" in one.said for one in named.values())
+    assert any("silo-4" in one.silos and f"{state}=" in one.message for one in named.values())
 
 
 def test_clean_series_have_neither_trend_nor_season():

@@ -40,21 +40,21 @@ def found_in(data, *args, **options):
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_change_in_all_silos_is_named_with_its_variable_and_its_time(secure):
     found, _ = found_in(data_of([0.6] * 4), "secure-linear", secure=secure)
-    assert re.search(r"causes of y change over time, most about 75 % into", found.said)
+    assert re.search(r"causes of y change over time, most about 75 % into", found.message)
     assert found.silos == ()
 
 
 def test_a_change_in_one_silo_is_its_own():
     found, _ = found_in(data_of([*[0.0] * 15, 1.2, *[0.0] * 15], n=150, at=0.5), "secure-linear")
     assert found.silos == ("s15",)
-    assert found.said == "s15: weights change over time within the series, most for y."
+    assert found.message == "s15: weights change over time within the series, most for y."
 
 
 def test_changes_in_opposite_directions_are_found_by_the_silos():
     found, _ = found_in(data_of([-0.8, 0.8], n=400, at=0.5), "secure-linear")
     assert set(found.silos) <= {"s0", "s1"}
     assert found.silos
-    assert "most for y" in found.said
+    assert "most for y" in found.message
 
 
 def test_constant_weights_are_not_named():
@@ -76,7 +76,7 @@ def test_the_advice_is_followed_by_auto_where_bic_prefers_it():
     assert "2 parts of its series" in " ".join(result.basis)
     kept, linear = found_in(data_of([0.6] * 4))
     assert linear.algorithm == "secure-linear"
-    assert "did not support them" in kept.said
+    assert "did not support them" in kept.message
 
 
 def test_labels_have_no_own_scores_to_advise():

@@ -106,7 +106,7 @@ def test_columns_that_determine_each_other_are_named():
     joined = Structure(names, np.array([[0, 1, 1], [0, 0, 0], [0, 0, 0.0]]))
     server, found = diagnosed(data, joined)
     assert "one-to-one" in found
-    (pair,) = (one.said for one in findings.table_fit_findings(server, joined) if one.name == "one-to-one")
+    (pair,) = (one.message for one in findings.table_fit_findings(server, joined) if one.name == "one-to-one")
     assert pair.startswith(f"Each of {names[0]} and twin ")
 
 

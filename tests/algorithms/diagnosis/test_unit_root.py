@@ -36,7 +36,7 @@ def test_random_walks_in_one_long_series_and_in_many_are_found():
     for lengths in ((1500,), (400, 500, 600, 500)):
         found = findings(np.array([0.3, 0.3, 0.3, 1.0]), lengths)
         assert list(found) == ["unit root"]
-        assert found["unit root"].said.startswith("e: without a level")
+        assert found["unit root"].message.startswith("e: without a level")
         assert "--difference" in found["unit root"].advice
 
 

@@ -387,10 +387,12 @@ class TestLearning:
     def test_steps_of_few_silos_count_as_much_as_they_are_told_to(self):
         change, moving, lone = np.full((1, 1), 1.0), np.full((1, 1), 1.0), np.zeros((1, 1))
         for solo, expected in ((1.0, 1.0), (0.0, 0.25), (0.5, 0.4)):
-            moved = dp_order.apply_steps(np.zeros((1, 1)), change, moving, 4.0, lone, DpFedSparse(solo=solo))
+            moved = dp_order.apply_steps(
+                np.zeros((1, 1)), change, moving, 4.0, lone, DpFedSparse(partial_step_weight=solo)
+            )
             assert moved[0, 0] == pytest.approx(expected)
         drawn = dp_order.apply_steps(
-            np.zeros((1, 1)), change, moving, 4.0, lone + 0.3, DpFedSparse(solo=1.0, doubt=2.0)
+            np.zeros((1, 1)), change, moving, 4.0, lone + 0.3, DpFedSparse(partial_step_weight=1.0, shrinkage=2.0)
         )
         assert drawn[0, 0] == pytest.approx(0.4)
 
@@ -414,7 +416,7 @@ class TestRefused:
             ("share", 1.0),
             ("spread_share", 0.95),
             ("clip_total", 0.0),
-            ("solo", 1.1),
+            ("partial_step_weight", 1.1),
         ],
     )
     def test_settings_out_of_range(self, name, value):

@@ -243,7 +243,9 @@ def test_an_edge_is_directed_if_its_evidence_exceeds_the_setting(share, directed
     rows = freedom(tables)
     evidence = rows * abs(contrast(X[:, 0], X[:, 2], rows))
     assert evidence > 20
-    _, server, structure = learned("secure-linear", tables, error_variances="free", evidence=share * evidence)
+    _, server, structure = learned(
+        "secure-linear", tables, error_variances="free", min_log_likelihood_ratio=share * evidence
+    )
     assert server.directed == directed
     assert len(edges(structure)) == 2 - directed
 

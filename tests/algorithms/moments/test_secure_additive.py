@@ -178,8 +178,8 @@ def test_a_parent_must_explain_its_share():
 def test_little_evidence_keeps_the_linear_model():
     given, _ = curved("tanh", 63)
     gain = learned(federate(given))[0].gain
-    assert len(learned(federate(given), evidence=0.9 * gain)[0].strengths)
-    assert not len(learned(federate(given), evidence=1.1 * gain)[0].strengths)
+    assert len(learned(federate(given), min_log_likelihood_ratio=0.9 * gain)[0].strengths)
+    assert not len(learned(federate(given), min_log_likelihood_ratio=1.1 * gain)[0].strengths)
 
 
 def test_knowledge_is_respected():

@@ -187,8 +187,8 @@ def test_what_cannot_be_learned_from_is_refused():
         unmasked(federate({"a": X * [1, 0, 1] + [0, 5, 0], "b": X * [1, 0, 1]}))
     with pytest.raises(BadInput, match="every silo has one row"):
         unmasked(federate({"s": X[:1], "t": X[1:2]}))
-    with pytest.raises(BadInput, match="evidence is -1"):
-        registry.specify("secure-linear", {"evidence": -1})
+    with pytest.raises(BadInput, match="min_log_likelihood_ratio is -1"):
+        registry.specify("secure-linear", {"min_log_likelihood_ratio": -1})
 
 
 def test_the_basis_says_what_was_decided():

@@ -27,7 +27,7 @@ from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 
-THOROUGH = OrderSettings(starts=20, agreeing=10)
+THOROUGH = OrderSettings(starts=20, agreeing_starts=10)
 
 
 def blocks_in(data):

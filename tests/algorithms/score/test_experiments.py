@@ -124,14 +124,14 @@ def all_dags(d):
 
 
 class TestScores:
-    @pytest.mark.parametrize("targeted", ["own", "left-out"])
-    def test_boss_finds_the_best_class_of_all_graphs(self, targeted) -> None:
+    @pytest.mark.parametrize("target_rows", ["own", "left-out"])
+    def test_boss_finds_the_best_class_of_all_graphs(self, target_rows) -> None:
         """By least squares for each of the 543 DAGs over four variables, on the rows of each child."""
         names, rng = tuple("abcd"), np.random.default_rng(4)
         targets = {"p": (("a", "c"),), "q": (("b",),)}
         tables = {silo: rng.normal(size=(60, 4)) @ rng.normal(size=(4, 4)) for silo in "pqr"}
         schema = Schema(names, dict.fromkeys(tables, 60), targets=targets)
-        found, *_ = run(InProcessFederation(schema, tables), "secure-boss", targeted=targeted)
+        found, *_ = run(InProcessFederation(schema, tables), "secure-boss", target_rows=target_rows)
 
         def residual(silos, child, parents):
             centred = np.vstack([tables[silo] - tables[silo].mean(axis=0) for silo in silos])
@@ -145,7 +145,7 @@ class TestScores:
                 targeting = [silo for silo in targets if names[child] in targets[silo][0]]
                 for silos, own in ((sorted(set(tables) - set(targeting)), False), (targeting, True)):
                     n, k = 59 * len(silos), len(parents)
-                    if not n or (own and targeted == "left-out"):
+                    if not n or (own and target_rows == "left-out"):
                         continue
                     v = residual(silos, child, parents) / (n - k * own)
                     total -= n / 2 * np.log(v) + k * (np.log(n) / 2 + (not own) * np.log(4))
@@ -160,7 +160,7 @@ class TestScores:
         targets = {"p": (("b",),)}
         tables = draw(3000, targets, 5, kind, factor=0.5 if kind == "continuous" else 0.8, silos="pq")
         own, *_ = learned(tables, targets, kind=kind)
-        out, *_ = learned(tables, targets, kind=kind, targeted="left-out")
+        out, *_ = learned(tables, targets, kind=kind, target_rows="left-out")
         assert own.adjacency[0, 1]
         assert not own.adjacency[1, 0]
         assert out.adjacency[1, 0]

@@ -15,7 +15,7 @@ from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import SCORE_TOLERANCE, Prior, _graph, _select, _sweep, gaussian_boss
 
 # Three starts that agree may all have ended beside the best score.
-THOROUGH = OrderSettings(starts=30, agreeing=10)
+THOROUGH = OrderSettings(starts=30, agreeing_starts=10)
 
 
 @functools.cache
@@ -191,8 +191,8 @@ def test_a_column_twice_is_no_second_parent():
 
 def test_starts_end_once_enough_agree():
     _, S = rows_of(4, 500, 12)
-    assert gaussian_boss(S, 500, math.log(500), OrderSettings(agreeing=2)).starts == 2
-    found = gaussian_boss(S, 500, math.log(500), OrderSettings(agreeing=9, starts=5))
+    assert gaussian_boss(S, 500, math.log(500), OrderSettings(agreeing_starts=2)).starts == 2
+    found = gaussian_boss(S, 500, math.log(500), OrderSettings(agreeing_starts=9, starts=5))
     assert (found.starts, found.agreeing) == (5, 5)
     with pytest.raises(BadInput, match="starts is 0"):
         OrderSettings(starts=0)

@@ -198,7 +198,7 @@ def test_counts_of_windows_are_scored_as_those_of_a_table(running):
 def test_a_lag_order_is_chosen_for_states_too():
     for labels in (3, 6):
         data = dynamic(6, 3, 500, 4, degree=1.0, lagged_degree=2.0, lags=2, decay=1.0, labels=labels)
-        algorithm = lag_order.build(lag_order.LagOrder(most_lags=3))
+        algorithm = lag_order.build(lag_order.LagOrder(max_lags=3))
         schema = replace(data.schema, units=(1.0,) * 6)
         *_, last = rounds(algorithm, InProcessFederation(schema, data.tables, secure=True))
         assert lag_order.choose_lag_order(last.server)[0] == 2

@@ -40,7 +40,7 @@ def test_they_are_not_joined_and_the_finding_names_them(secure):
         graph = found.result.structure.adjacency
         assert not graph[0, 3]
         assert not graph[3, 0]
-        said = {one.name: one.said for one in found.result.diagnosed.findings}["not identified"]
+        said = {one.name: one.message for one in found.result.diagnosed.findings}["not identified"]
         assert said.startswith(
             f"{found.result.structure.variables[0]} and {found.result.structure.variables[3]}: no row has both"
         )

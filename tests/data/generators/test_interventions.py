@@ -19,7 +19,7 @@ def regression(data, silo, child):
     ("experiment", "weight", "noise"), [("randomised", 0.0, None), ("soft", -0.5, 2.0), ("inhibiting", 0.3, 1.0)]
 )
 def test_an_experiment_changes_the_mechanisms_of_its_targets_only(experiment, weight, noise):
-    data = interventions(8, 5, 30_000, 5, experiment, targeted=3, edges=12, strength=0.3)
+    data = interventions(8, 5, 30_000, 5, experiment, targeted_silos=3, edges=12, strength=0.3)
     names, changed = data.schema.variables, 0
     for child in np.flatnonzero(data.truth.weights.any(axis=0)):
         usual, deviation = regression(data, "silo-5", child)
@@ -37,16 +37,16 @@ def test_an_experiment_changes_the_mechanisms_of_its_targets_only(experiment, we
 
 
 def test_silos_differ_in_rows_and_offsets_and_a_seed_gives_the_same_again():
-    data, again = (interventions(6, 4, 500, 1, "soft", targeted=2) for _ in range(2))
+    data, again = (interventions(6, 4, 500, 1, "soft", targeted_silos=2) for _ in range(2))
     assert len(set(data.schema.rows.values())) == 4
     assert np.std([table.mean(axis=0) for table in data.tables.values()]) > 1
     assert data.schema == again.schema
     for silo, table in data.tables.items():
         np.testing.assert_array_equal(table, again.tables[silo])
-    more = interventions(6, 5, 500, 1, "soft", targeted=2)
+    more = interventions(6, 5, 500, 1, "soft", targeted_silos=2)
     np.testing.assert_array_equal(more.tables["silo-2"], data.tables["silo-2"])
 
 
 def test_a_silo_without_targets_is_needed():
-    with pytest.raises(BadInput, match="targeted: 3 of 3 silos: at least one must set no variable"):
-        interventions(6, 3, 100, 0, "soft", targeted=3)
+    with pytest.raises(BadInput, match="targeted_silos: 3 of 3 silos: at least one must set no variable"):
+        interventions(6, 3, 100, 0, "soft", targeted_silos=3)

@@ -51,7 +51,7 @@ def same(one, other) -> None:
     np.testing.assert_allclose(one.structure.weights, other.structure.weights, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(one.structure.lagged, other.structure.lagged, rtol=1e-9, atol=1e-12)
     assert one.structure.lagged.any()
-    assert [finding.said for finding in one.diagnosed.findings] == [f.said for f in other.diagnosed.findings]
+    assert [finding.message for finding in one.diagnosed.findings] == [f.message for f in other.diagnosed.findings]
 
 
 @pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow(60))])

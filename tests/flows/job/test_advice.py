@@ -78,7 +78,7 @@ CASES = {
     "not linear, with gaps": (gaps, ("-a", "secure-linear")),
     "units": (in_units, ("-a", "fed-sparse")),
     "unequal errors": (in_units, ("-a", "fed-sparse")),
-    "cap reached": (chain, ("-a", "secure-sum", "-p", "most_parents=1")),
+    "cap reached": (chain, ("-a", "secure-sum", "-p", "max_parents=1")),
     "one-to-one": (twice, ()),
     "misfit": (hidden_causes, ()),
     "weights change": (changing, ("-a", "secure-linear")),

@@ -134,7 +134,7 @@ def test_a_shifted_silo_is_named_and_a_private_run_asks_nobody():
     data.tables["silo-2"][:, 1] += 10
     (found,) = diagnosed(data).findings
     assert (found.name, found.silos) == ("shifted silo", ("silo-2",))
-    assert found.said.startswith("silo-2 is shifted: its mean of x2 is ")
+    assert found.message.startswith("silo-2 is shifted: its mean of x2 is ")
     private = diagnosed(data, epsilon=5.0)
     assert (private.findings, private.bytes_sent) == ((), 0)
     assert diagnosed(data, diagnose=False).findings == ()

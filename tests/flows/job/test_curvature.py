@@ -79,7 +79,7 @@ def test_a_sum_that_does_not_support_the_model_is_reported(monkeypatch):
     assert tried.algorithm == "secure-linear"
     np.testing.assert_array_equal(tried.structure.weights, linear.structure.weights)
     (found,) = (one for one in tried.diagnosed.findings if one.name == "not linear")
-    assert found.said.endswith(
+    assert found.message.endswith(
         "One further masked sum for an additive model did not support it, so the result is linear."
     )
     assert tried.diagnosed.bytes_sent > linear.diagnosed.bytes_sent

@@ -62,7 +62,7 @@ def test_auto_keeps_common_weights_that_fit_better(monkeypatch):
     result, linear = learn(data, **options).result, learn(data, "secure-linear", **options).result
     assert result.algorithm == "secure-linear"
     np.testing.assert_array_equal(result.structure.weights, linear.structure.weights)
-    assert found_in(result)[0].said.endswith("did not support them, so the result has common weights.")
+    assert found_in(result)[0].message.endswith("did not support them, so the result has common weights.")
     assert result.diagnosed.bytes_sent > linear.diagnosed.bytes_sent
 
 

@@ -28,7 +28,7 @@ def far_series():
 def test_the_diagnosis_of_series_follows_their_own_setting(center, center_series):
     params = {"lags": 1, "center": center, "center_series": center_series}
     found = result_of(far_series(), algorithm="secure-sum", params=params, parameters=False).diagnosed.findings
-    said = [one.said for one in found if one.name == "means"]
+    said = [one.message for one in found if one.name == "means"]
     assert len(said) == (not center_series)
     assert all(one.startswith("The mean of y is ") for one in said)
 

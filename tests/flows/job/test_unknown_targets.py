@@ -30,7 +30,7 @@ WRITTEN = ("structure.csv", "targets.csv", "model.json")
 def study(tmp_path_factory):
     """Six silos, of which four have soft experiments; `about.json` does not name the targets."""
     folder = tmp_path_factory.mktemp("unknown") / "study"
-    write_folder(folder, interventions(6, 6, 900, 1002, "soft", targeted=4, edges=8))
+    write_folder(folder, interventions(6, 6, 900, 1002, "soft", targeted_silos=4, edges=8))
     about = json.loads((folder / "about.json").read_text())
     given = about.pop("targets")
     (folder / "about.json").write_text(json.dumps(about))
@@ -143,7 +143,7 @@ def test_conditions_of_several_laboratories_are_compared_by_name(study, tmp_path
 
 
 def test_without_experiments_nothing_is_found_and_the_result_says_so(tmp_path):
-    data = interventions(6, 5, 600, 1004, "soft", targeted=0, edges=8)
+    data = interventions(6, 5, 600, 1004, "soft", targeted_silos=0, edges=8)
     options = {"seed": 0, "engine": "inline", "bootstrap": 0}
     found = fedbnsl.learn(data, targets="unknown", out=tmp_path / "run", **options).result
     assert found.basis[0].startswith("No mechanism differs between silos: the targets were found")
@@ -175,7 +175,7 @@ def test_tables_of_numbers_and_labels_are_refused(study):
 
 def test_two_silos_are_refused():
     with pytest.raises(BadInput, match="compares 3 silos or conditions at least, and there are 2"):
-        fedbnsl.learn(interventions(4, 2, 50, 1, "soft", targeted=0), targets="unknown", engine="inline")
+        fedbnsl.learn(interventions(4, 2, 50, 1, "soft", targeted_silos=0), targets="unknown", engine="inline")
 
 
 def test_an_owner_who_demands_masks_refuses_sums_of_one_silo_or_condition(study):

@@ -161,7 +161,7 @@ def test_defaults_that_the_documents_state_are_those_of_the_model():
             one.model_fields[field].default for one in (LearnOptions, RepeatOptions) if field in one.model_fields
         }
         assert float(value) == default, name
-    assert "by default 1/n² of the smallest silo" in text
+    assert "default: 1/n², where n is the number of rows of the smallest silo" in text
     assert "default: 1/n² with n rows in the smallest silo" in LearnOptions.model_fields["delta"].description
 
 

@@ -16,7 +16,7 @@ BASES = {
     "homogeneous": GRAPH,
     "heterogeneous": GRAPH,
     "nonlinear": GRAPH,
-    "interventions": {**GRAPH, "silos": 4, "targeted": 1},
+    "interventions": {**GRAPH, "silos": 4, "targeted_silos": 1},
     "discrete": GRAPH,
     "mixed": GRAPH,
     "surrogate": GRAPH,
@@ -39,7 +39,7 @@ OTHER = {
     "noise": "uniform",
     "weight_variance": 0.9,
     "experiment": "soft",
-    "targeted": 2,
+    "targeted_silos": 2,
     "strength": 0.7,
     "degree": 1.0,
     "levels": "6",
@@ -93,7 +93,7 @@ SPECIAL = {
 BESIDE = {
     ("sachs", "rows"): {"discrete": True},
     ("dynamic", "decay"): {"lags": 2},
-    ("interventions", "strength"): {"experiment": "inhibiting", "targeted": 3},
+    ("interventions", "strength"): {"experiment": "inhibiting", "targeted_silos": 3},
 }
 """the run to compare those with that need another one"""
 OF_FILES = {"form"}

@@ -101,10 +101,10 @@ def test_basis_and_findings_are_told_at_every_place(capsys, name):
         assert one in said.splitlines()
         assert one in page
     for one in run.diagnosed.findings:
-        assert f"! {one.said} {one.advice}" in said.splitlines()
-        assert f"<li>{one.said} {one.advice}</li>" in page
-        assert f"{one.said} {one.advice}" in log
-    assert bool(run.diagnosed.findings) == (FINDINGS[0].said in said)
+        assert f"! {one.message} {one.advice}" in said.splitlines()
+        assert f"<li>{one.message} {one.advice}</li>" in page
+        assert f"{one.message} {one.advice}" in log
+    assert bool(run.diagnosed.findings) == (FINDINGS[0].message in said)
 
 
 def test_both_budgets_are_printed_and_not_exchanged(capsys):

@@ -200,7 +200,7 @@ def test_what_the_answer_rests_on_stands_in_every_report(pages, name):
     assert all(one in pages[name]["Before you trust this graph"].text for one in run.basis)
     if run.diagnosed.findings:
         rows = pages[name]["Before you trust this graph"].table("finding", "observation", "what to do")
-        assert rows == [(one.name, one.said, one.advice) for one in FINDINGS]
+        assert rows == [(one.name, one.message, one.advice) for one in FINDINGS]
     if run.notes:
         assert all(f"{note}." in pages[name]["Data"].text for note in run.notes)
     settings = dict(pages[name]["Settings"].tables[0][1])

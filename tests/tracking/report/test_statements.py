@@ -50,14 +50,14 @@ def chain():
 
 def test_an_edge_of_numbers_has_the_effect_of_one_standard_deviation():
     found = statements(run(*chain()))
-    assert [one.edge.text for one in found.said] == ["a → b", "c → b"]
-    first = found.said[0].text
+    assert [one.edge.text for one in found.sentences] == ["a → b", "c → b"]
+    first = found.sentences[0].text
     assert "with a higher by 2 (one standard deviation), the mean of b is higher by 4 (95 % interval" in first
     assert "c held fixed" in first
     low, high = (float(end) for end in first.split("interval ")[1].split(")")[0].split(" to "))
     # The weight has the standard error sqrt(1 / (4 · 10,000)) = .005, two units of A twice that.
     assert (low, high) == pytest.approx((4 - 1.96 * 0.01, 4 + 1.96 * 0.01), abs=0.006)
-    assert found.said[0].size == pytest.approx(4 / np.sqrt(18))
+    assert found.sentences[0].size == pytest.approx(4 / np.sqrt(18))
 
 
 def test_an_edge_of_labels_names_the_levels_that_differ_most():
@@ -67,14 +67,14 @@ def test_an_edge_of_labels_names_the_levels_that_differ_most():
     }
     levels = {"a": ("low", "mid", "top"), "b": ("no", "yes")}
     network = DiscreteNetwork(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
-    (one,) = statements(run(network.structure, network)).said
+    (one,) = statements(run(network.structure, network)).sentences
     assert "with a = top instead of low, the probability of b = yes is higher by 0.7 (95 % interval" in one.text
 
 
 def test_an_undirected_edge_is_said_to_be_open():
     structure, network = chain()
     both = (structure.adjacency | structure.adjacency.T).astype(float)
-    said = statements(run(Structure(NAMES, both, "cpdag"), network)).said
+    said = statements(run(Structure(NAMES, both, "cpdag"), network)).sentences
     assert all("the data do not decide the direction. Read as" in one.text for one in said)
     assert "Read as a → b: with a higher by 2" in said[0].text
 
@@ -84,9 +84,9 @@ def test_unstable_edges_are_counted_and_not_stated():
     without = Structure(NAMES, structure.weights * [[1], [1], [0]])
     strengths = edge_strengths([structure] * 2 + [without] * 8)
     found = statements(run(structure, network, strengths))
-    assert [one.edge.text for one in found.said] == ["a → b"]
+    assert [one.edge.text for one in found.sentences] == ["a → b"]
     assert (found.unstable, found.complete) == (1, False)
-    assert found.said[0].text.endswith("; in all of the resamples.")
+    assert found.sentences[0].text.endswith("; in all of the resamples.")
     html = report_html(run(structure, network, strengths))
     assert "Not stated: 1 edge that at most half of the resamples have." in " ".join(html.split())
 
@@ -94,7 +94,7 @@ def test_unstable_edges_are_counted_and_not_stated():
 def test_the_share_of_a_direction_is_said_where_it_is_not_all():
     structure, network = chain()
     turned = Structure(NAMES, np.where(structure.weights == 2, 0, structure.weights) + np.diag([2.0, 0], -1))
-    (first, _) = statements(run(structure, network, edge_strengths([structure] * 7 + [turned] * 3))).said
+    (first, _) = statements(run(structure, network, edge_strengths([structure] * 7 + [turned] * 3))).sentences
     assert first.text.endswith("; in all of the resamples, of which 70 % have this direction.")
 
 
@@ -104,7 +104,7 @@ def test_no_sentence_is_about_a_level_that_hardly_any_row_has():
     tables = {"a": np.array([0.001, 0.599, 0.4]), "b": np.array([[0.01, 0.99], [0.8, 0.2], [0.3, 0.7]])}
     network = DiscreteNetwork(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
     structure = Structure(("a", "b"), np.array([[0, 1.0], [0, 0]]))
-    (one,) = statements(run(structure, network)).said
+    (one,) = statements(run(structure, network)).sentences
     assert "with a = yes instead of no, the probability of b = yes is higher by 0.5 " in one.text
 
 
@@ -113,9 +113,9 @@ def test_only_the_strongest_of_many_edges_are_stated():
     weights = np.triu(np.arange(81.0).reshape(9, 9), 1) / 100
     structure = Structure(names, weights)
     found = statements(run(structure, GaussianNetwork(structure, np.zeros(9), np.ones(9))))
-    assert len(found.said) == MAX_STATEMENTS
+    assert len(found.sentences) == MAX_STATEMENTS
     assert found.weaker == 36 - MAX_STATEMENTS
-    sizes = [one.size for one in found.said]
+    sizes = [one.size for one in found.sentences]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -132,15 +132,15 @@ def test_the_marks_of_a_pag_are_read(marks, said):
     at_a, at_b = marks
     weights = np.zeros((2, 2))
     weights[0, 1], weights[1, 0] = at_b, at_a
-    (one,) = statements(run(Structure(("a", "b"), weights, "pag"))).said
+    (one,) = statements(run(Structure(("a", "b"), weights, "pag"))).sentences
     assert said in one.text
 
 
 def test_released_weights_have_no_interval():
     structure, network = chain()
-    (first, _) = statements(run(structure)).said
+    (first, _) = statements(run(structure)).sentences
     assert first.text == ": with a higher by one unit, the mean of b is higher by 2, by the learned weight."
-    assert "interval" not in statements(replace(run(structure, network), privacy=object())).said[0].text
+    assert "interval" not in statements(replace(run(structure, network), privacy=object())).sentences[0].text
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_sentence_affirms_where_the_labels_deny(levels, said):
     table = {"a": np.array([0.5, 0.5]), "b": np.array([[0.8, 0.2], [0.2, 0.8]])}
     structure = Structure(("a", "b"), np.array([[0, 1.0], [0, 0]]))
     network = DiscreteNetwork(("a", "b"), {"a": levels, "b": levels}, {"a": (), "b": ("a",)}, table)
-    text = statements(run(structure, network)).said[0].text
+    text = statements(run(structure, network)).sentences[0].text
     assert said in text
     low, high = (float(end) for end in text.split("interval ")[1].split(")")[0].split(" to "))
     assert 0.5 < low < 0.6 < high < 0.7
