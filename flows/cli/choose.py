@@ -180,7 +180,7 @@ def choose(
 ) -> None:
     """Recommend an algorithm for FOLDER, with reasons and two alternatives; nothing is learned.
 
-    By default (`auto`), `learn` uses the first.
+    `learn` uses the recommended algorithm by default (`auto`).
 
     Example: fedbnsl choose my_folder --epsilon 2
     """

@@ -135,7 +135,7 @@ def write_forest(report: EffectReport, file: Path) -> None:
 Rows = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", help="The run's data, for one more masked sum over the rows; default: the run's model."
+        metavar="FOLDER"
     ),
 ]
 

@@ -179,7 +179,7 @@ def demo(
 ) -> None:
     """Try a federation of three silos on this machine: start all its processes, and learn from them once.
 
-    Example: fedbnsl federation demo, and in another terminal the command that it prints
+    Example: fedbnsl federation demo
     """
     run_demo(folder, once=once)
 

@@ -186,7 +186,7 @@ def reseal(
 def forget(
     data: Annotated[Path, typer.Argument(help="Rows of the silo: the file or folder beside its .fedbnsl.")],
 ) -> None:
-    """Delete the record of publications from these rows; the next run without an ε is compared with no earlier one."""
+    """Delete the record of publications from these rows, with which silos compare the next run without an ε."""
     from fedbnsl.tasks.silo.publications import forget_publications
 
     for path in forget_publications(data):

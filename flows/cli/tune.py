@@ -39,8 +39,8 @@ def tune(
 ) -> None:
     """Compare settings of an algorithm without a true graph, and learn with the best.
 
-    Each value in a list such as -p alpha=.001,.01,.05 is a candidate; with several lists, each combination is one. The
-    comparison uses random halves of each silo's rows.
+    Each value in a list such as -p alpha=.001,.01,.05 is a candidate; with several lists, each combination is a
+    candidate. The comparison uses random halves of each silo's rows.
 
     Example: fedbnsl tune my_folder -a fed-pc -p alpha=.001,.01,.05
     """

@@ -203,8 +203,9 @@ class LearnOptions(Options):
         TargetsFile,
         Field(
             title="Targets",
-            description="CSV file with columns silo, variable: what an experiment has set in each silo; none: treat "
-            "all data as observational; unknown: find changed mechanisms; default: the targets in about.json.",
+            description="CSV file with columns silo, variable: the variables that an experiment has set in each "
+            "silo; none: treat all data as observational; unknown: find the variables whose mechanisms have changed; "
+            "default: the targets in about.json.",
         ),
         OnCommandLine(value="FILE|none|unknown"),
     ] = None
@@ -212,8 +213,8 @@ class LearnOptions(Options):
         str | None,
         Field(
             title="Condition",
-            description="Column that names the condition of each row, for experiments within silos: targets are then "
-            "by condition.",
+            description="Column that names the condition of each row, for experiments within silos; targets are then "
+            "given for each condition.",
         ),
         OnCommandLine(value="COLUMN"),
     ] = None
@@ -270,8 +271,8 @@ class LearnOptions(Options):
     small_cells: SmallCells = Field(
         default="blank",
         title="Small cells",
-        description="Counts of 1 and 2 rows in published models: blank hides them and rounds all others; keep "
-        "publishes exact counts, for models that stay inside the organisation.",
+        description="How published models treat counts of 1 and 2 rows: hide them and round all other counts "
+        "(blank), or publish exact counts (keep), for models that stay inside the organisation.",
     )
     bootstrap: Annotated[
         int | None,
@@ -295,7 +296,7 @@ class LearnOptions(Options):
         default="",
         title="Candidates",
         description="Candidate values of a setting, such as 'alpha=.001,.01,.05'; semicolons separate several "
-        "settings. The run uses the best candidate. `fedbnsl tune` takes candidates as -p lists.",
+        "settings. The run uses the best candidate. In `fedbnsl tune`, candidates are given as lists with -p.",
     )
     tune_by: Annotated[
         TuneBy,
@@ -309,7 +310,8 @@ class LearnOptions(Options):
         default=None,
         gt=0,
         title="Time limit",
-        description="Seconds after which the rounds end with the best graph so far. Parameters and diagnosis follow.",
+        description="Seconds after which the rounds end with the best graph so far; parameters and diagnosis take "
+        "further time.",
     )
     megabytes: Annotated[float | None, OnCommandLine(value="N")] = Field(
         default=None,
@@ -372,8 +374,8 @@ class LearnOptions(Options):
         Field(
             ge=1,
             title="Quorum",
-            description="Minimum number of silos: the run drops unresponsive silos as long as N remain; default: all "
-            "silos to start, then as many as the algorithm needs.",
+            description="Minimum number of silos: the run continues without unresponsive silos as long as N remain. "
+            "Default: all silos must be present at the start, and later as many as the algorithm needs.",
         ),
         OnCommandLine(value="N"),
     ] = None

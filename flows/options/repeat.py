@@ -36,8 +36,8 @@ class RepeatOptions(Options):
         Field(
             ge=0,
             title="Changed rows",
-            description="Without an ε: skip a run if at some silo fewer than K rows, but more than none, have changed, "
-            "because the difference of the two results could reveal them; 0: never skip for this reason.",
+            description="Without an ε: skip a run if between 1 and K - 1 rows of some silo have changed, because the "
+            "difference of the two results could reveal them; 0: never skip for this reason.",
         ),
         OnCommandLine(value="K"),
     ] = 10
