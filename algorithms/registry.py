@@ -106,13 +106,14 @@ def specify(
 
 def direction_assumptions(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
     """The assumptions behind the directions of a `structure` learned by `spec`, if the data did not select them."""
-    across = ("Time directs the edges across time.",) if structure.lags else ()
+    across = ("Time determines the direction of edges across time.",) if structure.lags else ()
     if entry(spec.name).equal_variances(spec.settings) and structure.kind == "dag":
         return ("Directions rest on errors of equal variance, in the units of the data.", *across)
     if structure.kind == "dag" and structure.lags and not structure.adjacency.any():
         return across
     return (
-        "Directions rest on conditional independences: those of v-structures, and those that follow from them.",
+        "Directions rest on conditional independences: a directed edge is part of a v-structure or follows from "
+        "v-structures.",
         *across,
     )
 

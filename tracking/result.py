@@ -192,20 +192,20 @@ class FoundTargets:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What the targets rest on, in whole sentences."""
-        compared = f"the targets were found, not given, by comparing {self.compared} {self.by}s"
+        """The comparison that found the targets, in whole sentences."""
+        compared = f"the run compared {self.compared} {self.by}s"
         if not self.changes:
-            return (f"No mechanism differs between {self.by}s: {compared}.",)
+            return (f"No mechanism differs between {self.by}s: {compared} and found no targets.",)
         tied = dict.fromkeys(one.variable for one in self.changes if one.tied)
         names = ", ".join(dict.fromkeys(one.variable for one in self.changes))
         lines = [
-            f"Mechanisms of {names} differ: {compared}. The largest group of {self.by}s without a difference is taken "
-            f'as unchanged; what is "set" below is a mechanism that differs from it.'
+            f"Mechanisms of {names} differ: {compared} and found these targets. The largest group of {self.by}s with "
+            f'equal mechanisms counts as unchanged; below, a mechanism that differs from it is called "set".'
         ]
         if tied:
             lines.append(
-                f"For {', '.join(tied)} as much speaks for the other {self.by}s as the changed ones; the directions "
-                "are the same."
+                f"For {', '.join(tied)}, the data support equally well that the other {self.by}s are the changed ones; "
+                "the directions of edges are the same in both cases."
             )
         return tuple(lines)
 

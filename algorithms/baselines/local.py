@@ -3,7 +3,7 @@
 What leaves a silo: the weights of its own structure, once. `notears-local` reports the structure of each silo. Voting
 keeps the edges that more than half of the silos found, and averaging thresholds the mean of the weights; both keep
 cycles. The best is the silo structure with the least SHD; it needs the truth, so it is a reference for benchmarks only.
-The partial applications at the end of the module are the baselines by learner and by combination.
+The end of the module defines one baseline for each learner and each way to combine the silos' structures.
 
 Sources: Ng & Zhang 2022, §6; Na and Yang 2010; Chen, Ma & Yue 2025, §4.
 """
@@ -35,7 +35,8 @@ class Thresholded(Protocol):
 
 Settings = TypeVar("Settings", bound=Thresholded)
 Learner = Callable[[FloatArray, Schema, Settings], Structure]
-"""(table, schema of the silo alone, settings) -> the silo's own structure; its scores: weights before the threshold"""
+"""(table, schema of the silo alone, settings) -> the silo's own structure, whose scores are the weights before the
+threshold"""
 Choice = Literal["medoid", "vote", "average"]
 
 
@@ -103,7 +104,7 @@ def vote(server: Server) -> Structure:
 
 
 def average(server: Server, threshold: float) -> Structure:
-    """The mean of the silos' weights, without absolute means up to `threshold`."""
+    """The mean of the silos' weights; means of absolute value up to `threshold` become 0."""
     mean = server.weights.mean(axis=0)
     return stacked(server.variables, np.where(np.abs(mean) > threshold, mean, 0.0), np.abs(mean))
 

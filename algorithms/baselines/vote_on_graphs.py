@@ -94,8 +94,8 @@ def as_marks(structure: Structure) -> Marks:
 def elect(poll: Poll, kind: Literal["cpdag", "pag"]) -> Structure:
     """The pairs that more than half of the silos join, with the marks on which most of these silos agree.
 
-    An end without a majority mark among the silos that join the pair is undecided: a circle, in a CPDAG a tail. The
-    result need not be the graph of any class. Scores are the shares of silos that join a pair.
+    If no mark has a majority among the silos that join the pair, the mark is a circle, or a tail in a CPDAG. The result
+    need not be the graph of any class. Scores are the shares of silos that join a pair.
     """
     adjacent = poll.votes.sum(axis=0)
     majority = 2 * poll.votes > adjacent

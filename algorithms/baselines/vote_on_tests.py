@@ -2,8 +2,8 @@
 
 Source: Wang, Ma & Wang 2023, §5.
 
-What leaves a silo: for every test, whether its own rows show independence, and the strength of the dependence, which
-only serves to order the tests. What the server needs: the sums.
+What leaves a silo: for every test, whether its own rows show independence, and the strength of the dependence, which is
+used only to order the tests. What the server needs: the sums.
 """
 
 from typing import Any

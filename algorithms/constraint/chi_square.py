@@ -148,8 +148,8 @@ def noisy_chi_square(tables: TableReader, tests: Tests, variance: float) -> Resu
     """The p-values of `tests` from tables with noise of this `variance` in each cell.
 
     The strength is Tschuprow's T² minus the expected contribution of the noise. If no degree of freedom is left, only
-    one level of X or Y is visible. Without Z the variable then counts as constant, and p = 1; given Z the noise may
-    hide its other levels, and p = 0.
+    one level of X or Y has enough rows. In a test without Z, the variable then counts as constant, and p = 1. In a test
+    given Z, the noise may hide its other levels, so p = 0.
     """
     p, strength = np.where((tests[:, 2:] == PAD).all(axis=1), 1.0, 0.0), np.zeros(len(tests))
     for t, (x, y) in enumerate(tests[:, :2].tolist()):

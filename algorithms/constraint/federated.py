@@ -1,6 +1,6 @@
 """A constraint-based search over silos: the algorithm for a method (PC, FCI) and a kind of evidence.
 
-The search runs at the server; a silo answers queries about its rows with numbers of which only the sum is needed.
+The search runs at the server. A silo answers queries about its rows with numbers; the server needs only their sum.
 `Evidence` defines the queries and how the replies decide the tests (`evidence.py`, `projection.py`, and the votes in
 `baselines/`). If a silo drops out, the tests of that exchange use the rows of the others.
 """
@@ -81,7 +81,7 @@ class Evidence:
     results: Callable[[Server], Results | None]
     """results of the search's current tests; None if another exchange is needed first"""
     forget: bool = True
-    """whether the sums can decide the tests of one exchange only"""
+    """whether sums can be used only for the tests of their own exchange"""
 
 
 def federated_search(
@@ -92,7 +92,7 @@ def federated_search(
 ) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
     """`method` as a federated algorithm; `choose` maps a kind of data to the evidence.
 
-    A test must have enough rows over all silos or, unless `rows_of_all`, in the average silo.
+    A test must have enough rows: over all silos with `rows_of_all`, otherwise in the average silo.
     """
 
     def search_plan(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int], prior: Prior) -> SearchPlan:

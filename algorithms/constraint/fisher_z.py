@@ -36,7 +36,7 @@ def student_t(freedom: int, correlations: FloatArray, tests: Tests) -> Results:
     """The p-values of `tests` from correlations with `freedom` degrees of freedom, rows minus means; strength |r|.
 
     With f = freedom − 1 − |z|, r√(f/(1 − r²)) has Student's t distribution with f degrees of freedom if the partial
-    correlation is 0 and the rows are Gaussian: what Fisher's z approximates. p is 1 if f is below 1.
+    correlation is 0 and the rows are Gaussian. Fisher's z approximates this test. p is 1 if f is below 1.
     """
     r, _, given = _partial_correlations(correlations, tests)
     f = freedom - 1 - given

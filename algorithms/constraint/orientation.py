@@ -1,8 +1,8 @@
 """Orientation of a skeleton by its separating sets, possible-d-sep sets, and the methods PC and FCI.
 
 - `classify`, `orient`: colliders and Meek's rules, independent of the order of the variables. Colombo & Maathuis 2014,
-  §4.2-4.3: a triple whose separating sets disagree is ambiguous, and no rule uses it; an edge to which two rules give
-  opposite directions stays undirected. Each sweep orients all its edges at once.
+  §4.2-4.3: a triple whose separating sets disagree is ambiguous, and no rule uses it. An edge stays undirected if two
+  rules imply opposite directions. Each sweep orients all its edges at once.
 - `possible_d_sep`: the sets in which FCI searches for separating sets when there may be latent variables (Spirtes,
   Glymour & Scheines 2000, §6.7; Colombo et al. 2012, Definition 3.3).
 - `PC`, `FCI`: the stages of the search and the orientation of its result.
@@ -71,8 +71,8 @@ def orient(
     Edges first take the `known_directions` `[d, d]` of background knowledge; a triple with such a direction out of its
     middle is no collider, whatever its separating sets. Meek's fourth rule (1995) applies only with such knowledge.
 
-    With `rules` these sweeps take turns, and an edge of which colliders or rules disagree takes part in no rule, as in
-    Runge (2020); by default one sweep applies all rules.
+    With `rules`, there is a sweep for each group of rules, and no rule uses an edge on whose direction colliders or
+    rules disagree (Runge 2020). By default one sweep applies all rules.
     """
     imposed = np.zeros_like(joined) if known_directions is None else joined & known_directions
     heads = np.zeros_like(joined)
@@ -158,8 +158,8 @@ def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:
     """The possible-d-sep set of every variable, `[d, d]` by rows, in the current skeleton.
 
     k is in the set of i if there is a path from i to k on which every inner variable is a collider, or its two
-    neighbours on the path are joined. Colliders are identified by the separating sets found first; a triple whose ends
-    only background knowledge separates has none, and may be a collider.
+    neighbours on the path are joined. Colliders are identified by the separating sets found first. If only background
+    knowledge separates the ends of a triple, there is no such set, and the triple may be a collider.
     """
     heads = np.zeros_like(search.joined)
     triples = classify(search, "sepset")
@@ -227,8 +227,8 @@ def known_marks(prior: Prior) -> Marks:
     """The marks of edges that background knowledge implies, `[d, d]`, and circles elsewhere.
 
     A required cause has a tail and its effect an arrow. If no path of possible arcs leads from one variable to another,
-    it is no ancestor of the other, and an edge between them has an arrow at it. A forbidden arc alone does not imply
-    this: in a PAG its cause may still be an ancestor through other variables.
+    it is not an ancestor of the other, and an edge between them has an arrow at the first variable. A single forbidden
+    arc does not imply this, because in a PAG its source may still be an ancestor through other variables.
     """
     marks = np.full(prior.possible.shape, CIRCLE, np.int8)
     marks[~reachable(prior.possible).T] = ARROW

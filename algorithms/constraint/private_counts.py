@@ -2,9 +2,9 @@
 
 The release is the summed tables over the sets of variables that the server requests, with the noise of all silos. If
 one row is replaced, at most one count in every table falls by one and another rises by one: the ℓ₂ sensitivity of an
-exchange with m tables is √(2m) for any tables. The depth of the search bounds the number of exchanges in advance; each
-may spend the same part of the budget, so an exchange with more tables gets more noise. The choice of tables depends
-only on noisy sums of earlier exchanges, and the server's computations are post-processing.
+exchange with m tables is √(2m) for any tables. The depth of the search bounds the number of exchanges in advance. Each
+exchange may spend the same part of the budget, so an exchange with more tables has more noise. The choice of tables
+depends only on noisy sums of earlier exchanges, and the server's computations are post-processing.
 
 The levels of the variables are public, like the number of rows: to hide which labels occur in the rows, declare all
 possible labels.

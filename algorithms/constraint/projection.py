@@ -10,9 +10,9 @@ estimates ‖u‖² (Li 2008):
 Algorithm 1 prints a sum in place of the product; at l = 50 that sum is about 90 for any χ². Here the server, not each
 silo, subtracts P·√v̄, so a dropout does not affect the projections; only the margins must then be requested again.
 
-Protection: P and the margins are public, so a stratum's table can be solved for if (|X| − 1)(|Y| − 1) ≤ l; with l = 50
-that is every table of up to eight by eight levels. Only larger strata stay partly hidden, and the reply is larger than
-the table. The mode exists for comparison with the paper, not for protection.
+Protection: P and the margins are public, so the table of a stratum can be computed if (|X| − 1)(|Y| − 1) ≤ l; with l =
+50, this applies to all tables of up to eight by eight levels. Only larger tables are partly hidden, and for smaller
+ones the reply is larger than the table. The mode exists for comparison with the paper, not for protection.
 """
 
 from typing import Any

@@ -1,18 +1,18 @@
-"""The search for separating sets (PC-stable, FCI), as a state that requests tests and is updated with their results.
+"""The search for separating sets (PC-stable, FCI): a state that requests tests and is updated with their results.
 
 Level by level, with conditioning sets of growing size, every pair that is still joined is tested given subsets of the
 pools of its two ends, and is separated by the first set that makes it independent. The stage determines the pools:
 
 - "skeleton": the variables joined to each end when the level began (Colombo & Maathuis 2014, Algorithm 4.1);
-- "possible-d-sep": the possible-d-sep sets of the skeleton (Spirtes et al. 2000, §6.7), for latent variables. A set
-  that separates two variables can be chosen from the variables on paths between them (Colombo et al. 2012, §3.3:
-  FCI-path), which are the biconnected component of their edge (`biconnected`);
+- "possible-d-sep": the possible-d-sep sets of the skeleton (Spirtes et al. 2000, §6.7), for latent variables. If a set
+    separates two variables, so does one of the variables on paths between them (Colombo et al. 2012, §3.3: FCI-path);
+    these variables are the biconnected component of their edge (`biconnected`);
 - "colliders": no further pair is separated; the search collects all sets that separate the ends of unshielded triples
   (Colombo & Maathuis 2014, §4.2: conservative and majority rule).
 
-Background knowledge (Meek 1995): a pair that no edge may join is never joined, and so never tested; a pair with a
-required arc is tested given nothing, for the strength of its dependence, but never separated. Without latent variables,
-the parents of one end separate a pair, so variables that cannot be parents are not in the pools.
+Background knowledge (Meek 1995): a pair between which no edge is allowed is never tested. A pair with a required arc is
+tested only without a conditioning set, for the strength of its dependence, and is never separated. Without latent
+variables, the parents of one end separate a pair, so variables that cannot be parents are not in the pools.
 
 The module also has the results of independence tests (`Results`) and the settings that all constraint-based algorithms
 share (`ConstraintSettings`).
@@ -34,7 +34,7 @@ from .subsets import SubsetSource, Tests, cells_of, next_tests, stack
 
 def biconnected(joined: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """The biconnected components of a symmetric graph, `[n, d]`, and the component of each edge, `[d, d]`."""
-    import networkx as nx  # imported late: it takes as long as reading the data of many a run
+    import networkx as nx  # imported late: the import takes as long as reading a small data set
 
     d = len(joined)
     component_of = np.zeros((d, d), np.int64)
@@ -74,8 +74,8 @@ class ConstraintSettings:
     statistic: Literal["chi2", "g2"] = "chi2"
     """the statistic of discrete data; continuous data are tested by Fisher's z, mixed by likelihood ratios"""
     orientation: Orientation = "clear"
-    """how colliders are identified: by the separating set found first (sepset), or by all separating sets, in one more
-    exchange, of which all (conservative), four in five (clear) or more than half (majority) must agree"""
+    """how colliders are identified: by the separating set found first (sepset); or, with one more exchange, by all
+    separating sets, of which all (conservative), four in five (clear) or more than half (majority) must agree"""
     depth: int = -1
     """the largest conditioning set (-1: as large as the graph requires)"""
     max_sets: int = 100
@@ -112,7 +112,7 @@ class SeparatorSearch:
     pools: NDArray[np.bool_]
     """the variables from which the conditioning sets of each variable are drawn on this level, `[d, d]` by rows"""
     tried: NDArray[np.bool_]
-    """sets within these rows have been tried before"""
+    """conditioning sets within these rows were tried on earlier levels"""
     n_tested: NDArray[np.int64]
     """number of conditioning sets of this level that have been tried for each pair i < j, `[d, d]`"""
     strength: FloatArray
@@ -313,7 +313,7 @@ def _request_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch
 
 
 def _blocks(plan: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """The variables that each pair's conditioning sets may use: in FCI's second stage, those between its ends."""
+    """The variables that a pair's conditioning sets may contain: in FCI's second stage, those between its ends."""
     if search.stage == "possible-d-sep":
         return biconnected(search.tried)
     return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)

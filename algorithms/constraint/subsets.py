@@ -40,7 +40,7 @@ class SubsetSource:
     pools: NDArray[np.bool_]
     """row i: the variables in i's conditioning sets, `[d, d]`"""
     tried: NDArray[np.bool_]
-    """sets within row i or j were tried for the pair (i, j) before and are not tried again, `[d, d]`"""
+    """sets within row i or j have already been tried for the pair (i, j) and are skipped, `[d, d]`"""
     strength: FloatArray
     """strength of the dependence of two variables, `[d, d]`"""
     cardinalities: NDArray[np.int64]

@@ -3,8 +3,8 @@
 Links lead from x at time t − τ to y at time t, for τ from 0 to the lag order L. Four steps, all at the server:
 
 1. `lagged_parents`: for each variable a superset of its lagged parents, each tested given the strongest others.
-2. `mci_search`: every remaining lagged link and all links within the time step, tested given growing sets of variables
-   of the present that are joined to y, the lagged parents of y and those of x (momentary conditional independence). The
+2. `mci_search`: every remaining lagged link and all links within the time step, tested given the lagged parents of y
+   and of x, and growing sets of present variables that are adjacent to y (momentary conditional independence). The
    parents of x at t − τ reach back 2L steps, and autocorrelation does not inflate these tests.
 3. Colliders among the variables of the present, by the rule `orientation`.
 4. Meek's rules; time directs all other links.
@@ -40,7 +40,7 @@ from .subsets import Tests, stack
 MAX_BATCH = 4_000_000
 """numbers in the correlation matrices of the tests that are decided at once"""
 IN_TURN = ((1,), (2,), (3,))
-"""Meek's rules in the order of Runge (2020); time orders no two variables of the present, so three suffice"""
+"""Meek's rules in the order of Runge (2020); three suffice, because time does not order the present variables"""
 NO_TESTS: Tests = np.empty((0, 2), np.int16)
 
 SeriesAlgorithm = FederatedAlgorithm[Server, Any, Query, Numbers]
@@ -62,7 +62,7 @@ class LaggedTestSettings(ConstraintSettings):
 
 
 def with_series(search: SeriesAlgorithm, settings: LaggedTestSettings) -> SeriesAlgorithm:
-    """`search`, which learns from tables, extended to time series; data of other kinds are left to it."""
+    """`search`, which learns from tables, extended to time series."""
 
     def columns(schema: Schema) -> Schema:
         return window_schema(schema, 2 * _reach(schema, settings.lags))
@@ -213,7 +213,7 @@ def mci_search(
         return sorted(near.tolist(), key=lambda x: -weakest[x, y])
 
     separators: list[tuple[int, ...]] = []
-    if settings.orientation == "sepset":  # those without a link so far are separated by lagged variables alone
+    if settings.orientation == "sepset":  # pairs without a link at this point are separated by lagged variables alone
         separators = [(y, x) for x in range(d, m) for y in range(d) if not joined[x, y]]
     size = 0
     while not 0 <= settings.depth < size:
@@ -286,7 +286,7 @@ def _separators(
 
 
 def _unshielded_ends(joined: NDArray[np.bool_], d: int) -> list[tuple[int, int]]:
-    """The pairs of x at any lag and y at lag 0, not joined, that a variable of the present is joined to; each once."""
+    """The nonadjacent pairs of x at any lag and y at lag 0 with a common neighbour in the present, each once."""
     common = joined[:, :d].astype(np.float32) @ joined[:d, :d].astype(np.float32) > 0
     x, y = np.nonzero(common & ~joined[:, :d])
     return [(i, j) for i, j in zip(x.tolist(), y.tolist(), strict=True) if i > j]
@@ -295,7 +295,7 @@ def _unshielded_ends(joined: NDArray[np.bool_], d: int) -> list[tuple[int, int]]
 def series_graph(server: Server, settings: ConstraintSettings) -> Structure:
     """The lagged links, and the links within the time step as far as colliders, time and knowledge direct them.
 
-    A graph in which all are directed without a cycle is a DAG; others are a CPDAG.
+    The graph is a DAG if all links are directed and there is no cycle; otherwise it is a CPDAG.
     """
     variables, search, prior = server.variables, server.search, server.prior
     d, m = len(variables), len(search.joined)

@@ -1,17 +1,18 @@
 """Weights that change over time: a fluctuation test of learned regressions of time series (ours, after Nyblom 1989).
 
 Each silo fits the regression of a variable on its parents, lagged ones included, to its own windows. If the weights are
-constant, the products of parents and residuals have mean zero at every time; if they change, the sum of these products
-up to a time is far from zero (Nyblom 1989, "Testing for the constancy of parameters over time"; Zeileis & Hornik 2007,
-"Generalized M-fluctuation tests"). The sums up to each of `TIMES` are tested, relative times in each unbroken series.
-Their variances are those of the rows' own contributions (White 1980), so errors may have any distribution, and
-variances that depend on the parents or on time; where the learned edges leave residuals autocorrelated, they are
-enlarged to the long-run variance (`long_run_ratio`).
+constant, the products of parents and residuals have mean zero at every time. If the weights change, the sum of these
+products up to some time is far from zero (Nyblom 1989, "Testing for the constancy of parameters over time"; Zeileis &
+Hornik 2007, "Generalized M-fluctuation tests"). The test uses the sums up to each of `TIMES`, which are relative times
+in each unbroken series. The variances of these sums are estimated from the contributions of the rows (White 1980). So
+errors may have any distribution, and their variances may depend on the parents or on time. If residuals are
+autocorrelated, the variances are enlarged to the long-run variance (`long_run_ratio`).
 
-There are two tests. The silos' sums add up, masked if the run is: weights that change everywhere alike are found in
-few rows of many silos. And each silo tests its own sums, for a change of its own. A statistic of k parents in n windows
-is compared with Hotelling's T² of k and n − k degrees of freedom, as its variances are estimated, too. For n it counts
-as many windows as there are independent squares of the parents (`effective_windows`): a slow series has few.
+There are two tests. In the first, the sums of all silos are added up, masked if the run is. It finds weights that
+change equally in all silos, even with few rows in each. In the second, each silo tests its own sums, for a change in
+this silo. A statistic of k parents in n windows is compared with Hotelling's T² with k and n − k degrees of freedom,
+because its variances are estimated. Here n is the effective number of windows, which is small for slow series
+(`effective_windows`).
 """
 
 from collections.abc import Sequence
@@ -26,9 +27,9 @@ from ..statistics.packing import from_triangle, triangle
 TIMES = (0.25, 0.5, 0.75)
 """the shares of a series up to which products are summed"""
 FALSE_ALARMS = 0.005
-"""probability that constant weights are said to change, for each of the two tests"""
+"""significance level of each of the two tests"""
 MIN_WINDOWS = 40
-"""windows of a silo, and for each parent a tenth of them, below which its sums are left out"""
+"""minimum number of windows of a silo, of which there must also be a tenth as many for each parent"""
 BANDWIDTH = 10
 """greatest lag of the autocovariances in a long-run variance"""
 MAX_AUTOCORRELATION = 0.97
@@ -40,8 +41,8 @@ def long_run_ratio(rows: FloatArray) -> float:
 
     The long-run variance weights the autocovariances up to `BANDWIDTH` as Newey & West 1987 do, and is at least that of
     a first-order autoregression if its slope is significant (Andrews & Monahan 1992): slow columns have autocovariances
-    at greater lags. A regression's weights have it as their variance, if the columns are its residuals times its
-    regressors.
+    at greater lags. If the columns are the products of residuals and regressors, this is the factor for the variance of
+    the weights.
     """
     return _ratio(_long_run_sums(rows, len(rows)))
 
@@ -103,13 +104,14 @@ def fluctuations(
         X = np.column_stack([np.ones(n), centred[:, pa]])
         inverse = np.linalg.pinv(X.T @ X, rcond=1e-9, hermitian=True)
         products = X * (centred[:, j] - X @ (inverse @ (X.T @ centred[:, j])))[:, None]
-        # Where weights change, products have other means in other parts, which would count as variance.
+        # # If weights change, products have different means in different parts; these must not count as variance.
         spread = products - _means_of_parts(products, own_times)
         every.append(_long_run_sums(spread[:, 1:], n // (len(TIMES) + 1)).ravel() / all_windows)
         enlarged = n / (n - k - 1 - len(TIMES)) / all_windows
         for time in TIMES:
             before = own_times < time
-            # The fit takes part of the products before this time with it: what each row adds, net of that.
+            # # Fitted weights absorb part of the products before this time, so this is the net contribution of each
+            # row.
             share = inverse @ (X[before].T @ X[before])
             score = (products[before].sum(axis=0) - products.sum(axis=0) @ share)[1:]
             net = (before[:, None] * spread - spread @ share)[:, 1:]
@@ -126,7 +128,7 @@ def _means_of_parts(products: FloatArray, times: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Excess:
-    """The largest statistic of each tested variable beside its bound: above 1, weights change."""
+    """The ratio of each tested variable's largest statistic to its bound; above 1, its weights change."""
 
     ratios: FloatArray
     """`[n_tested]`"""
@@ -169,7 +171,7 @@ def excess(
 ) -> Excess:
     """The excess of the `sums` of `fluctuations` over `windows` rows; false above 1 with a probability of `level`.
 
-    `S` `[m, m]` has the second moments of the windows; without, these are taken for independent.
+    `S` `[m, m]` has the second moments of the windows; without it, windows are assumed to be independent.
     """
     children, begin = children_of(parents, variables), 0
     ratios, when = np.zeros((len(children), len(TIMES))), np.array(TIMES)

@@ -1,11 +1,12 @@
-"""Findings on columns: of what the silos describe before a run, and of names (ours).
+"""Findings on columns, from the silos' descriptions before a run and from the names of columns (ours).
 
-A column that others determine, such as a sum, has edges by arithmetic. Nothing in a table can cause a person's age.
-
-A column that is a distortion of another scale bends linear effects: the finding suggests the transform that straightens
-them. The silos describe the shape of a column in one word (`statistics/transforms.py`), and the word of most cells
-counts. Skewed errors of linear effects give skewed columns, too, which a transform would bend: so columns are reported
-only if the transforms make the relations within the silos stronger (`transforms.transform_gain`).
+- Derived columns: a column that others determine, such as a sum, has edges by arithmetic.
+- Impossible causes: nothing in a table can cause a person's age.
+- Skewed columns: if a column is a distortion of another scale, linear effects become curved, and the finding suggests
+  the transform that makes them linear. Each silo reports the name of a suitable transform (`statistics/transforms.py`),
+  and the majority of cells decides. Linear effects with skewed errors also give skewed columns, whose effects a
+  transform would make curved. So columns are reported only if the transforms strengthen the relations within the silos
+  (`transforms.transform_gain`).
 """
 
 import re
@@ -66,7 +67,7 @@ def derived_findings(schema: Schema) -> list[Finding]:
 def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequence[str]] = NO_LEVELS) -> list[Finding]:
     """The findings on variables that nothing in a table can cause (`without_causes`): arrows into them, if any.
 
-    Undirected edges between them and others are named if there are no such arrows: the same option directs them.
+    If there are no such arrows, undirected edges at these variables are reported, because the same option directs them.
     """
     names, adjacency = structure.variables, structure.adjacency
     roots = without_causes(names, levels)
@@ -89,7 +90,7 @@ def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequenc
 
 
 MIN_TRANSFORM_GAIN, MIN_TRANSFORM_LIKELIHOOD = 0.02, 6.0
-"""least gain of transforms that is reported, in nats a row, and in nats of all rows"""
+"""minimum gain of transforms to be reported, in nats per row, and in nats over all rows"""
 
 
 def transform_excess(schema: Schema, gain: float) -> float:

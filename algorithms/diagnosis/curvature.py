@@ -1,22 +1,21 @@
-"""Curved effects that a linear graph leaves in a silo's rows (ours, after Ramsey's RESET, 1969).
+"""Tests for curved effects in a silo's rows, given a linear graph (ours, after Ramsey's RESET, 1969).
 
-Two figures by variable, each the share of a residual that would be zero if all effects were linear:
+There are two figures for each variable. Both are shares of a residual that would be zero if all effects were linear:
 
 - with parents: the share that the squared prediction and the cubes of the parents explain, beyond a linear regression
   on the silo's own rows. The square alone misses effects that saturate, such as tanh.
-- for the variables that are not joined to it: the largest share that the square of one of them explains. An effect
-  without a linear part, such as x² of a symmetric x, leaves no edge in a linear graph. Only variables nearly
-  uncorrelated with the residual are tested: in a linear model with skewed errors, an effect of the child on the other
-  variable would show in its square.
+- for nonadjacent variables: the largest share that the square of one of them explains. An effect without a linear part,
+    such as x² of a symmetric x, leaves no edge in a linear graph. Only variables nearly uncorrelated with the residual
+    are tested. Otherwise, in a linear model with skewed errors, the square could reflect an effect of the child on this
+    variable.
 
-A share that is not significant counts as zero. The test is a score test with the variances of the products of
-residual and curve as the rows have them (White 1980), so that it holds whatever the errors' distribution and however
-their variance depends on the parents; as the sum is divided by its own rows' size, a few far rows cannot reach it. In
-series it is divided by the ratio of these products' long-run variance (Newey & West 1987): the residual of a variable
-whose slow cause the graph lacks is as slow, and related to slow curves by chance. Its bound is Hotelling's with as many
-windows as there are independent squares of the parents: of slow ones, the variances of the products are estimates. The
-level is divided by the number of residuals and pairs. Residuals and the causes of curves are limited to ±`BOUND`
-standard deviations, because a share under heavy tails would be that of one row.
+A share that is not significant counts as zero. The test is a score test with heteroscedasticity-consistent variances of
+the products of residual and curve (White 1980). So it is valid for any error distribution, and a few outlying rows
+cannot make it significant. In time series, the statistic is divided by the long-run variance ratio of these products
+(Newey & West 1987): if the graph lacks a slow cause of a variable, the residual is slow, too, and related to slow
+curves by chance. The bound is Hotelling's with the effective number of windows, because for slow parents the variances
+of the products are imprecise. The level is divided by the number of residuals and pairs. Residuals and the causes of
+curves are limited to ±`BOUND` standard deviations; otherwise, with heavy tails, a single row could determine the share.
 """
 
 import math
@@ -32,9 +31,9 @@ from .change import effective_windows, hotelling_bound, long_run_ratio
 BOUND = 4.0
 """standard deviations to which residuals, and the causes of curves, are limited"""
 MAX_ENLARGEMENT = 1.2
-"""greatest ratio of a bound for slow series to that of χ²: the long-run ratio has made their statistics smaller"""
+"""largest ratio of a bound for slow series to the χ² bound, as the long-run ratio already reduces their statistics"""
 MIN_ROWS = 30
-"""minimum number of rows with all cells that a residual needs"""
+"""minimum number of complete rows for a residual"""
 
 
 def score_statistic(score: FloatArray, products: FloatArray) -> float:
@@ -55,7 +54,7 @@ def chi_square_bound(freedom: int, probability: float) -> float:
 
 @dataclass(frozen=True)
 class FittedFamily:
-    """A variable, its parents, those of them that have cubes, and their weights, in standard deviations."""
+    """A variable, its parents, the parents whose cubes are used, and their weights, in standard deviations."""
 
     child: int
     parents: NDArray[np.intp]
@@ -183,7 +182,7 @@ def _family_sums(z: FloatArray, families: list[FittedFamily]) -> FloatArray:
 
 @dataclass(frozen=True)
 class CurvedShare:
-    """The share of a residual that curves explain, with what its test needs."""
+    """The share of a residual that curves explain, with the sums for its test."""
 
     value: float
     means: FloatArray
@@ -195,7 +194,7 @@ class CurvedShare:
 
 
 def _bent_share(sums: FloatArray, family: FittedFamily) -> CurvedShare:
-    """The share of the child's residual given its parents that the square and the cubes explain, less their number."""
+    """The share of the child's residual that the square and the cubes explain, minus its expectation by chance."""
     m, k, n = family.columns, len(family.parents), sums[0]
     nothing = CurvedShare(0.0, np.empty(0), np.empty((0, 0)), np.empty(0))
     if n < MIN_ROWS or n < 2 * m:
@@ -256,7 +255,7 @@ POWERS = ((0, 0), (1, 0), (0, 1), (2, 0), (0, 2), (1, 1), (2, 1), (1, 2), (2, 2)
 
 
 def _square_shares(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The squared correlations of squares and residuals, `[d, d]`, less their size by chance, and their statistics."""
+    """The squared correlations of squares and residuals, minus those by chance, and their statistics, `[d, d]` each."""
     rows = np.maximum(sums[0], 1)
     a, b, aa, bb, ab, aab, abb, aabb = sums[1:] / rows
     both, of_a, of_b = ab - a * b, aa - a * a, bb - b * b
@@ -272,7 +271,7 @@ def _square_shares(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _unjoined(
     R: FloatArray, families: list[FittedFamily], joined: NDArray[np.bool_], numbers: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which squares of i are tested in the residual of j, `[d, d]`: see the module."""
+    """The pairs (i, j) for which the square of i is tested in the residual of j, `[d, d]` (see the module)."""
     residual_map = np.eye(len(R))
     for one in families:
         residual_map[one.parents, one.child] -= one.weights

@@ -1,17 +1,17 @@
-"""What each edge of a graph contributes to its fit, from sums that the run has made: no exchange is made for it.
+"""The contribution of each edge to the fit of its graph, from sums that the run has already made.
 
-An edge x → y is compared with the same graph without it, so given the other parents of y:
+The graph is compared with the same graph without the edge x → y, given the other parents of y:
 
-- `log_likelihood`: what the edge adds to the greatest log-likelihood, in nats. Of numbers n/2 · ln(v′/v), with v and v′
-  the residual variances of y with and without x; of labels the difference of Σ n ln(n / Σ n) over its table.
+- `log_likelihood`: the increase of the maximum log-likelihood, in nats. For numbers it is n/2 · ln(v′/v), with v and v′
+    the residual variances of y with and without x; for labels, the difference of Σ n ln(n / Σ n) over the table.
 - `bic`: the same minus ½ ln n for each parameter of the edge, the gain in BIC (Schwarz 1978).
 - `p_value`: F test of the regression coefficients of numbers, χ² test within the states of the other parents of labels.
 - `score`: the gain in BDeu (Heckerman, Geiger, Chickering 1995), of labels, for learners that score by it.
-- `largest_p_value`: the largest p-value of all tests that a constraint-based search made of the pair (Spirtes, Glymour,
-  Scheines 2000): the edge is there because it is at most α.
+- `largest_p_value`: the largest p-value among all tests of the pair in a constraint-based search (Spirtes, Glymour,
+    Scheines 2000). The edge is in the graph because this p-value is at most α.
 
-The search chose the edges by such figures on the same rows: p-values are smaller than those of an edge that was
-named in advance. An undirected edge has the figures of its direction in one DAG of the class.
+The search selected the edges by such figures on the same rows, so the p-values are too small, except for edges chosen
+before the run. An undirected edge has the figures of its direction in one DAG of the class.
 """
 
 import math
@@ -49,7 +49,8 @@ def figures_of_moments(
     owners
         The variable of each column, `[m]`: numbers have one, labels one indicator for each level but the first.
     numeric
-        Whether each variable is a number, `[d]`: a straight line is no model of labels, whose edges have no figures.
+        Whether each variable is a number, `[d]`; edges into labels have no figures, because a straight line does not
+        model labels.
     """
     flat = np.diag(S) <= 0
     R = unit_diagonal(np.where(np.eye(len(S), dtype=bool) & flat, 1.0, S))
@@ -74,7 +75,7 @@ def figures_of_moments(
 
 def _of_regression(ratio: float, width: int, rows: int, free: int) -> EdgeFigures:
     """The figures of a block of `width` coefficients that explains `ratio` times the residual variance."""
-    from scipy.special import fdtrc  # results have figures, and listing the commands must not import SciPy
+    from scipy.special import fdtrc  # imported late, because listing the commands must not import SciPy
 
     gain = 0.5 * rows * math.log1p(ratio)
     p = float(fdtrc(width, free, ratio / width * free))
@@ -100,9 +101,9 @@ class Bdeu:
 def figures_of_tables(server: Server, bdeu: Bdeu | None, *, blank: bool) -> dict[tuple[int, int], EdgeFigures]:
     """The figures of the edges of the server's DAG, from publishable counts if small cells are `blank`.
 
-    Both graphs are scored on one table, that of the child with all its parents, as each table is rounded on its own.
-    `bdeu` is the score of a learner that has it.
-    Without the tables of the families, which may be too large to count, there are no figures.
+    Both graphs are scored on the same table, that of the child with all its parents, because separate tables are
+    rounded separately. `bdeu` is the score of the learner, if it uses BDeu. Without the tables of the families, which
+    may be too large to count, there are no figures.
     """
     if not server.has_families:
         return {}

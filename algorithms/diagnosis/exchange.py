@@ -5,10 +5,10 @@ Exchange 2 sends the sums to the silos. Each silo subtracts its own part and com
 distance of its means from theirs, the gain of its own regressions on the learned edges over theirs on its rows, the
 share of outliers among its cells, and the curvature of effects (`curvature.py`). It answers with these four figures,
 each with the column of its maximum. They are sent in the sum, each silo's in its own slot (`silo_slots`), with zeros in
-the slots of the others: the coordinator must see them to name the silo that disagrees. Only the mean over all rows
-matters of a fifth figure, the gain of suggested transforms (`statistics/transforms.py`), which is added to the others'.
-Time series have three more figures, on trend, season (`over_time.py`) and weights that change (`change.py`), and sums
-from which the coordinator tests for weights that change everywhere alike.
+the slots of the others, because the coordinator must see them to name the silo that disagrees. Of a fifth figure, the
+gain of suggested transforms (`statistics/transforms.py`), only the mean over all rows is needed, so it is added up over
+the silos. Time series have three more figures, on trend, season (`over_time.py`) and weights that change (`change.py`),
+and sums from which the coordinator tests for weights that change equally in all silos.
 """
 
 from collections.abc import Mapping
@@ -65,16 +65,17 @@ def by_silo(slots: FloatArray, replies: Replies[Any], schema: Schema) -> FloatAr
 
 
 OUTLIER_SPREADS = 6.0
-"""distance of an outlier from the median, in distances of the tenth of the cells on its side (1.28 standard deviations
-of a Gaussian)"""
+"""distance of an outlier from the median, in units of the distance of the 10 % quantile on its side (1.28 standard
+deviations for a Gaussian)"""
 TAIL_SHARE = 0.4
-"""far cells of a heavy tail to those between half the distance and it, above the 1/7 of t with 3 degrees of freedom"""
+"""assumed ratio of far cells to cells between half the distance and the distance in a heavy tail; t with 3 degrees of
+freedom has 1/7"""
 FALSE_ALARMS = 0.005
-"""probability that silos with the same weights are said to have others"""
+"""probability that a silo with the same weights is reported as different"""
 CURVATURE_FALSE_ALARMS = 0.02
-"""nominal probability that linear effects are said to be curved; the test is conservative, and fewer are"""
+"""nominal probability that linear effects are reported as curved; the test is conservative"""
 MEDIAN_ROWS = 20_000
-"""number of rows for medians, of a table that is read in passes"""
+"""number of rows from which medians are computed, if a table is read in passes"""
 MIN_CHANCE_RATIO = 5.0
 """minimum ratio of a reported figure to its size by chance"""
 FIGURES = ("shift", "weights", "outliers", "bend")
@@ -90,7 +91,7 @@ class Diagnosis:
     masked: bool = False
     """always mask the replies, even if the run does not"""
     lags: int = 0
-    """time series: number of lags of the learned structure; rows are windows of so many more rows"""
+    """time series: number of lags of the learned structure; a window has this many rows besides the present one"""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Silo:
     products: FloatArray
     """summed second moments about the means, `[d, d]`; expected values for empty cells"""
     rows: int
-    """the number of rows of these sums; `table` has some of them, evenly spaced, if it is series read in passes"""
+    """the number of rows of these sums; for series read in passes, `table` has evenly spaced ones of them"""
     own: FloatArray
     """second moments per row of `table`, `[d, d]`"""
     numbers: NDArray[np.bool_]
@@ -165,9 +166,9 @@ class Server:
     owners: NDArray[np.int64]
     """the variable of each column of coded tables, or of the present in windows of series, `[d]`"""
     changes: Excess = NO_CHANGES
-    """series: by how much the statistics of weights that change in all silos are above their bounds"""
+    """series: the ratios of the statistics of weights that change in all silos to their bounds"""
     transform_gain: float = 0.0
-    """by which the suggested transforms strengthen the linear relations, in nats a row"""
+    """gain in the strength of linear relations by the suggested transforms, in nats per row"""
 
 
 def start(schema: Schema, structure: Structure) -> Server:
@@ -347,12 +348,12 @@ def _better_by_own(
     """By variable, ln of the residual variance under the others' weights over that under the silo's own weights, `[d]`.
 
     `rows` are those of the silo and of the others. With equal weights, n times the gain of p own weights is about χ²_p,
-    more if the others' weights rest on few rows. A gain that is not significant over all variables and silos counts as
-    zero (the bound of Laurent & Massart 2000, Lemma 1, times `rank_inflation` `[d]`); from others the expectation of
-    the gain is subtracted. Zero also for a variable without parents or that is constant in this silo.
+    and larger if the others have few rows. A gain that is not significant over all variables and silos counts as zero
+    (by the bound of Laurent & Massart 2000, Lemma 1, times `rank_inflation` `[d]`). From significant gains, the
+    expectation is subtracted. The result is also zero for a variable that has no parents or is constant in this silo.
 
-    In time series, `in_order` has the silo's windows about their means `[n_rows, d]`: where the learned edges leave
-    residuals autocorrelated, own weights gain more by chance (`long_run_ratio`).
+    In time series, `in_order` has the silo's windows about their means `[n_rows, d]`: if residuals are autocorrelated,
+    own weights gain more by chance (`long_run_ratio`).
     """
     by_ranks = np.broadcast_to(rank_inflation, len(own))
     gains = np.zeros(len(own))
@@ -383,11 +384,11 @@ def _not_of_few_rows(
     rows: tuple[float, float],
     rank_inflation: FloatArray,
 ) -> FloatArray:
-    """The `gains` `[d]` that hold whatever the distribution of errors is; zero for the others.
+    """The `gains` `[d]` that are significant for any error distribution; zero for the others.
 
-    Under heavy tails one row with far parents decides on a silo's own weights. So the products of parents and the
-    residuals under the others' weights are tested, with variances from the residuals under the silo's own, which are
-    enlarged in rows of high leverage (HC4; Cribari-Neto 2004).
+    With heavy tails, a single row with extreme parents can determine a silo's own weights. So the products of the
+    parents and the residuals under the others' weights are tested. Their variances come from the residuals under the
+    silo's own weights, enlarged for rows of high leverage (HC4; Cribari-Neto 2004).
     """
     tested, own = [], silo.own
     for j in map(int, np.flatnonzero(gains > 0)):
@@ -418,7 +419,8 @@ def _not_of_few_rows(
         p = len(pa)
         statistic = score_statistic(total[begin : begin + p], total[begin + p : begin + p + p * p])
         begin += p + p * p
-        # Of slow parents, whose squares are few independent numbers, the variances of the products are estimates.
+        # # For slow parents, whose squares are effectively few independent numbers, the variances of the products are
+        # imprecise.
         windows = effective_windows(rows[0], rest, pa, silo.variables)
         bound = hotelling_bound(p, windows, level) if len(silo.times) else chi_square_bound(p, level)
         if statistic <= rank_inflation[j] * inflation * bound:
@@ -427,11 +429,11 @@ def _not_of_few_rows(
 
 
 def rank_inflation(S: FloatArray, parents: NDArray[np.bool_], ranked: NDArray[np.bool_]) -> FloatArray:
-    """By variable, the factor by which normal scores enlarge the variance of a silo's weights, at most, `[d]`.
+    """By variable, an upper bound on the factor by which normal scores enlarge the variance of a silo's weights, `[d]`.
 
-    Each silo ranks among its own n cells, so the curve that turns a column into scores differs between silos, by a
-    standard deviation of about 1/√n scores. This adds about (1 + Σ w²)/n to a residual variance v, and to n times the
-    gain of own weights or curves that over v, where only `ranked` columns count.
+    Each silo ranks its own n cells, so the map from a column to scores differs between silos, with a standard deviation
+    of about 1/√n. This adds about (1 + Σ w²)/n to a residual variance v, and (1 + Σ w²)/v to n times the gain of own
+    weights or curves. Only `ranked` columns count.
     """
     inflation = np.ones(len(S))
     for j in np.flatnonzero(parents.any(axis=0) & ranked.any()):
@@ -445,10 +447,10 @@ def rank_inflation(S: FloatArray, parents: NDArray[np.bool_], ranked: NDArray[np
 def _outlying(table: Table) -> tuple[float, float]:
     """The share of outliers among all cells, and the column with most of them.
 
-    A cell is far beyond `OUTLIER_SPREADS` times the distance from the median to the tenth of the cells on its side. So
-    the tail of a skewed column, such as an exponential one, has next to no far cells. A heavy tail, such as that of t
-    with 3 degrees of freedom, has some, but many more cells at half the distance, where wrong cells are rare:
-    `TAIL_SHARE` of those in between is subtracted.
+    A cell is far if its distance from the median exceeds `OUTLIER_SPREADS` times the distance of the 10 % quantile on
+    its side. The tail of a skewed column, such as an exponential one, then has almost no far cells. A heavy tail, such
+    as that of t with 3 degrees of freedom, has some far cells, but many more cells beyond half of this distance, where
+    wrong cells are rare. So `TAIL_SHARE` times the number of cells in between is subtracted.
     """
     below, centre, above = _quantiles(thin_rows(table, MEDIAN_ROWS))
     spread = (below < centre) & (centre < above)

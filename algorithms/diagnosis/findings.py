@@ -1,8 +1,8 @@
 """Findings on the data of a run and the limits of its result, each a sentence with advice (ours).
 
 A finding is a value: reports, terminal, `metrics.json` and MLflow show the same findings. Silos with numbers send the
-figures of `exchange.py`, silos with labels those of `tables.py`; a `Rule` for each figure determines the silos that
-disagree.
+figures of `exchange.py`, silos with labels those of `tables.py`; for each figure, a `Rule` decides which silos disagree
+with the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -113,7 +113,7 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
     if equal_variances and spread > MIN_SPREAD:
         low, high = int(np.argmin(variances)), int(np.argmax(variances))
         sentence = (
-            f"The edges leave {names[high]} {variances[high] / variances[low]:.3g} times the variance that they leave "
+            f"The error variance of {names[high]} is {variances[high] / variances[low]:.3g} times that of "
             f"{names[low]}: error variances are unequal, but the directions rest on equal ones."
         )
         found.append(Finding("unequal errors", sentence, OTHERWISE))
@@ -146,20 +146,22 @@ def misfit_findings(misfit: float) -> list[Finding]:
     if misfit <= 1:
         return []
     sentence = (
-        "More edges are directed than the data support: dependences remain that no DAG with few edges explains. Hidden "
-        "common causes, feedback or rounded values leave such dependences."
+        "More edges are directed than the data support: no DAG with few edges explains all dependences. Hidden "
+        "common causes, feedback or rounded values can be the reason."
     )
     return [Finding(MISFIT, sentence, "Learn again with --algorithm fed-fci, which allows for hidden common causes.")]
 
 
 def apart_findings(pairs: Sequence[tuple[str, str]]) -> list[Finding]:
-    """A finding on pairs of variables that no row has together: they can be neither joined nor separated."""
+    """A finding on pairs of variables that no row has together: an edge between them is not identified."""
     if not pairs:
         return []
     named = ", ".join(f"{one} and {other}" for one, other in pairs[:5])
     more = f" and {len(pairs) - 5} more pairs" if len(pairs) > 5 else ""
-    sentence = f"{named}{more}: no row has both, so whether they are joined is not identified; no edge was allowed."
-    advice = "Directions that follow from a missing edge between them are not to be trusted. Add rows that have both."
+    sentence = (
+        f"{named}{more}: no row has both variables, so an edge between them is not identified, and none was allowed."
+    )
+    advice = "Do not trust directions that follow from a missing edge between them. Add rows with both variables."
     return [Finding("not identified", sentence, advice)]
 
 
@@ -196,22 +198,22 @@ class Compared(Protocol):
 
     @property
     def figures(self) -> FloatArray:
-        """By silo, in sorted order, and by figure: its value and its column; NaN for a lost silo."""
+        """For each silo, in sorted order, and each figure: its value and its column; NaN for a lost silo."""
         ...
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The condition under which a figure shows that a silo disagrees, and the finding that reports it."""
+    """The condition on a figure under which a silo disagrees with the others, and the finding that reports it."""
 
     least: float
     """a silo with a smaller figure never disagrees"""
     chance: Callable[[FloatArray, int], FloatArray]
-    """(rows by silo, number of columns) -> about how large the figure is by chance"""
+    """(rows by silo, number of columns) -> the approximate size of the figure by chance"""
     says: Callable[[tuple[str, ...], str, float, bool, int], Finding]
     """(silos, column, largest value, whether one silo alone disagrees, number of all silos) -> the finding"""
     cells: Callable[[FloatArray, int], FloatArray] | None = None
-    """(rows by silo, number of columns) -> the number of cells of which the figure is a share; None for no share"""
+    """(rows by silo, number of columns) -> the number of cells of which the figure is a share, or None"""
 
 
 def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
@@ -236,14 +238,14 @@ def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArra
     for place, (name, rule) in enumerate(rules.items()):
         values = np.nan_to_num(server.figures[:, place, 0])
         if rule.cells is not None:
-            # A share of 1 or 2 cells would describe them.
+            # # A share of 1 or 2 cells would disclose these cells.
             values = np.where(values * rule.cells(rows, len(names)) < MIN_COUNT - 0.5, 0.0, values)
         found[name] = values / np.maximum(rule.least, MIN_CHANCE_RATIO * rule.chance(rows, len(names)))
     return found
 
 
 def independent_share(server: Compared) -> float:
-    """The share of rows that count as independent in comparisons of means: (1 − ρ)/(1 + ρ), 1 unless series.
+    """The share of rows that count as independent in comparisons of means: (1 − ρ)/(1 + ρ); 1 if rows are not series.
 
     ρ is the largest autocorrelation of a column at lag 1 (Bartlett 1946).
     """
@@ -286,7 +288,7 @@ def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: 
     return Finding(
         "site means",
         sentence,
-        "Nothing to do if each silo's own means are subtracted, the default: they then affect no edge.",
+        "By default, each silo's own means are subtracted and do not affect any edge.",
         who,
     )
 
@@ -299,18 +301,18 @@ def _weights(who: tuple[str, ...], column: str, value: float, alone: bool, silos
             "smaller with weights fitted to these rows than with weights fitted to the rows of the others."
         )
         return Finding("silo with different weights", sentence, OWN_WEIGHTS, who)
-    sentence = f"{len(who)} of {silos} silos have weights of their own, most for {column} ({', '.join(who[:5])})."
+    sentence = f"{len(who)} of {silos} silos have different weights, most for {column} ({', '.join(who[:5])})."
     return Finding("weights differ", sentence, OWN_WEIGHTS, who)
 
 
 WEIGHTS_DIFFER = ("weights differ", "silo with different weights")
-"""the names of the findings on silos with weights of their own"""
+"""the names of the findings on silos with different weights"""
 OWN_WEIGHTS = (
     "Learn again with --algorithm secure-boss -p weights=own, which adds up the silos' own scores of one structure."
 )
 """the advice of these findings"""
 COMPARE_SILOS = "Compare the graphs with and without such silos: silos may share a structure and differ in its weights."
-"""the advice where secure-boss cannot add up own scores"""
+"""the advice if secure-boss cannot add up the silos' own scores"""
 
 
 OUTLIERS = "outliers"
@@ -325,7 +327,7 @@ RESAMPLED = "Rely on the strengths of the resamples, or add rows."
 def revised_advice(
     found: Sequence[Finding], *, may_set_aside: bool, numbers: bool, complete: bool, resampled: bool
 ) -> list[Finding]:
-    """The findings with advice that can be followed, and that was not followed already.
+    """The findings, with advice that is possible for the data and not yet followed.
 
     `may_set_aside`: whether outliers can be set aside and were not; `numbers`: whether all columns are continuous and
     rows independent; `complete`: whether no cell is empty; `resampled`: whether the run has the advised number of
@@ -356,7 +358,7 @@ ADDITIVE_ON_COMPLETE_ROWS = (
     "rows."
 )
 TRANSFORM = "Take logarithms of skewed columns; under a wrong model, edges may be wrong."
-"""the advice where secure-additive cannot learn"""
+"""the advice if secure-additive cannot learn from the data"""
 
 
 def _bend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
@@ -405,7 +407,7 @@ def _table_chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
 def _table_shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     if alone:
         sentence = (
-            f"{who[0]} is shifted: {share_class(value)} of its rows would need another level of {column} "
+            f"{who[0]} is shifted: {share_class(value)} of its rows would have to change their level of {column} "
             "for the shares to equal those of the others."
         )
         return Finding(
@@ -415,7 +417,10 @@ def _table_shift(who: tuple[str, ...], column: str, value: float, alone: bool, s
         f"Shares of levels differ between the silos, most those of {column}, by {share_class(value)} of a silo's rows."
     )
     return Finding(
-        "site shares", sentence, "Site differences can look like effects: learn without some of the silos, too.", who
+        "site shares",
+        sentence,
+        "Differences between sites can look like effects: compare with a graph learned without some of the silos.",
+        who,
     )
 
 
@@ -426,7 +431,7 @@ def _table_weights(who: tuple[str, ...], column: str, value: float, alone: bool,
             f"{who[0]} has different dependences: {column} depends differently on a neighbour ({value:.2g} nats a row)."
         )
         return Finding("silo with different weights", sentence, advice, who)
-    sentence = f"{len(who)} of {silos} silos have dependences of their own, most for {column} ({', '.join(who[:5])})."
+    sentence = f"{len(who)} of {silos} silos have different dependences, most for {column} ({', '.join(who[:5])})."
     return Finding("weights differ", sentence, advice, who)
 
 

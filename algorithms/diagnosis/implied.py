@@ -5,11 +5,11 @@ DAG (Pearl 1988): one test per missing edge. Numbers are tested by the F statist
 correlation; labels by χ² (`implied_tables.py`). The share of tests that fail after Benjamini & Hochberg 1995 measures
 what the graph leaves unexplained.
 
-Fisher's C = −2 Σ ln p combines the tests (Shipley 2000, "A new inferential test for path models"). Tests of different
-later variables are uncorrelated if the graph is true, as an error is independent of everything earlier. Those of one
-later variable are not: with conditioning variables in common, the statistics of two earlier variables are correlated by
-their squared partial correlation given the parents. So C is compared with the scaled χ² that has its mean 2k and its
-variance 4k + 8 Σ ρ² (Brown 1975; Kost & McDermott 2002, for two-sided p-values).
+Fisher's C = −2 Σ ln p combines the tests (Shipley 2000, "A new inferential test for path models"). If the graph is
+true, tests of different later variables are uncorrelated, because an error is independent of all earlier variables.
+Tests of the same later variable are correlated: the correlation of two statistics is the squared partial correlation of
+the two earlier variables given the parents. So C is compared with the scaled χ² that has its mean 2k and its variance
+4k + 8 Σ ρ² (Brown 1975; Kost & McDermott 2002, for two-sided p-values).
 
 All of it follows from one sum: second moments about the silos' own means, or count tables. Cost: O(d²p²) for the tests
 of d variables with p parents, O(d³) for the correlations of the tests.
@@ -28,7 +28,7 @@ from ..core.schema import FloatArray
 from ..statistics.moments import is_positive_definite, unit_diagonal
 
 FALSE_DISCOVERIES = 0.05
-"""expected share of false ones among the independences that are said to fail"""
+"""false discovery rate of the independences that are reported as failing"""
 WORST_IN_LINE = 3
 """number of failing independences in a line of text"""
 WORST_SHOWN = 10
@@ -41,7 +41,7 @@ MAX_COMBINED = 500
 """number of columns up to which Fisher's C is computed: it takes the correlations of all tests of a variable"""
 MIN_P = 1e-300
 PUBLISHED_DIGITS = 3
-"""significant digits of a published figure, which many counts share, so that none follows from it"""
+"""significant digits of a published figure: few enough that many counts give the same figure"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Independence:
     later: str
     given: tuple[str, ...]
     strength: float
-    """the partial correlation without its sign, of labels Tschuprow's T"""
+    """the absolute partial correlation; for labels, Tschuprow's T"""
     p: float
     adjusted: float
     """p adjusted for the number of tests (Benjamini & Hochberg 1995)"""
@@ -75,18 +75,18 @@ class FisherC:
 
 @dataclass(frozen=True)
 class BicGains:
-    """Differences of BIC in nats, in favour of the first-named; None where one is not defined.
+    """Gains in BIC in nats; None for a gain that is not defined.
 
-    BIC is the log-likelihood − ½ ln n per parameter, without means and offsets, which every graph has. A likelihood of
-    rows itself is not published.
+    BIC is the log-likelihood − ½ ln n per parameter; means and offsets, which every graph has, are not counted. The
+    likelihood itself is not published.
     """
 
     over_empty: float
-    """the graph's BIC above that of the empty graph"""
+    """the graph's BIC gain over the empty graph"""
     over_saturated: float | None = None
-    """... above that of the graph in which every variable has all earlier ones as parents"""
+    """the graph's BIC gain over the saturated graph, in which all earlier variables are parents"""
     one_more: float | None = None
-    """BIC to gain if every variable had the one more parent that gains most, or none: a bound by variable"""
+    """upper bound on the BIC gain of one more parent for each variable: the sum of the best gains"""
 
 
 def nats(gain: float) -> str:
@@ -114,7 +114,7 @@ class Fit:
 
     @property
     def metrics(self) -> dict[str, float | int | str]:
-        """The known figures for `metrics.json`, and the fit in words."""
+        """The known figures for `metrics.json`, and the fit as text."""
         found: dict[str, float | int | str] = {"fit": " ".join(self.lines), "fit_bytes": self.bytes_sent}
         if self.why:
             return found
@@ -148,7 +148,7 @@ class Fit:
             if self.bic.over_saturated is not None:
                 text += f", {nats(self.bic.over_saturated)} against the saturated one"
             if self.bic.one_more is not None:
-                text += f", at most {nats(self.bic.one_more)} by one more parent for each variable"
+                text += f"; one more parent for each variable would gain at most {nats(self.bic.one_more)}"
         missing = f"Most doubtful missing edges: {'; '.join(one.text for one in self.worst[:WORST_IN_LINE])}."
         return (f"{'; '.join((text, *self.notes))}.", *([missing] if self.worst else []))
 
@@ -169,7 +169,7 @@ class MissingEdgeTests:
 
 
 def causal_order(dag: NDArray[np.bool_], late: NDArray[np.bool_]) -> list[int]:
-    """The variables of `dag` `[d, d]`, parents before children, those that are `late` `[d]` as late as possible."""
+    """A topological order of `dag` `[d, d]` with the variables `late` `[d]` as late as possible."""
     waiting, order = dag.sum(axis=0), []
     free = waiting == 0
     while free.any():
@@ -318,8 +318,8 @@ def _block_tests(
 def _tested(
     r2: FloatArray, widths: FloatArray, free: int, earlier: NDArray[np.int64], j: int, shared: float
 ) -> MissingEdgeTests:
-    """The F tests of the shares `r2` of the residual variance of `j`, `free` degrees of freedom without the test's."""
-    from scipy.special import fdtrc  # results have a fit, and listing the commands must not import SciPy
+    """The F tests of the shares `r2` of the residual variance of `j`, which has `free` degrees of freedom."""
+    from scipy.special import fdtrc  # imported late, because listing the commands must not import SciPy
 
     degrees = free - widths
     statistic = (r2 / widths) / (np.maximum(1 - r2, 1e-15) / np.maximum(degrees, 1))
@@ -392,7 +392,7 @@ def summarised(
     untested: str,
     combined: bool = True,
 ) -> Fit:
-    """The fit of `dag` with `implied` independences by their `tests`; `untested` is why there are not more."""
+    """The fit of `dag` with `implied` independences by their `tests`; `untested` is why some are not tested."""
     earlier, later, strength, p = (
         np.concatenate([getattr(one, name) for one in tests]) if tests else np.empty(0)
         for name in ("earlier", "later", "strength", "p")

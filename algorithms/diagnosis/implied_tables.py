@@ -2,18 +2,18 @@
 
 The broadcast has sets of variables: each variable with its parents in a DAG of the result; each missing edge with the
 parents of its later variable; every pair of variables. The reply has their count tables, of which the server needs only
-the sum. Tables with few rows per cell are left out, as χ² is then not the distribution of the statistic, and beyond a
-limit of cells the largest ones. The choice depends on public numbers only.
+the sum. Tables with few rows per cell are left out, because their statistic is not χ². If all tables together have too
+many cells, the largest ones are left out. The choice depends only on public numbers.
 
-A missing edge is tested by χ² given the parents, on the levels that are not rare. Two tests of one later variable are
-correlated by about Tschuprow's T² of their earlier variables, here that of the pair without the parents: a sum over
-triples for every set of parents would be large. Where these depend on each other only through the parents, this makes
-the p-value of Fisher's C too great rather than too small.
+A missing edge is tested by χ² given the parents, on the levels that are not rare. The correlation of two tests of the
+same later variable is about Tschuprow's T² of their earlier variables given the parents. Here T² is computed without
+the parents, because sums over triples for every set of parents would be large. If the earlier variables are dependent
+only through the parents, the p-value of Fisher's C is then too large, which is conservative.
 
-The figures rest on counts as disclosure control may publish them, unless the run keeps small cells
-(`publishable_counts`): with exact counts, the difference of two figures could be that of one person. Large counts are
-then on a grid, which multiplies χ² by about 1 + 4/3 of the mean 1/expected; it is divided by that. Small cells count as
-many rows as the large ones leave to them on average.
+The figures are computed from counts after disclosure control (`publishable_counts`), unless the run keeps small cells:
+with exact counts, the difference of two figures could disclose one person. Large counts are then rounded to a grid,
+which multiplies χ² by about 1 + 4/3 of the mean of 1/expected; χ² is divided by this factor. The rows that the large
+counts leave are divided equally among the small cells.
 
 BIC compares the graph with the empty one and with one more parent for each variable. The joint table of all variables,
 which the saturated graph would need, has more cells than there are rows.
@@ -171,7 +171,7 @@ class CountsBySet:
         self._tables: dict[tuple[int, ...], FloatArray] = {}
 
     def table(self, members: Sequence[int]) -> FloatArray:
-        """The counts over ascending `members`, an axis for each; publishing costs a digest, so each is kept."""
+        """The counts over ascending `members`, one axis for each; cached, because publishing computes a digest."""
         key = tuple(members)
         if key not in self._tables:
             counts = self._counts[slice(*self._places[key])]
@@ -207,7 +207,7 @@ def _blanked(counts: NDArray[np.int64], rows: int) -> FloatArray:
     published, small = publishable_counts(counts), counts < MIN_COUNT
     left = rows - float(published[~small].sum())
     each = left / max(int(np.count_nonzero(small)), 1)
-    share = min(max(each, 0.0), MIN_COUNT - 1.0)  # of one number, `clip` would cost 20 µs
+    share = min(max(each, 0.0), MIN_COUNT - 1.0)  # for a single number, `np.clip` would take 20 µs
     return np.where(small, share, published)
 
 
@@ -233,9 +233,9 @@ class StratifiedTests:
 def stratified_tests(strata: FloatArray, variance: float) -> StratifiedTests:
     """χ² of independence within `strata` `[n_tests, s, x, y]` of counts that were rounded with this `variance`.
 
-    A rare level makes χ² exceed its distribution: one row in a cell of .01 expected ones adds 100. So each stratum is
-    reduced to the levels with at least √(5 n) of its n rows, whose expected counts are 5 or more. Independent variables
-    are independent on any choice of their levels by margins.
+    With rare levels, the statistic is not χ²: one row in a cell with an expected count of .01 adds 100. So each stratum
+    is reduced to the levels with at least √(5 n) of its n rows, whose expected counts are 5 or more. Independent
+    variables are also independent on any subset of levels that is selected by margins.
     """
     n = strata.sum(axis=(-2, -1))
     least = np.sqrt(MIN_EXPECTED * n)[..., None]
@@ -258,7 +258,7 @@ def stratified_tests(strata: FloatArray, variance: float) -> StratifiedTests:
 
 
 def _bic(server: Server, tables: CountsBySet, tests: list[tuple[NDArray[np.int64], FloatArray]]) -> BicGains:
-    """The gain of the graph over the empty one, and what the best further parent for each variable adds.
+    """The gain of the graph over the empty one, and the gain of the best further parent for each variable.
 
     `tests` are the strata of the missing edges `by_shape`.
     """
@@ -270,7 +270,7 @@ def _bic(server: Server, tables: CountsBySet, tests: list[tuple[NDArray[np.int64
     graph = sum(fits[v] - price * (levels[v] - 1) * len(own[v]) for v in range(d))
     empty = sum(conditional_log_likelihood(own[v].sum(axis=0)) - price * (levels[v] - 1) for v in range(d))
     gains = np.zeros(d)
-    for chosen, strata in tests:  # one table for both, as each is rounded on its own
+    for chosen, strata in tests:  # one table for both, because separate tables are rounded separately
         _, states, x, y = strata.shape
         more = conditional_log_likelihoods(strata) - conditional_log_likelihoods(strata.sum(axis=2))
         np.maximum.at(gains, server.tests[chosen, 1].astype(np.int64), more - price * (y - 1) * states * (x - 1))

@@ -1,13 +1,13 @@
 """Trend and season in a silo's series, each the strongest of its columns (ours).
 
-- Trend: the t-value of the time in a regression of each row on the time, the row before and its change. With the past
-  in the regression it is valid for autocorrelated series; a series that hardly returns to it has none.
-- Season: the largest value of the periodogram beside the mean of its neighbours, of the series without trend and
-  autoregression, which change no line of the spectrum. By chance this ratio is an F-value with 2 and
-  2·(number of neighbours) degrees of freedom. Its period is the whole number near the peak whose phase means explain
-  most.
+- Trend: the t-value of the time in a regression of each row on the time, the row before and its change. Because the
+    regression includes the past, the test is valid for autocorrelated series. A series that hardly returns to its trend
+    has none.
+- Season: the largest ratio of a value of the periodogram to the mean of its neighbours, after removal of trend and
+    autoregression, which have no spectral lines. Without a season, this ratio is an F-value with 2 and 2·(number of
+    neighbours) degrees of freedom. Its period is the whole number near the peak whose phase means explain most.
 
-Only the longest stretch counts.
+Both use only the longest stretch.
 """
 
 import numpy as np
@@ -18,11 +18,11 @@ from ..core.schema import FloatArray
 MIN_ROWS = 40
 """rows of a stretch below which neither is tested"""
 NEIGHBOURS, GUARD = 10, 2
-"""frequencies on each side of a peak that it is compared with, and those nearest to it that are left out"""
+"""number of frequencies on each side with which a peak is compared, and number of nearest ones that are skipped"""
 MIN_RETURN = 0.15
-"""share of its distance from a trend that a series must return in a step: slower ones drift without a trend"""
+"""minimum share of its distance from the trend by which a series returns in a step; slower series have no trend"""
 MAX_SLOPE, MAX_FILTERS = 0.5, 4
-"""autoregressions are taken out until their slope is below the first, at most so often"""
+"""autoregressions are removed until their slope is below the first number, at most as often as the second"""
 MIN_PEAK = 60.0
 """ratio of a peak to its neighbours that a season needs"""
 MIN_CYCLES = 8
@@ -37,7 +37,7 @@ def longest_stretch(table: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
 
 
 def interpolated(rows: FloatArray) -> FloatArray:
-    """The series `rows` `[n, d]` with lines between the cells beside empty ones (NaN); 0 in a column without cells."""
+    """The series `rows` `[n, d]` with linear interpolation of empty cells (NaN); 0 in a column without cells."""
     if not np.isnan(rows).any():
         return rows
     times, filled = np.arange(len(rows)), np.zeros_like(rows)

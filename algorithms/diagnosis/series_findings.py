@@ -11,7 +11,7 @@ from .findings import RULES, WEIGHTS_DIFFER, Finding, Rule
 from .unit_root import own_t_values, unit_roots
 
 MIN_MEAN_ROWS = 40
-"""mean number of rows of a series from which random walks are looked for"""
+"""minimum mean number of rows of a series for the test for random walks"""
 UNIT_ROOT, SLOW = "unit root", "slow series"
 """the names of the findings on random walks, and on series that are too short to tell"""
 CHANGE = "weights change"
@@ -22,14 +22,14 @@ SEGMENTS = (
 )
 """its advice"""
 COMPARE_HALVES = "Compare the graphs of the first and the second half of the series: they may share a structure."
-"""the advice where secure-boss cannot add up own scores"""
+"""the advice if secure-boss cannot add up the silos' own scores"""
 
 
 def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequence[bool] = ()) -> list[Finding]:
-    """A finding on series like random walks or, without any, on those of which the data cannot tell (`unit_root.py`).
+    """A finding on random walks or, if there are none, on series too short for a decision (`unit_root.py`).
 
-    A trend or season among the `others` explains it until it is removed. Variables with `labels` have states, which may
-    last long.
+    There is none if `others` has a trend or season, which explains it until it is removed. Variables with `labels` are
+    not tested, because their states may last long.
     """
     names = server.schema.variables
     if len(server.within) == len(names) or any(one.name in ("trend", "season") for one in others):
@@ -54,7 +54,7 @@ def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequ
 
 DIFFERENCE = "Learn again with --difference: random walks look related by chance."
 COMPARE = "Compare with a run with --difference: random walks look related by chance."
-"""the advice on random walks, and where the data cannot tell"""
+"""the advice on random walks, and on series too short for a decision"""
 
 
 def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
@@ -64,8 +64,8 @@ def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
 def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
     """The `others`, and a finding on weights that change in all silos instead of one on single silos.
 
-    A trend, a season or series like random walks explain either, until they are removed. Random walks explain weights
-    that differ between silos, too.
+    Trends, seasons and random walks explain both findings, until they are removed. Random walks also explain weights
+    that differ between silos.
     """
     rest = [one for one in others if one.name != CHANGE]
     if any(one.name in (UNIT_ROOT, SLOW) for one in rest):

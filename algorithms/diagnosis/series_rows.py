@@ -1,9 +1,9 @@
 """The windows of a silo's series that are compared with other silos, and its trend and season (ours).
 
-Sums are over all windows. What needs windows in memory and in the order of time, such as long-run variances and weights
-that change, takes all of them from series in memory. Of series that are read in passes it takes evenly spaced windows,
-which are fewer but span the same time; a trend is looked for in evenly spaced rows of the longest stretch, and a season
-in its first `SEASON_ROWS` rows. `PASSES_NOTE` says so to the user.
+Sums are over all windows. Long-run variances and tests for weights that change need windows in memory and in the order
+of time. For series in memory, they use all windows; for series that are read in passes, they use evenly spaced windows
+over the same time. The test for a trend then uses evenly spaced rows of the longest stretch, and the test for a season
+its first `SEASON_ROWS` rows. `PASSES_NOTE` informs the user.
 """
 
 import math
@@ -20,17 +20,17 @@ from .change import relative_times
 from .over_time import MIN_CYCLES, interpolated, longest_stretch
 
 SAMPLE_CELLS, MIN_SAMPLE_ROWS = 1 << 21, 20_000
-"""the sample of series that are read in passes: at most so many cells, but for so many windows"""
+"""sample of series that are read in passes: maximum number of cells, and minimum number of windows"""
 SEASON_ROWS = 50_000
-"""rows of the longest stretch of such series in which a season is looked for, and spaced ones for a trend"""
+"""number of rows of the longest stretch of such series in the tests for a season and for a trend"""
 SEASONAL_FACTORS = 2 * 3 * 5 * 7
-"""windows are so many rows apart that has no factor with this in common, as seasons have"""
+"""the distance between sampled windows has no common factor with this number, because seasons often have one"""
 PASSES_NOTE = (
     "reads its series in passes: outliers, trends, curved effects and weights that differ or change are looked for in "
     f"evenly spaced windows, seasons of at most {SEASON_ROWS // MIN_CYCLES:,} rows in the first {SEASON_ROWS:,} rows "
     "of its longest series"
 )
-"""what is said of a silo whose series are read in passes, after its name"""
+"""the note on a silo whose series are read in passes; it follows the name of the silo"""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class SeriesRows:
 def series_rows(table: Table, schema: Schema, silo: str, lags: int) -> SeriesRows:
     """The windows of the series `table` `[n_rows, d]` of `silo`, coded.
 
-    Every series has the silo's means, as in learning: other levels, such as those on both sides of a gap in a trend
-    that was subtracted, would look like random walks and curved effects.
+    As in learning, every series is shifted to the silo's means. Different levels, for example on the two sides of a
+    gap, would otherwise look like random walks and curved effects.
     """
     if not isinstance(table, np.ndarray):
         return _in_passes(table, schema, silo, lags)

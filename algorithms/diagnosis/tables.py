@@ -132,7 +132,7 @@ def tables_of(counts: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.in
 
 
 def distance(own: FloatArray, rest: FloatArray) -> float:
-    """The total variation distance between two margins, less its approximate expectation for equal margins."""
+    """The total variation distance between two margins, minus its approximate expectation for equal margins."""
     n, m = own.sum(), rest.sum()
     if not (n and m):
         return 0.0

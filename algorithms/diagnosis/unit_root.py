@@ -1,15 +1,15 @@
 """Random walk or slow return to a level: a pooled Dickey-Fuller test with Monte Carlo distributions (ours).
 
 Each variable is regressed on its own lags and its learned parents, and on all lagged variables, from the moments of the
-windows of all silos about the series' own means: a pooled test (Levin, Lin & Chu 2002) with covariates (Hansen 1995),
-which explain what slow causes would otherwise add to the slowness of their effects. Its statistics are t-values of the
-sum of the own coefficients: less 1, and less that of a slow return. Slow causes that are related to the own past
-enlarge the standard error, so that neither is contradicted. The distributions depend on the lengths of the series, as
-own means bias them (Nickell 1981): those of random walks and of stationary series that return slowly are drawn for
-these lengths.
+windows of all silos about the series' own means: this is a pooled test (Levin, Lin & Chu 2002) with covariates (Hansen
+1995), because a variable with a slow cause is slow without being a random walk. There are two statistics: the t-values
+of the difference between the sum of own coefficients and 1, and between the sum and that of a slow return. If a slow
+cause is correlated with a variable's own past, the standard error is large, and neither hypothesis is rejected. The
+null distributions depend on the lengths of the series, because own means cause a bias (Nickell 1981). They are
+simulated for these lengths: for random walks, and for stationary series that return slowly.
 
-A variable is a random walk only if the data contradict the slow return, at `FALSE_ALARMS` over all variables, but not
-the walk; if they contradict neither, they cannot tell.
+A variable is a random walk only if the slow return is rejected, at level `FALSE_ALARMS` over all variables, and the
+random walk is not rejected. If neither is rejected, the series are too short for a decision.
 """
 
 from collections.abc import Sequence
@@ -23,24 +23,24 @@ from ..core.schema import FloatArray
 from ..statistics.lagged import centred_parts
 
 SLOW_RETURN = 0.97
-"""autoregression of the series that must not be called random walks"""
+"""autoregressive coefficient of the slow return, which must not be reported as a random walk"""
 FALSE_ALARMS = 0.01
 """probability that any variable of such series is called a random walk"""
 MISSED_WALKS, UNNOTICED_WALKS = 0.02, 0.1
-"""probabilities that a walk is taken for stationary: where a slow return is contradicted, and where it is not"""
+"""probability of rejecting a true random walk: if a slow return is rejected, and if it is not"""
 MIN_T = 4.0
 """no random walk has a statistic below minus this and twice the root of the number of series"""
 MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
-"""number of drawn data sets: the most, the fewest, and the rows of all together in between"""
+"""number of simulated data sets: maximum, minimum, and the total number of rows that determines it in between"""
 MAX_DRAWN_ROWS, MIN_DRAWN_LENGTH = 2_000_000, 50
-"""rows of a drawn data set at most, and of one of its series at least, unless the data have fewer"""
+"""maximum number of rows of a simulated data set, and minimum number of rows of one of its series"""
 CELLS_AT_ONCE = 2_000_000
-"""drawn rows that are in memory together: 16 MB an array, unless one data set has more"""
+"""maximum number of simulated rows in memory, 16 MB per array, unless one data set has more"""
 
 
 @dataclass(frozen=True)
 class UnitRoots:
-    """The variables `[n]` that are random walks, and those of which the data cannot tell."""
+    """The variables `[n]` that are random walks, and those for which the series are too short for a decision."""
 
     walks: NDArray[np.intp]
     undecided: NDArray[np.intp]
@@ -71,8 +71,9 @@ def shortened(stretches: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
 def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float) -> FloatArray:
     """The t-values of the sum of own coefficients − 1, and − `SLOW_RETURN`, by variable, `[2, d]`; −inf if undefined.
 
-    They are the smaller ones given the learned causes and given all lagged variables: a learned graph may lack some.
-    `S` `[m, m]` has the second moments of windows, the present first; `parents` `[m, m]` the learned edges.
+    They are the minimum of the t-values given the learned causes and given all lagged variables, because the learned
+    graph may lack a cause. `S` `[m, m]` has the second moments of windows, the present first; `parents` `[m, m]` the
+    learned edges.
     """
     m = len(S)
     found = np.full((2, d), -np.inf)
@@ -81,7 +82,7 @@ def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float)
         learned, every = (np.setdiff1d(others, [j, *own]) for others in (causes, np.arange(d, m)))
         found[:, j] = _t_values(S, j, own, learned, rows)
         complete = _t_values(S, j, own, every, rows)
-        # With too few windows for all lagged variables, nothing contradicts a slow return.
+        # # With too few windows for all lagged variables, a slow return cannot be rejected.
         found[1, j] = min(found[1, j], complete[1])
         if np.isfinite(complete[0]):
             found[0, j] = min(found[0, j], complete[0])
@@ -122,7 +123,9 @@ def _draw(
     stretches: Sequence[Sequence[int]], autoregression: float, draws: int, rng: np.random.Generator
 ) -> FloatArray:
     """The statistics of `draws` data sets, `[draws]`, which are in memory together."""
-    from scipy.signal import lfilter  # imported here, as it takes a third of a second, and few runs need it
+    from scipy.signal import (
+        lfilter,
+    )  # imported late, because the import takes a third of a second, and few runs need it
 
     products, squares, changes = np.zeros(draws), np.zeros(draws), np.zeros(draws)
     for lengths in stretches:

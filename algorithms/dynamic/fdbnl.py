@@ -2,9 +2,9 @@
 
 The model is a structural vector autoregression, x_t = x_t W + Σ_k x_{t−k} A_k + u. With the parameters stacked as
 [W; A₁; A₂; ...], every silo has a linear problem in the second moments of its windows (`statistics/lagged.py`), and the
-loop is that of `admm/consensus.py`. h acts only on W: no lagged edge closes a cycle. By default all our additions to
-that loop are on, and the ℓ₁ term is at the silos; the preset `paper` has the paper's closed form (§7.4), the ℓ₁ terms
-at the server, and growth factors of 1.6 for ρ₁ and 1.1 for ρ₂ per round.
+loop is that of `admm/consensus.py`. h depends only on W, because lagged edges cannot close a cycle. By default, all our
+additions to that loop are used, and the silos apply the ℓ₁ term. The preset `paper` has the paper's closed form (§7.4),
+ℓ₁ terms at the server, and growth factors of 1.6 for ρ₁ and 1.1 for ρ₂ per round.
 
 What leaves a silo: the changed entries of its W_k and A_k. What the server needs: their sum.
 
@@ -31,7 +31,7 @@ from ..graphs.structure import Structure
 
 @dataclass(frozen=True)
 class Fdbnl(FedSparse):
-    """Settings of `fdbnl`. The weights of a stable series are small, and so are the thresholds."""
+    """Settings of `fdbnl`. Thresholds are small, because the weights of a stable series are small."""
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""

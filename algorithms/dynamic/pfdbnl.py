@@ -12,15 +12,15 @@ and the server sets B to the mean of B̃_k + β_k/ρ₂ (Eq. 12); then β_k ← 
 rows. ℓ is half the mean squared residual, from the second moments of the silo's windows.
 
 After the rounds the server requests each silo's own structure once: B_k of the last round or, by default, the result of
-`personal_structure` for the silo's rows and the consensus. In this last exchange, masked or not, the coordinator
-therefore learns each silo's structure, which is the purpose of a personalised run; with `collect` off the structures
-stay at the silos.
+`personal_structure` for the silo's rows and the consensus. In this last exchange, the coordinator learns each silo's
+structure, even with masks, as is the purpose of a personalised run. If `collect` is off, the structures stay at the
+silos.
 
 `personal_structure` (ours) weights the consensus by its fit to the silo's rows. The silo learns an order and selects
-parents (`moments/equal_variance.py`) from its own second moments plus κ times those that the consensus implies:
-pseudo-rows of its model. κ = 0 learns from the silo alone; a large κ adopts the consensus with the silo's own lagged
-moments. Cross-validation on a fifth of the silo's windows at a time selects κ and the price of a contemporaneous edge,
-which is low in dense networks. Only the structure leaves the silo.
+parents (`moments/equal_variance.py`) from its own second moments plus κ times those that the consensus implies, like
+additional rows drawn from the consensus. With κ = 0 it learns from its own rows only; with a large κ it adopts the
+consensus. Cross-validation on a fifth of the silo's windows at a time selects κ and the price of a contemporaneous
+edge, which is low in dense networks. Only the structure leaves the silo.
 """
 
 from dataclasses import dataclass, replace
@@ -155,7 +155,7 @@ class Pfdbnl:
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
     mu: float = 0.1
-    """μ, the weight that draws a silo's own network to the consensus"""
+    """μ, the weight of the distance between a silo's own network and the consensus"""
     l1: float = 0.1
     """λ_W, the price of the weight of an edge within one time step"""
     lagged_price: float = 1.0
@@ -300,7 +300,7 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
 def open_silo(table: FloatArray, schema: Schema, silo: str, settings: Pfdbnl) -> Silo:
     """A silo's state before round 1."""
     X = silo_windows(table, schema, silo, require_fixed_lags(settings.lags), center=settings.center)
-    assert isinstance(X, np.ndarray)  # the entry does not read in passes
+    assert isinstance(X, np.ndarray)  # the registry entry does not allow reading in passes
     zero = np.zeros((X.shape[1], table.shape[1]))
     return Silo(silo, schema.silos.index(silo), len(schema.silos), X, products(X) / len(X), zero, zero, zero, 0.0)
 
@@ -414,7 +414,7 @@ def measures(server: Server) -> dict[str, float]:
 
 
 def common_structure(server: Server, settings: Pfdbnl) -> Structure:
-    """The consensus structure, without the weakest edges of its cycles: a mean of acyclic W_k may have cycles."""
+    """The consensus structure without the weakest edges of its cycles; the mean of acyclic W_k can have cycles."""
     cyclic = threshold_structure(server.variables, server.B, settings)
     return replace(cyclic, weights=break_cycles(cyclic.weights)[0])
 

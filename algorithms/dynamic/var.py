@@ -4,8 +4,8 @@ In units of standard deviations, with C the correlations of the lagged columns a
 present, A = (1 + r)(C + rI)⁻¹c. r = 0 is least squares, a large r the correlations themselves: values between them
 reduce indirect effects through correlated variables. The factor 1 + r removes the shrinkage.
 
-On few, short series, such as those of gene expression, this baseline finds directions well. A common mean (not one per
-series, which removes the levels), standard deviations as units, and a large r help there.
+This baseline finds directions well on few, short series, such as those of gene expression. For these, a common mean (a
+mean for each series would remove its level), units of standard deviations and a large r are best.
 
 `summed_windows` is the algorithm of one sum of the moments of all silos' windows, from which a structure or a lag order
 is computed. What leaves a silo: its number of windows, their sums and sums of products, as parts of the means over all

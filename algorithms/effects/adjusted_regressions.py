@@ -1,10 +1,10 @@
 """Adjusted regressions of one outcome from masked sums over the rows, and the average effects that they give (ours).
 
-A mean is linear, the probability of the second of two labels logistic in treatment and covariates, labels coded by
-indicators of their levels but the first. Every silo p has an intercept α_p of its own, so that differences between
-silos confound nothing. α_p is not sent: the silo maximises the likelihood over it for the current slopes β. The profile
-log-likelihood L(β) = Σ_p max_α L_p(α, β) is a sum over silos, and with z̄ the mean of z weighted by w = p(1 − p) (by 1
-for numbers), so are
+The mean of a number is linear in treatment and covariates, and the probability of the second of two labels is logistic.
+Labels are coded by indicators of their levels except the first. Every silo p has its own intercept α_p, so differences
+between silos do not confound the effect. The silo does not send α_p: it maximises the likelihood over α_p for the
+current slopes β. The profile log-likelihood L(β) = Σ_p max_α L_p(α, β) is a sum over silos, and with z̄ the mean of z
+weighted by w = p(1 − p) (by 1 for numbers), so are
 
     its gradient Σ (z − z̄)(y − p)   and minus its Hessian Σ w (z − z̄)(z − z̄)ᵀ.
 
@@ -13,16 +13,16 @@ Newton's method with them ends at the regression of the pooled rows with an indi
 What leaves a silo, each round, for each regression with q slopes: the likelihood, q + q(q + 1)/2 numbers for gradient
 and Hessian, and for each comparison of values a = 0, 1 of the treatment 5 + 2q numbers: the sums of the risks r_a with
 X set to a (standardisation, the g-formula), of their squares about the silo's means, and their gradients. O(n q²) at a
-silo; 2 rounds for numbers, 4 to 8 for labels. An entry of each sum is one number of all silos: none is of a silo alone.
+silo; 2 rounds for numbers, 4 to 8 for labels. Every entry is a sum over all silos.
 
 The average risks R_a = n⁻¹ Σ r_a have the covariance (delta method, for silos of fixed sizes)
 
     G I⁻¹ Gᵀ + n⁻² Σ_p (c_p c_pᵀ / h_p + Σ (r − r̄_p)(r − r̄_p)ᵀ),
 
 G their gradients along the profile, I minus the Hessian, c_p = Σ r(1 − r), h_p = Σ w: from the slopes, the silo's
-intercept, and its sample of covariates. From it follow the risk difference R_1 − R_0 and the marginal odds ratio, whose
-interval is that of its logarithm. Where a silo's rows have one label only, its intercept is infinite: it carries no
-information about slopes, and both risks are that label's.
+intercept, and its sample of covariates. This gives the risk difference R_1 − R_0 and the marginal odds ratio, whose
+interval is computed for its logarithm. If a silo's rows have only one label, its intercept is infinite: the silo has no
+information about slopes, and both risks are 0 or 1.
 
 A placebo is the same regression with the treatment's values permuted among the silo's rows, by the silo's own random
 numbers: it has no effect, so an estimate other than zero is chance or a fault of the method (Sharma & Kiciman 2020,
@@ -54,9 +54,9 @@ MAX_FINAL_STEP = 1e-7
 MAX_INTERCEPT_STEPS = 100
 """largest number of steps for a silo's intercept"""
 FLAT = 1e-6
-"""share of the first curvature of a slope below which labels are taken as predicted without error"""
+"""share of the initial curvature of a slope below which labels count as predicted without error"""
 INTERCEPT_ACCURACY = 1e-13
-"""relative change of a silo's intercept at which its steps end"""
+"""relative change of a silo's intercept below which its steps end"""
 ROUNDING = 1e-8
 """difference between two sums that masks may cause"""
 
@@ -73,7 +73,7 @@ class AdjustedRegressions:
 class Question:
     """The effect on the outcome of changing `treatment` from the first to the second of `values`, by number and code.
 
-    `permutation` from 1 on asks for that of a placebo: the treatment permuted within each silo.
+    If `permutation` is 1 or more, it is the effect of a placebo: of the treatment permuted within each silo.
     """
 
     treatment: int
@@ -99,7 +99,7 @@ class Broadcast:
     regressors: NDArray[np.bool_]
     """by regression, `[m, d]`"""
     placebos: NDArray[np.int64]
-    """by regression the variable that is permuted and the number of the permutation, `[m, 2]`; 0: none"""
+    """for each regression, the permuted variable and the number of the permutation, `[m, 2]`; 0: none"""
     comparisons: NDArray[np.int64]
     """the regression and the treatment of each comparison, `[k, 2]`"""
     values: FloatArray
@@ -125,7 +125,7 @@ class Server:
     likelihood: FloatArray
     """the greatest log-likelihood of each regression so far, `[m]`"""
     finished: NDArray[np.bool_]
-    """by regression: it has converged, `[m]`"""
+    """whether each regression has converged, `[m]`"""
     sums: FloatArray
     """the last sums, divided by all rows; those of a finished regression are at its final slopes"""
     first_curvature: FloatArray
@@ -349,7 +349,7 @@ def _intercept(linear: FloatArray, y: FloatArray) -> float:
 
 
 def _parts(server: Server, sums: FloatArray) -> list[tuple[slice, dict[str, FloatArray]]]:
-    """By regression the place of its slopes, and its sums."""
+    """For each regression, the position of its slopes, and its sums."""
     coding, begin, at = coding_of(server.schema), 0, 0
     found = []
     for r, regressors in enumerate(server.request.regressors):
@@ -362,7 +362,7 @@ def _parts(server: Server, sums: FloatArray) -> list[tuple[slice, dict[str, Floa
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     """The state after a Newton step in each regression, or after half of its last one if the likelihood fell.
 
-    If a silo was lost, likelihoods are compared anew.
+    If a silo was lost, the comparison of likelihoods starts again.
     """
     assert replies.total is not None
     slopes, direction = server.request.slopes.copy(), server.direction.copy()
@@ -409,7 +409,7 @@ def _inverse(curvature: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _separated(server: Server, place: slice, sums: dict[str, FloatArray]) -> bool:
-    """Whether risks near 0 and 1 have left the likelihood flat in a slope at `place`."""
+    """Whether the likelihood is flat in a slope at `place`, because risks are near 0 and 1."""
     return bool((np.diag(sums["curvature"]) < FLAT * server.first_curvature[place]).any())
 
 
@@ -420,7 +420,7 @@ def _noise(server: Server, sums: dict[str, FloatArray]) -> float:
 
 
 def answers(server: Server, questions: Sequence[Question]) -> list[Estimate | str]:
-    """The estimate for each of the `questions` of `start`, or why there is none.
+    """The estimate for each of the `questions` of `start`, or the reason why there is none.
 
     It is the change of a mean with its t interval, or of the probability of the second label with its odds ratio.
     """
@@ -438,7 +438,7 @@ def answers(server: Server, questions: Sequence[Question]) -> list[Estimate | st
 def _answer(
     server: Server, question: Question, r: int, place: slice, sums: dict[str, FloatArray], number: int
 ) -> Estimate | str:
-    """The estimate for the comparison `number` of regression `r` with these `sums`, or why there is none."""
+    """The estimate for the comparison `number` of regression `r` with these `sums`, or the reason why there is none."""
     schema, coding, slopes = server.schema, coding_of(server.schema), server.request.slopes[place]
     scale = np.sqrt(np.diag(sums["curvature"]))
     if not server.finished[r] or _separated(server, place, sums):

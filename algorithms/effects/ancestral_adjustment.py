@@ -1,4 +1,4 @@
-"""Identification in a PAG: adjustment sets that are valid although unmeasured common causes are possible.
+"""Identification in a PAG: adjustment sets that are valid even with unmeasured common causes.
 
 The generalised adjustment criterion (Perković, Textor, Kalisch & Maathuis 2018, "Complete graphical characterization
 and construction of adjustment sets in Markov equivalence classes of ancestral graphs", Definition 4 and Theorem 5)
@@ -8,16 +8,17 @@ holds for a set Z, a treatment x and an outcome y if
 - forbidden set: no variable of Z is a possible descendant of a variable, other than x, on such a path;
 - blocking: Z blocks all definite status paths from x to y that are not possibly directed.
 
-If any set satisfies it, then the possible ancestors of x and y that are neither x, y nor forbidden do (ibid., Corollary
-27). A minimal part of these is adjusted for: those far from the outcome are left out first. An edge i → j is visible if
-no unmeasured variable can be a cause of both: some c that is not joined to j has an edge into i, or a path of colliders
-into i that are all parents of j (Zhang 2008, "Causal reasoning with ancestral graphs", Definition 8).
+If any set satisfies the criterion, so does the set of all possible ancestors of x and y except x, y and forbidden
+variables (ibid., Corollary 27). A minimal subset of this set is used; variables far from the outcome are removed first.
+An edge i → j is visible if no unmeasured variable can be a cause of both: some c that is not joined to j has an edge
+into i, or a path of colliders into i that are all parents of j (Zhang 2008, "Causal reasoning with ancestral graphs",
+Definition 8).
 
 Blocking is decided in one MAG of the class, without the edges out of x that begin a possibly directed path: given the
-first two conditions it holds in one graph of the class if and only if it holds in all (Perković et al. 2018, §4.1). The
-MAG has a tail in place of each circle with an arrow at the other end, and the circle component as a DAG without
-unshielded colliders (Zhang 2008, Theorem 2). Two variables are connected if a walk joins them whose colliders are
-ancestors of Z and whose other variables are not in Z.
+first two conditions, blocking holds in one graph of the class if and only if it holds in all (Perković et al. 2018,
+§4.1). The MAG has a tail in place of each circle with an arrow at the other end, and the circle component as a DAG
+without unshielded colliders (Zhang 2008, Theorem 2). Two variables are connected if a walk joins them whose colliders
+are ancestors of Z and whose other variables are not in Z.
 
 Nothing here needs data. Cost: O(d²) for a set, O(d³) for its minimal part.
 """
@@ -33,7 +34,7 @@ from ..graphs.dag import reachable
 from ..graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL, Marks, directed_edges, potentially_directed
 
 SYMBOLS = {TAIL: ("-", "-"), ARROW: ("<", ">"), CIRCLE: ("o", "o")}
-"""a mark at the left and at the right end of an edge"""
+"""the symbols of a mark at the left and at the right end of an edge"""
 
 
 def visible(marks: Marks, i: int, j: int) -> bool:
@@ -75,7 +76,7 @@ def ancestral_adjustment(marks: Marks, names: tuple[str, ...], x: int, y: int) -
     back_door = member_mag(marks)
     back_door[x, first] = back_door[first, x] = NO_EDGE
     path = connecting_walk(back_door, x, y, allowed)
-    if path:  # never seen in a true PAG with one treatment; the marks of a learned one may contradict each other
+    if path:  # does not occur in a true PAG with one treatment; the marks of a learned PAG may contradict each other
         reason = (
             f"no covariates block the path {_drawn(marks, names, path)}: those that could are possible effects of "
             f"{names[x]}, or open another path"
@@ -150,7 +151,7 @@ def _from_far(marks: Marks, y: int) -> list[int]:
 
 
 def _not_amenable(marks: Marks, names: tuple[str, ...], x: int, v: int, y: int) -> str:
-    """Why the possibly directed paths from `x` to `y` that begin with the edge to `v` hide the effect."""
+    """The reason why the possibly directed paths from `x` to `y` through `v` prevent identification."""
     edge = _drawn(marks, names, [x, v])
     if marks[v, x] == TAIL:
         why = f"may hide an unmeasured common cause of {names[x]} and {names[v]}: it is not visible"

@@ -1,7 +1,7 @@
 """Answers to "what happens to Y if X is changed": an effect for each contrast, or the reason for having none.
 
-An `Estimator` holds what is known about the data: second moments, fitted tables, or a mixed network. `effect_of`
-identifies the adjustment sets in the graph and lets the estimator compute the effect for each of them.
+An `Estimator` has the statistics of the data: second moments, fitted tables, or a mixed network. `effect_of` identifies
+the adjustment sets in the graph and lets the estimator compute the effect for each of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,12 +37,12 @@ Status = Literal["identified", "range", "zero", "not identified"]
 DRAWN_ROWS = 20_000
 """rows drawn from a mixed network for its direct effects"""
 MIN_EXPECTED_ROWS = 5.0
-"""expected rows with a value of the treatment in a stratum, below which labels have too little overlap"""
+"""expected number of rows with a value of the treatment in a stratum, below which the overlap of labels is too small"""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """The effect under one adjustment set; zero without an interval if the treatment is no cause under it."""
+    """The effect under one adjustment set; zero without an interval if the treatment is then not a cause."""
 
     adjustment: AdjustmentSet
     covariates: tuple[str, ...]
@@ -62,7 +62,7 @@ class Effect:
     values: Values
     measure: str
     reason: str
-    """why the adjustment is valid, why the effect is a range or zero, or why it is not identified"""
+    """the reason why the adjustment is valid, the effect is a range or zero, or the effect is not identified"""
     candidates: tuple[Candidate, ...] = ()
     resampled: Resampled | None = None
     """over resamples, each with a graph learned from that resample"""
@@ -142,7 +142,7 @@ class Effect:
 
 
 class Estimator(Protocol):
-    """What is known about the data, from which effects are computed."""
+    """The statistics of the data from which effects are computed."""
 
     @property
     def ranges(self) -> bool:
@@ -156,7 +156,7 @@ class Estimator(Protocol):
     def estimates(
         self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
     ) -> dict[str, tuple[Estimate, bool]]:
-        """The effect by level of `y`, "" for a mean, and whether strata are sparse; raises `ValueError` as it must."""
+        """The effect for each level of `y` ("" for a mean), and whether strata are sparse; may raise `ValueError`."""
         ...
 
 
@@ -183,7 +183,7 @@ class FromMoments:
 
 @dataclass(frozen=True)
 class WithoutModel:
-    """No estimates: a PAG has no model, and the rows were not asked; `remedy` says what would give some."""
+    """No estimates, because a PAG has no model and no rows were given; `remedy` states how to get estimates."""
 
     label_levels: Mapping[str, tuple[str, ...]]
     remedy: str
@@ -196,7 +196,7 @@ class WithoutModel:
     def estimates(
         self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
     ) -> dict[str, tuple[Estimate, bool]]:
-        """Raise `ValueError` with the covariates, and what would give an estimate."""
+        """Raise `ValueError` with the covariates and the remedy."""
         raise ValueError(f"a PAG has no model for it, given {', '.join(covariates) or 'no covariate'}: {self.remedy}")
 
 
@@ -222,7 +222,7 @@ class FromTables:
 
 @dataclass(frozen=True)
 class FromMixed:
-    """Effects by simulation of a mixed network, whose own graph decides what is adjusted for."""
+    """Effects by simulation of a mixed network, whose own graph determines the adjustment."""
 
     network: MixedNetwork
     rows: int
@@ -256,7 +256,7 @@ class FromRegressions:
     label_levels: Mapping[str, tuple[str, ...]]
     outcome: str
     found: Mapping[tuple[str, tuple[str, ...], Values], Estimate | str]
-    """by treatment, adjustment set and contrast, the estimate or why there is none"""
+    """by treatment, adjustment set and contrast, the estimate or the reason why there is none"""
     gaps: bool = False
     """whether rows may have empty cells, which are then left out"""
     ranges: bool = True
@@ -399,19 +399,19 @@ def _change(values: Values) -> float:
 
 @dataclass(frozen=True)
 class EffectReport:
-    """Effects with everything that they rest on."""
+    """Effects with their assumptions."""
 
     effects: tuple[Effect, ...]
     rests_on: tuple[str, ...] = field(default=())
     """the graph, the adjustment, the model and the assumptions, a sentence each"""
 
     def __str__(self) -> str:
-        """The effects, each with its variability, followed by what they rest on."""
+        """The effects with their variability, followed by their assumptions."""
         effects = (line for one in self.effects for line in (" ".join(effect_row(one)), *variability_lines(one)))
         return "\n".join([*effects, *self.rests_on])
 
     def __repr__(self) -> str:
-        """The first effect in one line; `print` shows all, and what they rest on."""
+        """The first effect in one line; `print` shows all effects and their assumptions."""
         return f"EffectReport({' '.join(effect_row(self.effects[0]))}; {len(self.effects)} in all)"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -434,12 +434,12 @@ class EffectReport:
         return self.effects[0].bounds
 
     def as_json(self) -> dict[str, Any]:
-        """The effects and what they rest on, as JSON."""
+        """The effects and their assumptions, as JSON."""
         return {"effects": [one.as_json() for one in self.effects], "rests_on": list(self.rests_on)}
 
 
 def effect_row(one: Effect) -> tuple[str, str, str, str]:
-    """What is changed, the measure, the estimate with its interval, and the adjustment or the reason."""
+    """The change, the measure, the estimate with its interval, and the adjustment or the reason."""
     change = f"{one.treatment}: {' → '.join(value_text(value) for value in one.values)}"
     if one.bounds is None:
         return change, one.measure, "not identified", one.reason
@@ -458,7 +458,7 @@ def effect_row(one: Effect) -> tuple[str, str, str, str]:
 
 
 def variability_lines(one: Effect) -> Iterator[str]:
-    """How the effect varies over resamples and between silos, and what placebos have, a line each."""
+    """One line each for the variation over resamples, the variation between silos, and the placebos."""
     if one.resampled is not None:
         yield _resampled_line(one.resampled)
     if one.silos is not None:

@@ -19,7 +19,7 @@ The interval of a direct effect in a mixed network is that of the delta method: 
 parameters of Y given its parents, and the inverse of their Fisher information in n rows, both as means over simulated
 rows (Y | parents linear: σ² (n E zzᵀ)⁻¹; multinomial logistic: n E (diag p − ppᵀ) ⊗ zzᵀ; tables: p(1 − p) / n P(x, z)).
 
-Tables fitted under a true graph are at least as precise in large samples, so the interval is not too narrow then.
+In large samples, tables fitted under the true graph are at least as precise, so the interval is then not too narrow.
 """
 
 from collections.abc import Sequence
@@ -165,8 +165,8 @@ def direct_mixed_effect(
     """The direct effect of changing the parent `x` of `y` from the first to the second of `values`, with its interval.
 
     `table` `[n, d]` has rows drawn from the network, over which the effect is averaged; `rows` is the number of rows
-    from which the network was fitted. Keys are the levels of `y`, or "" for a mean. There is no interval where the rows
-    have too little of a value or of a combination. Raises `BadInput` for an unknown name or label.
+    from which the network was fitted. Keys are the levels of `y`, or "" for a mean. There is no interval if the rows
+    have a value or a combination of values too rarely. Raises `BadInput` for an unknown name or label.
     """
     v, w = network.index(x), network.index(y)
     own, local = list(network.parents[w]), network.local[w]
@@ -200,7 +200,7 @@ def direct_mixed_effect(
 
 
 def _linear_errors(designs: Sequence[FloatArray], variance: float, rows: int) -> FloatArray:
-    """The standard error `[1]` of a direct effect on a mean, from the `designs` of all rows and under both values."""
+    """The standard error `[1]` of a direct effect on a mean, from the `designs` of all rows, and under both values."""
     design, before, after = designs
     gradient = (after - before).mean(axis=0)
     inverse = np.linalg.pinv(design.T @ design / len(design))
@@ -239,8 +239,9 @@ def _tabular_errors(
 ) -> FloatArray:
     """The standard errors `[levels]` of direct effects on the probabilities of a table.
 
-    `strata` `[n, k]` are the other parents of simulated rows, `treated` whether a row has the one or the other value of
-    the treatment, `shares` `[n, levels]` the probabilities under both. Infinite for less than a row in some stratum.
+    `strata` `[n, k]` are the other parents of simulated rows, `treated` tells which of the two values of the treatment
+    a row has, and `shares` `[n, levels]` are the probabilities under both. Infinite if some stratum has less than one
+    expected row.
     """
     n = len(strata)
     if strata.shape[1]:

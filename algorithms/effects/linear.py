@@ -5,12 +5,12 @@ per silo. With A = {X} ∪ Z, k = |A| and P silos,
 
     b = S_AA⁻¹ S_AY,   σ² = n (S_YY − S_YA b) / (n − k − P),   Var(b_X) = σ² (S_AA⁻¹)_XX / n,
 
-and intervals are those of Student's t with n − k − P degrees of freedom. Nothing else than the moments of the pairs in
-A ∪ {Y} is needed: sums over the silos.
+and intervals are those of Student's t with n − k − P degrees of freedom. This needs only the moments of the pairs in A
+∪ {Y}, which are sums over the silos.
 
-Joint interventions set several variables, so that no edge into them acts: the effects are sums over the directed paths,
-T = (I − W)⁻¹ with the columns of the treatments in W set to zero. The estimates of W are uncorrelated between children
-in large samples, so the delta method gives the variance as a sum over children.
+Joint interventions set several variables and remove the edges into them. The effects are sums over directed paths, T =
+(I − W)⁻¹ with the columns of the treatments in W set to zero. The estimates of W are uncorrelated between children in
+large samples, so the delta method gives the variance as a sum over children.
 
 An unmeasured common cause: the partial R² of X with Y is t²/(t² + df). The robustness value is the share of the
 residual variance of both X and Y that a common cause must explain to reduce the effect to zero, or to make its interval
@@ -29,7 +29,7 @@ from ..core.schema import FloatArray
 LEVEL = 0.95
 """coverage of the intervals"""
 MIN_OWN_SHARE = 1e-10
-"""share of a regressor's variance that the others must leave unexplained"""
+"""minimum share of a regressor's variance that the other regressors do not explain"""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Estimate:
 
 
 ZERO = Estimate(0.0)
-"""the effect of a variable that is no cause in the graph"""
+"""the effect of a variable that is not a cause in the graph"""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Sensitivity:
 
 def quantile(degrees: float, level: float = LEVEL) -> float:
     """The quantile of Student's t that bounds a two-sided interval of this `level`."""
-    from scipy.special import stdtrit  # listing the commands must not import SciPy
+    from scipy.special import stdtrit  # imported late, because listing the commands must not import SciPy
 
     return float(stdtrit(degrees, 0.5 + level / 2))
 
@@ -93,8 +93,8 @@ def quantile(degrees: float, level: float = LEVEL) -> float:
 def adjusted_effect(moments: WithinMoments, x: int, y: int, covariates: Sequence[int]) -> Estimate:
     """The coefficient of `x` in the regression of `y` on `x` and the `covariates`, with its 95 % interval.
 
-    Source: methods in the module's head. Raises `ValueError` if the rows are too few or `x` is a linear combination of
-    the covariates.
+    Method: see the module. Raises `ValueError` if the rows are too few or `x` is a linear combination of the
+    covariates.
     """
     b, variances, degrees = regression(moments, y, (x, *covariates))
     error = sqrt(variances[0, 0])
@@ -171,7 +171,7 @@ def sensitivity(estimate: Estimate) -> Sensitivity:
     excess = f - critical
     if excess <= 0:
         interval = 0.0
-    elif f * critical > 1:  # explaining X alone suffices
+    elif f * critical > 1:  # explaining only X suffices
         interval = (f**2 - critical**2) / (1 + f**2)
     else:
         interval = _robustness(excess)

@@ -1,11 +1,12 @@
 """How an effect varies: over graphs learned from resamples, and between silos.
 
-**Resamples.** The interval of an effect in a learned graph is too narrow if the same rows gave the graph. Here the
-graph is learned from each resample, and the effect is estimated in it from the moments of the same resample. Where X
-is no cause of Y in that graph, the effect is zero; where the graph leaves a range, its estimates share the weight of
-the resample. A resample is a random half of the rows, drawn without replacement: a statistic of it varies about that of
-all rows as one of n rows drawn with replacement does (Bühlmann & Yu 2002, "Analyzing bagging"). So the quantiles of the
-estimates are a percentile interval (Efron & Tibshirani 1993, "An introduction to the bootstrap", §13).
+**Resamples.** If a graph is learned from the same rows, the interval of an effect in this graph is too narrow. Here a
+graph is learned from each resample, and the effect is estimated in this graph from the moments of the same resample. If
+X is not a cause of Y in the graph, the effect is zero; if the graph leaves a range, its estimates share the weight of
+the resample. A resample is a random half of the rows, drawn without replacement. A statistic of a half varies about
+that of all rows as much as a statistic of n rows drawn with replacement (Bühlmann & Yu 2002, "Analyzing bagging"). So
+the quantiles of the estimates are a percentile interval (Efron & Tibshirani 1993, "An introduction to the bootstrap",
+§13).
 
 **Silos.** The effects b_p of silos p with standard errors s_p are compared by Cochran's
 Q = Σ (b_p − b̄)² / s_p², b̄ their mean with weights 1 / s_p². Under one common effect Q is χ² with P − 1 degrees of
@@ -32,7 +33,7 @@ class Resampled:
     """the 2.5 % and 97.5 % quantiles of the estimates; None if no graph identifies the effect"""
     median: float | None
     no_cause: float
-    """share of the graphs in which X is no cause of Y, of those that say"""
+    """share of graphs in which X is not a cause of Y, among the graphs that determine this"""
     not_identified: float
     """share of the graphs that do not identify the effect"""
 
@@ -87,7 +88,7 @@ def _quantiles(values: np.ndarray, weights: np.ndarray, levels: Sequence[float])
 
 @dataclass(frozen=True)
 class BetweenSilos:
-    """An effect by silo, with its heterogeneity, and its range over all sets of silos that lack one."""
+    """An effect by silo, with its heterogeneity, and its range over all sets of silos without a single one."""
 
     estimates: Mapping[str, Estimate]
     q: float
@@ -97,7 +98,7 @@ class BetweenSilos:
     without_one: Mapping[str, Estimate]
     """by silo, the estimate from all others"""
     left_out: tuple[str, ...] = ()
-    """silos whose rows are too few, or do not vary enough, for an estimate of their own"""
+    """silos without an estimate, because they have too few rows or too little variation"""
 
     def scaled(self, factor: float) -> "BetweenSilos":
         """The effects of a change of the treatment by `factor` units."""
@@ -114,7 +115,7 @@ def between_silos(
 
     `moments` are the silos' own, about their means, with the pairs among `x`, `y` and the `covariates`.
     """
-    from scipy.special import chdtrc  # listing the commands must not import SciPy
+    from scipy.special import chdtrc  # imported late, because listing the commands must not import SciPy
 
     estimates: dict[str, Estimate] = {}
     for silo, own in moments.items():
@@ -143,7 +144,7 @@ def between_silos(
 
 @dataclass(frozen=True)
 class Placebo:
-    """Effects of a treatment whose values were permuted within each silo: of no effect at all."""
+    """Estimates with a treatment permuted within each silo, which has no effect."""
 
     estimates: tuple[float, ...]
     """one for each permutation that could be estimated"""
@@ -167,7 +168,7 @@ def pooled(moments: Sequence[WithinMoments]) -> WithinMoments:
 
 
 def placebo_line(found: Placebo) -> str:
-    """What the placebos have, and how many of their intervals exclude zero."""
+    """One line on the estimates of the placebos, with the number of intervals that exclude zero."""
     low, high, n = min(found.estimates), max(found.estimates), len(found.estimates)
     return (
         f"placebo, the treatment permuted within each silo {n} times: between {low:+.4g} and {high:+.4g}; "

@@ -51,7 +51,7 @@ class Pool:
 
     @cached_property
     def places(self) -> dict[tuple[int, bytes], int]:
-        """The place of each family of the search, by its type and its columns `member.tobytes()`."""
+        """The index of each family of the search, by its type and its columns `member.tobytes()`."""
         return {(int(i), own.tobytes()): f for f, (i, own) in enumerate(zip(self.target, self.member, strict=True))}
 
     @property
@@ -88,7 +88,7 @@ def stepped(pool: Pool, which: BoolArray, total: FloatArray, counts: FloatArray)
         sums = total[place : place + trials * family_length(k)].reshape(trials, -1) * events
         place += sums.size
         best = int(np.argmax(sums[:, 0]))
-        if sums[best, 0] <= ll[f]:  # no better point: shorter steps, or the end where the numbers are exact
+        if sums[best, 0] <= ll[f]:  # no better point: try shorter steps, or stop if the numbers are exact
             step = points[f, 0] - theta[f]
             points[f] = theta[f] + STEPS[-1] * step * lengths[:, None]
             expected[f] = 0.0 if sums[best, 0] > ll[f] - EXACT * events else expected[f] * STEPS[-1]

@@ -7,13 +7,13 @@ also excite events on linked devices of the silo (`topology.py`). Hill climbing 
 
 1. One sum: the number of events of each type, and the time of observation. Their ratio τ is the unit of time.
 2. The mean delay 1/δ: families of three columns, the base rate, the type itself and all others together, are fitted for
-   delays from 4τ to τ/4096, and a parabola through the best three log-likelihoods has the maximum δ. After the
+   delays from 4τ to τ/4096, and the maximum of a parabola through the best three log-likelihoods gives δ. After the
    first search, δ is refined in the same way with the families of the graph, and the search goes on from there. The
    weight of a hop is chosen with it; it is 0 unless links raise the log-likelihood by more than the price of an edge.
-3. The search. Each exchange takes all families that are not yet fitted one Newton step further, at `trials` step
-   lengths at once, so that no exchange is lost to a step that is too long. Fitted families are not computed again. A
-   move changes one or two families, so only their neighbours are new, and all moves of at least the share `batch` of
-   the best one are made together, one for each type.
+3. The search. In each exchange, all families that are not yet fitted make one Newton step. The silos evaluate `trials`
+   step lengths at once, so a step that is too long costs no further exchange. Fitted families are not computed again. A
+   move changes one or two families, so only families near these are new. All moves whose gain is at least the share
+   `batch` of the best gain are made together, at most one for each type.
 4. Newton steps for the final families alone, until they are exact.
 
 What leaves a silo: the sums of step 1, and for each family its part of ℓ, gradient and Hessian at `trials` points. The
@@ -40,7 +40,8 @@ from .topology import MAX_HOPS
 DELAYS = 4.0 ** np.arange(1, -7, -1)
 """mean delays from which the search for δ starts, in units of τ"""
 STARTS = ((0.03, 1.0), (0.15, 0.8), (0.4, 0.6), (0.005, 1.0))
-"""starts of the fit of a new edge: its weight as a share of the events of the effect, and a factor of the others"""
+"""initial values of a new edge: its weight as a share of the events of the effect, and a factor for the other
+weights"""
 NEARBY = (0.7, 1.0, 1.4)
 """factors of δ that are compared once the graph is known"""
 FIRST_HOP, HOPS_NEARBY = 0.25, (0.0, 0.0625, 1.0, 4.0)
@@ -56,19 +57,20 @@ class FedHawkes:
     """Settings of `fed-hawkes`."""
 
     delay: float = 0.0
-    """mean delay between cause and effect, in the unit of the times; 0: of maximum likelihood"""
+    """mean delay between cause and effect, in the unit of the times; 0: estimated by maximum likelihood"""
     acyclic: bool = True
     """whether the graph has no cycles besides self-excitation"""
     penalty: float = 1.0
-    """price of an edge, in multiples of that of the Bayesian information criterion"""
+    """penalty of an edge, in multiples of the penalty of the Bayesian information criterion"""
     batch: float = 0.3
-    """moves of at least this share of the best gain are made together; 1: one at a time"""
+    """moves whose gain is at least this share of the best gain are made together; 1: one move at a time"""
     trials: int = 4
     """points at which a family is evaluated in an exchange, 1 to 4"""
     hops: int = 0
     """links between devices over which events excite others, up to 10; 0: only events on the same device"""
     hop_weight: float = 0.0
-    """effect on all devices one hop further away, relative to that on the nearer ones; 0: of maximum likelihood"""
+    """effect on all devices one hop further away, relative to the effect on nearer devices; 0: estimated by maximum
+    likelihood"""
     rounds: int = 200
     """maximum number of exchanges"""
 
@@ -175,7 +177,7 @@ def unfitted(server: Server) -> BoolArray:
 
 
 def _may_matter(server: Server) -> BoolArray:
-    """Whether a family is one of the graph's, or may still score better than it: Newton steps gain less and less."""
+    """Whether a family is in the graph, or may still get a better score: Newton steps gain less each time."""
     pool = server.pool
     now = np.full(len(server.variables), -np.inf)
     current = np.array(
@@ -344,7 +346,7 @@ def _flipped(family: BoolArray, source: int) -> BoolArray:
 
 
 def _with_neighbours(server: Server, settings: FedHawkes) -> Server:
-    """The state whose pool has the families of the graph and all that a move leads to; the others are dropped."""
+    """The state whose pool has the families of the graph and those that one move can reach, without the others."""
     pool, d = server.pool, len(server.variables)
     places, kept = pool.places, np.zeros(len(pool.target), bool)
     new: list[tuple[int, BoolArray, FloatArray, FloatArray]] = []
@@ -476,25 +478,26 @@ def structure(server: Server) -> Structure:
 
 
 def basis(server: Server) -> tuple[str, ...]:
-    """What directs the edges, and the mean delay."""
+    """Sentences on the directions of edges and the mean delay."""
     found = server.intensities
     if not found.delay:
         return ()
     delay = f"The mean delay between cause and effect is {found.delay:.3g} in the unit of the times."
     if not server.hops:
         return (
-            "Time directs the edges: an event raises the rate of later events of its effects on the same device.",
+            "Time determines the directions: an event raises the rate of later events of the types that it affects, on "
+            "the same device.",
             delay,
         )
     if not server.weights[0]:
         return (
-            "Time directs the edges: an event raises the rate of later events of its effects on the same device. Links "
-            "between devices do not raise the likelihood.",
+            "Time determines the directions: an event raises the rate of later events of the types that it affects, on "
+            "the same device. Links between devices do not raise the likelihood.",
             delay,
         )
     return (
-        "Time directs the edges: an event raises the rate of later events of its effects on the same device and, over "
-        f"up to {pluralize(server.hops, 'link')}, on others; each further link multiplies the effect by "
-        f"{server.weights[0]:.3g}, on all devices at that distance together.",
+        "Time determines the directions: an event raises the rate of later events of the types that it affects, on the "
+        f"same device and, over up to {pluralize(server.hops, 'link')}, on others; each further link multiplies the "
+        f"effect by {server.weights[0]:.3g}, on all devices at that distance together.",
         delay,
     )

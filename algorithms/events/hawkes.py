@@ -10,8 +10,9 @@ the lengths T in total, the log-likelihood of a family, type i with the causes j
 
     ℓ = Σ_{events of type i} ln λ_i(t) − μ_i T − Σ_j α_ij Σ_{events of type j} (1 − exp(−δ(end − t'))),
 
-a concave function of (μ_i, α_i), and with its gradient and Hessian a sum over devices: silos can add them up. Time is
-in units of τ, the mean time between two events of a device, so that the numbers fit masked sums in any unit of time.
+which is a concave function of (μ_i, α_i). It is a sum over devices, as are its gradient and Hessian, so silos can add
+them up. Time is in units of τ, the mean time between two events of a device, so that the numbers fit masked sums in any
+unit of time.
 """
 
 from dataclasses import dataclass
@@ -25,14 +26,14 @@ from ..core.schema import FloatArray
 DEVICE, TIME, EVENT, START, END = range(5)
 """the columns of a table of events (`EVENT_COLUMNS`)"""
 MIN_SCALE = 1e-4
-"""minimum unit of a derivative; the unit is the parameter itself, so that a term of it is at most 1"""
+"""minimum unit of a derivative; the unit is the parameter itself, so that each term is at most 1"""
 CURVATURE = 2.0**-6
-"""factor of second derivatives in a reply: those in a parameter that is 0 may be large"""
+"""factor of second derivatives in a reply, which may be large for a parameter of 0"""
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What the likelihood needs of a silo's events, for one rate δ."""
+    """The columns by which a silo's events enter the likelihood, for one rate δ."""
 
     columns: FloatArray
     """by event, 1 for the base rate and τφ of each type, `[n, 1 + d]`"""
@@ -58,7 +59,7 @@ class Intensities:
 
     @property
     def background(self) -> FloatArray:
-        """The expected share of the events of each type that no event excites, `[d]`; 0 for a type without events."""
+        """The expected share of events of each type that are not triggered by others, `[d]`; 0 without events."""
         return self.base * self.time / np.maximum(self.events, 1.0)
 
 
@@ -71,7 +72,7 @@ def observation_time(table: FloatArray) -> float:
 TIME_SCALES = 2.0 ** np.array([30, 0, -30])
 """units in which the time of observation is sent, as it may be in seconds or in nanoseconds"""
 MAX_SCALED = 2.0**20
-"""the value of a time that is too large for a unit"""
+"""the value sent for a time that is too large for a unit"""
 
 
 def scaled_time(table: FloatArray, events: int) -> FloatArray:
@@ -133,8 +134,8 @@ def family_sums(
 ) -> FloatArray:
     """ℓ, its gradient and minus `curvature` times its Hessian (upper triangle) at `theta` `[k]`.
 
-    Derivatives are by the parameters in units of themselves, at least `MIN_SCALE`: they then fit masked sums.
-    `X` `[n, m]` has the columns at the events of a type, and `members` `[k]` those of the family.
+    Derivatives are with respect to parameters in units of their own values, at least `MIN_SCALE`, so that they fit
+    masked sums. `X` `[n, m]` has the columns at the events of a type, and `members` `[k]` those of the family.
     """
     k = len(members)
     found = np.zeros(1 + k + k * (k + 1) // 2)

@@ -79,8 +79,8 @@ def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
 def _require_families(request: Broadcast, types: int) -> None:
     """Raise `BadInput` unless `request` lists families of `types` event types at points with positive intensities.
 
-    A coordinator may send any request: compiled code would read outside the design, and a logarithm that fails at a
-    point would reveal something of a single silo.
+    A coordinator may send any request. Compiled code could otherwise read outside the design, and a logarithm that
+    fails at a point would reveal information about a single silo.
     """
     columns, n = 3 if request.pooled else 1 + types, len(request.target)
     shapes = request.target.shape == request.rate.shape == (n,) and request.member.shape == (n, columns)

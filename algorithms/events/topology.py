@@ -2,13 +2,13 @@
 
 An event of type j on a device causes α_ij events of type i on this device on average, and α_ij·w^k on all devices that
 are k hops away together, in equal parts, for k up to K. THP has parameters for each k, and a normalised adjacency
-matrix in place of equal parts; here one weight w serves all edges, so that families keep their columns. With φ_j as in
-`hawkes.py`, events on device n have the excitation
+matrix instead of equal parts. Here all edges share one weight w, so that families have the same columns as without
+links. With φ_j as in `hawkes.py`, events on device n have the excitation
 
     Σ_m s_mn φ_j(m, t),   s_nn = 1,   s_mn = w^k / (number of devices k hops from m).
 
-Devices of different silos have no links, so the log-likelihood is still a sum over silos. Links are undirected. A
-device without events is not observed, but passes links on.
+Devices of different silos have no links, so the log-likelihood is still a sum over silos. Links are undirected. Paths
+may lead through devices without events.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ MAX_HOPS = 10
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """The pairs of devices of which one excites the other, and the share s that arrives; by receiver."""
+    """The pairs of devices of which one excites the other, with the share s, sorted by the excited device."""
 
     receiver: NDArray[np.int64]
     sender: NDArray[np.int64]

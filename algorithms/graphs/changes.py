@@ -18,7 +18,7 @@ FATES: dict[Category, Fate] = {
     "half-directed": "marked otherwise",
     "right": "kept",
 }
-"""the change of an edge, by its category when the earlier structure takes the place of the truth"""
+"""the change of an edge, by its category in a comparison with the earlier structure as the truth"""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: 
   explanation with background knowledge"; Dor & Tarsi 1992, "A simple algorithm to construct a consistent extension of a
   partially oriented graph".
 - `impose_knowledge`: makes any learned graph agree with background knowledge. Learners that use the knowledge during
-  the search find better graphs; this covers votes, fusions, and directions that a class left open (Meek 1995: the
-  knowledge, then rules R1 to R4).
+    the search find better graphs. This function is for votes, fusions and undirected edges of a class (Meek 1995: the
+    knowledge, then rules R1 to R4).
 - `markov_blanket`: causal feature selection, the variables that make all others irrelevant for predicting a target
   (Wang, Ma & Wang 2023, §7.5).
 - `dag_extension`: the DAG that gets parameters is a learned DAG itself, or a member of the class of a CPDAG.
@@ -84,8 +84,8 @@ def meek_closure(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _affected(pdag: NDArray[np.bool_], i: int, j: int) -> list[tuple[int, int]]:
     """The undirected edges (a, b), a < b, to which a rule may newly apply now that i → j.
 
-    The new arrow can complete the premise of R1 (as k → i), or the last arrow in that of R2-R4, for undirected edges at
-    j; as the first arrow of R2 or R4 it can do so for those between a child of j and i or a neighbour of i.
+    For undirected edges at j, the new arrow can be k → i in the premise of R1, or the last arrow in the premises of R2
+    to R4. For undirected edges between a child of j and i or a neighbour of i, it can be the first arrow of R2 or R4.
     """
     edges = [(j, int(b)) for b in np.flatnonzero(pdag[j] & pdag[:, j])]
     children = np.flatnonzero(pdag[j] & ~pdag[:, j])
@@ -137,9 +137,7 @@ def _can_be_sink(pdag: NDArray[np.bool_], v: int) -> bool:
         return False
     undirected = np.flatnonzero(pdag[v])
     not_adjacent = pdag[:, v] & ~(pdag[undirected] | pdag[:, undirected].T)
-    return int(not_adjacent.sum()) == len(
-        undirected
-    )  # a neighbour is not adjacent to itself, but must be to all others
+    return int(not_adjacent.sum()) == len(undirected)  # a neighbour must be adjacent to all others but not to itself
 
 
 Bools = NDArray[np.bool_]
@@ -165,8 +163,9 @@ def impose_knowledge(structure: Structure, required: Bools, possible: Bools) -> 
 def truth_with_knowledge(truth: Structure, kind: GraphKind, required: Bools, possible: Bools) -> Structure:
     """The true structure to compare with a structure of this `kind` that was learned with background knowledge.
 
-    A class learned with background knowledge has directions that the CPDAG of the `truth` leaves open. So a DAG that
-    satisfies the knowledge is replaced by its CPDAG with the directions that follow; other structures do not change.
+    A class learned with background knowledge has directed edges that are undirected in the CPDAG of the `truth`. So a
+    true DAG that satisfies the knowledge is replaced by its CPDAG with the directions that the knowledge implies. Other
+    structures do not change.
     """
     edges = truth.adjacency
     agrees = not (required & ~edges).any() and not (edges & ~possible).any()
@@ -266,7 +265,7 @@ def markov_blanket(structure: Structure, target: str) -> MarkovBlanket:
 
 @dataclass(frozen=True)
 class Extension:
-    """A DAG `[n_variables, n_variables]` and the way it was chosen, in words; or no DAG, and the reason."""
+    """A DAG `[n_variables, n_variables]` and a text on how it was chosen; or no DAG, and the reason."""
 
     dag: NDArray[np.bool_] | None
     how: str = ""
@@ -287,8 +286,8 @@ def dag_extension(structure: Structure) -> Extension:
         return Extension(structure.adjacency)
     dag = extend(structure.adjacency)
     if dag is not None:
-        alike = ": all of them fit the data equally well" * (not structure.lags)
-        return Extension(dag, f"of a DAG of the CPDAG's class{alike}")
+        alike = ", all of which fit the data equally well" * (not structure.lags)
+        return Extension(dag, f"for one DAG of the CPDAG's class{alike}")
     dag = nearest_dag(structure.adjacency)
     differ = cpdag(dag) != structure.adjacency
     changed = int(np.triu(differ | differ.T).sum())
@@ -326,5 +325,5 @@ def _sink_cost(pdag: NDArray[np.bool_], v: int) -> tuple[int, int]:
     new_parents = np.asarray((undirected | out)[neighbours])
     new = (
         not_adjacent & (new_parents[:, None] | new_parents[None, :])
-    ).sum() - new_parents.sum()  # a neighbour is apart from itself
+    ).sum() - new_parents.sum()  # a neighbour is not adjacent to itself
     return int(out.sum()), int(new) // 2

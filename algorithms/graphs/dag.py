@@ -63,7 +63,9 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """
     if not adjacency.any():
         return np.zeros_like(adjacency)
-    from scipy.sparse.csgraph import connected_components  # listing the algorithms must not import SciPy
+    from scipy.sparse.csgraph import (
+        connected_components,
+    )  # imported late, because listing the algorithms must not import SciPy
 
     component: NDArray[np.int32]
     _, component = connected_components(adjacency, directed=True, connection="strong")
@@ -103,8 +105,8 @@ def find_cycle(adjacency: NDArray[np.bool_], variables: Sequence[str]) -> list[s
 def topological_order(adjacency: NDArray[np.bool_], former: NDArray[np.int64] | None = None) -> list[int]:
     """The variables in topological order, parents first (Kahn 1962); ties by index, breadth first.
 
-    With `former`, an order of the variables, the next variable is always the first of it whose parents have all come.
-    Raises ValueError if the graph has a directed cycle.
+    With `former`, an order of the variables, ties are resolved by this order instead. Raises ValueError if the graph
+    has a directed cycle.
     """
     open_parents = adjacency.sum(axis=0)
     place = None if former is None else np.argsort(former)
@@ -128,8 +130,8 @@ def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int
 
     This raises the threshold |W| < τ until the graph is acyclic (NOTEARS-ADMM, Ng & Zhang 2022, §6), but keeps every
     edge that lies on no cycle: among the edges still on a cycle, the one with the least |weight| is dropped repeatedly,
-    ties in the order of the matrix. One pass from weak to strong suffices, since dropping an edge puts no other edge on
-    a cycle. `weights` `[n_variables, n_variables]` is not modified.
+    ties in the order of the matrix. One pass from weak to strong suffices, because dropping an edge creates no cycle.
+    `weights` `[n_variables, n_variables]` is not modified.
     """
     graph = weights != 0
     sources, targets = np.nonzero(edges_on_cycles(graph))

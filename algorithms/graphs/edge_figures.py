@@ -9,7 +9,7 @@ from .edges import Edge, LaggedEdge
 EdgeKey = tuple[str, str, int]
 """the two variables of an edge and its lag: from source to target for a lag above 0, else sorted"""
 MIN_EXPONENT = -300
-"""of the smallest power of ten that is published as a bound of a p-value"""
+"""exponent of the smallest power of ten that is published as a bound of a p-value"""
 DIGITS = 3
 """significant digits of a published figure"""
 
@@ -46,10 +46,10 @@ def known_figures(figures: Mapping[EdgeKey, EdgeFigures]) -> tuple[str, ...]:
 def with_largest_p_values(
     figures: Mapping[EdgeKey, EdgeFigures], largest: Mapping[EdgeKey, float], *, magnitude: bool
 ) -> dict[EdgeKey, EdgeFigures]:
-    """`figures` with the `largest` p-values of the search; with `magnitude` only the next greater power of ten.
+    """`figures` with the `largest` p-values of the search; with `magnitude`, rounded up to a power of ten.
 
-    Exact counts decide the tests of a search over labels. Where small cells are not published, only the magnitude of
-    their p-values is: more digits would follow single rows.
+    A search over labels tests exact counts. If small cells are not published, only the magnitude of the p-values is,
+    because more digits would disclose information about single rows.
     """
     bound = _power_of_ten if magnitude else short
     return {
@@ -63,5 +63,5 @@ def _power_of_ten(p: float) -> float:
 
 
 def short(value: float) -> float:
-    """`value` to the digits that are published."""
+    """`value` rounded to the published digits."""
     return float(f"{value:.{DIGITS}g}")

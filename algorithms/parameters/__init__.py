@@ -64,4 +64,4 @@ STEPS: dict[str, Entry] = {
         kinds=("time-series",),
     ),
 }
-"""exchanges that are part of a run but no algorithm to choose"""
+"""exchanges that are steps of a run; users cannot choose them as algorithms"""

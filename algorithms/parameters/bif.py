@@ -3,7 +3,7 @@
 Reading is one pass of three patterns over the text, and parses all numbers of a table at once, so that the largest
 published networks take a second. Labels may be `<5`, `12+`, `Asy/Patch`; commas, quotes and brackets in labels are
 percent-encoded, as in `a%2Cb`. Numbers are written so that reading them restores the same bits. pgmpy reads these files
-for any labels, and does not decode the percent codes.
+with any labels, but does not decode the percent codes.
 """
 
 import math

@@ -1,14 +1,14 @@
-"""Questions to a Bayesian network: probabilities and means given evidence, and after interventions.
+"""Queries to a Bayesian network: probabilities and means given evidence, and after interventions.
 
-An intervention do(X = x) removes the arrows into X and sets it to x (Pearl 2009, §3.2); evidence conditions on it. All
-networks are answered as a `MixedNetwork`, restricted to the ancestors of the variables in question:
+An intervention do(X = x) removes the arrows into X and sets X to x (Pearl 2009, §3.2); evidence X = x conditions on X =
+x. Every network is converted to a `MixedNetwork`, restricted to the ancestors of the variables in the query:
 
 - labels with tables: variable elimination, as a contraction of the tables in the order that `opt_einsum` finds; exact
 - numbers with linear regressions: the conditional normal distribution; exact
 - everything else, and tables whose elimination needs more than `MAX_CELLS` cells: weighted samples (likelihood
   weighting; Fung, Chang 1990), with a standard error from the effective number of samples (Kish 1965)
 
-An answer states which of them it is.
+An answer states which of these methods was used.
 """
 
 import math
@@ -109,7 +109,7 @@ def as_mixed(network: BayesianNetwork) -> MixedNetwork:
 
 
 def intervened(network: MixedNetwork, do: Mapping[str, Value]) -> MixedNetwork:
-    """The network after the variables in `do` were set from outside: without arrows into them.
+    """The network after an intervention on the variables in `do`: without arrows into them.
 
     Raises `BadInput` for an unknown name or label.
     """
@@ -129,7 +129,7 @@ def intervened(network: MixedNetwork, do: Mapping[str, Value]) -> MixedNetwork:
 def answer(
     network: BayesianNetwork, query: NetworkQuery, rng: np.random.Generator | None = None, samples: int = SAMPLES
 ) -> NetworkAnswer:
-    """The answer of `network` to `query`; `rng` draws the samples where there is no exact answer.
+    """The answer of `network` to `query`; `rng` draws the samples if there is no exact answer.
 
     Raises `BadInput` for unknown names and labels, for evidence that is impossible under the model or too unlikely for
     `samples`, and for a question that has no answer, such as the probability of a single number.
@@ -182,7 +182,7 @@ def _check(network: MixedNetwork, query: NetworkQuery) -> None:
 
 
 def _with_ancestors(network: MixedNetwork, names: set[str]) -> MixedNetwork:
-    """The network of the variables in `names` and their ancestors: the others do not change the answer."""
+    """The network of the variables in `names` and their ancestors; the others do not change the answer."""
     kept = np.flatnonzero(reachable(network.dag.T, [network.index(name) for name in names])).tolist()
     place = {v: k for k, v in enumerate(kept)}
     return MixedNetwork(

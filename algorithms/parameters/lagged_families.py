@@ -6,8 +6,8 @@ regressions of labels, on parents at the same and at earlier times. The variable
 
 One more sum has the errors of forecasts. The coordinator sends the network, which is the result of the run; each silo
 forecasts its rows from the rows before them and sends the sums of squared errors of numbers, in units of their
-variances, and the numbers of labels that differ from the likeliest one, and the same of a persistence forecast. Numbers
-are forecast about each silo's own means. Cost at a silo: `DRAWS` samples for each window.
+variances, and the numbers of labels that differ from the likeliest one, and the same of a persistence forecast.
+Forecasts of numbers are relative to each silo's own means. Cost at a silo: `DRAWS` samples for each window.
 """
 
 import json
@@ -108,7 +108,7 @@ class ForecastRequest:
 
 @dataclass(frozen=True, eq=False)
 class ForecastSilo:
-    """A silo's windows `[n_windows, (lags + 1)·d]`, empty without a lag, by the number of lags asked for."""
+    """A silo's windows `[n_windows, (lags + 1)·d]` by the requested number of lags; empty without lags."""
 
     table: FloatArray
     stretches: tuple[int, ...]

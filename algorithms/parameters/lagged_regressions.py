@@ -2,9 +2,9 @@
 
 The exchange is that of `regressions.py`, with the windows of each silo as its rows: x_t and the rows before it side by
 side, `[n_windows, (lags + 1)·d]`. Every variable is regressed on its parents at the same time and at earlier ones, over
-all windows. The requested pairs are those that share a family, and, for the forecasts, those in the error of one
-forecast: with e_t = x_t − x̂_t the mean squared error is a sum of products of x_t and the lagged variables in x̂_t. So
-the server computes the errors of both forecasts without another exchange.
+all windows. The requested pairs are those that share a family and those that are needed for forecast errors: with e_t =
+x_t − x̂_t, the mean squared error is a sum of products of x_t and the lagged variables in x̂_t. So the server computes
+the errors of both forecasts without another exchange.
 """
 
 from dataclasses import dataclass, replace
@@ -100,7 +100,7 @@ def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
 def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussianNetwork, Forecasts]:
     """The network of the server's final state, least squares about the means of all windows, and its errors.
 
-    With `center` the moments and the errors are about each silo's own means: each silo forecasts from its own level.
+    With `center`, moments and errors are about each silo's own means, so each silo forecasts from its own level.
     """
     lags, requested = settings.lags, pairs(server.dag, settings.lags)
     d = len(server.variables) // (lags + 1)

@@ -217,8 +217,8 @@ class DynamicMixedNetwork(BayesianNetwork):
     """A network of mixed variables over time: each variable given others at the same and at earlier times.
 
     `over_time` has the variables at time t under their own names, then the earlier ones, "x[t-1]", ..., "x[t-2]", which
-    have no parents: their families are the marginal distributions of the data, so the network is valid conditionally
-    on a given past.
+    have no parents: their families are the marginal distributions of the data, not their joint distribution. So the
+    network is valid only conditionally on a given past.
     """
 
     variables: tuple[str, ...]

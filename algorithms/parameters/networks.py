@@ -338,10 +338,10 @@ def _expected_latest_rows(
     means: FloatArray,
     spread: FloatArray,
 ) -> FloatArray:
-    """The expected last L rows `[L, d]` given all cells of `past` `[n_rows, d]` that are not empty (NaN).
+    """The expected last L rows `[L, d]` given all nonempty cells of `past` `[n_rows, d]`; empty cells are NaN.
 
-    The Kalman filter (Durbin & Koopman 2012, §4.3, §4.10), whose state has the latest rows: a later row also improves
-    what is expected of the empty cells in earlier ones.
+    This is the Kalman filter (Durbin & Koopman 2012, §4.3, §4.10). Its state has the latest rows, so that a later row
+    also improves the expectations of empty cells in earlier rows.
 
     The model is x_t = `intercepts` + Σ_k x_{t−k} `lagged`[k] + e_t, e_t ~ N(0, `errors`). The first L rows have the
     `means` `[d]` and the stationary covariance of the model or, if it has none, independent cells of variance `spread`

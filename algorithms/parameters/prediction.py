@@ -1,9 +1,9 @@
 """Predictions of the empty cells of a table by a Bayesian network, each given the filled cells of its row.
 
-With one unknown variable in reach, that is a variable whose Markov blanket is filled, its distribution is proportional
-to the product of its own local distribution and those of its children: exact for labels, and on a grid of `GRID` values
-for a number with a child of labels. Tables of numbers alone have the conditional normal distribution. Other rows go to
-`inference.answer`, one at a time.
+If the Markov blanket of a variable is filled, its distribution is proportional to the product of its own local
+distribution and those of its children. This is exact for labels; for a number with a child of labels, it is computed on
+a grid of `GRID` values. In tables of numbers alone, the distribution is the conditional normal one. For other rows,
+`inference.answer` is called row by row.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Predicted:
 
     rows: NDArray[np.int64]
     best: FloatArray
-    """the likeliest label's code, or the mean; NaN in rows that the model calls impossible, or nearly so"""
+    """the code of the likeliest label, or the mean; NaN in rows of probability zero, or nearly zero, under the model"""
     certainty: FloatArray
     """the probability of that label, or the standard deviation"""
 
@@ -72,7 +72,7 @@ def _by_normal(network: MixedNetwork, v: int, rows: FloatArray) -> tuple[FloatAr
 def _by_blanket(
     network: MixedNetwork, v: int, rows: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """The prediction of variable v in each of `rows`: from its Markov blanket where that is filled, else by a query."""
+    """The prediction of variable v in each of `rows`: from its Markov blanket if that is filled, or by a query."""
     dag = network.dag
     children = np.flatnonzero(dag[v]).tolist()
     blanket = dag[:, v] | dag[v] | dag[:, children].any(axis=1)
@@ -108,7 +108,7 @@ def _local(network: MixedNetwork, v: int, children: Sequence[int], rows: FloatAr
             logs[:, k] += _log_density(network, child, trial)
     highest = logs.max(axis=1, keepdims=True)
     share = np.exp(logs - np.where(np.isfinite(highest), highest, 0.0))
-    with np.errstate(invalid="ignore"):  # a row that the model calls impossible has no prediction
+    with np.errstate(invalid="ignore"):  # a row of probability zero under the model has no prediction
         share = share / share.sum(axis=1, keepdims=True)
     if isinstance(local, Linear):
         mean = (share * values).sum(axis=1)

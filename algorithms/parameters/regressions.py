@@ -42,7 +42,7 @@ class Silo:
     means: FloatArray
     products: FloatArray
     further: tuple["Silo", ...] = ()
-    """experiments: the same of its part of the further sums"""
+    """experiments: the same numbers for the silo's part of the further sums"""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Probability tables from summed counts: one exchange after a run on discrete data.
 
 The broadcast has each variable with its parents in the learned DAG; the reply has the count tables of these families,
-of which the server needs only the sum. So the tables are those of all rows, for every split over silos.
+of which the server needs only the sum. So the tables equal those of the pooled rows.
 
 P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α), r levels of v, with the Dirichlet prior α = ess/(q r) for q
 states of the parents: `ess` additional rows, spread evenly over the cells (the prior of BDeu; Heckerman, Geiger,

@@ -220,7 +220,7 @@ def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
     else:
         parties = "from the coordinator and readers of the result, but not from another silo, which knows its own noise"
     shares = threshold - colluders if colluders < mask_threshold(silos) else 1
-    return shares, f"{parties}, while {threshold} of {silos} silos follow the protocol"
+    return shares, f"{parties}, as long as {threshold} of {silos} silos follow the protocol"
 
 
 def largest_coalition(silos: int) -> int:

@@ -169,8 +169,8 @@ def algorithm_page(name: str, family: str) -> str:
         f"## Data\n\n{' or '.join(entry.kinds)}" + (f"; {'; '.join(takes)}" if takes else "") + ".\n",
         "## Assumptions\n",
         *(f"- Directions rest on {one}\n" for one in assumptions(name)),
-        "See [what directions rest on](../docs/algorithms.md#what-the-directions-rest-on). Every report states it for "
-        "its run.\n",
+        "See [assumptions](../docs/algorithms.md#assumptions-behind-the-directions). Every report states those of its "
+        "run.\n",
         "## Cost\n",
         f"For 20 variables, a silo sends arrays of at most {entry.message_size(entry.config(), 20):,} numbers"
         + (", whose lengths depend on the data" if entry.varying_messages else "")

@@ -134,9 +134,7 @@ def write_forest(report: EffectReport, file: Path) -> None:
 
 Rows = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FOLDER"
-    ),
+    typer.Option(metavar="FOLDER"),
 ]
 
 Resamples = Annotated[

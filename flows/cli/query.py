@@ -20,7 +20,8 @@ def query(
     ],
     seed: SampleSeed = 0,
     samples: Annotated[
-        int, typer.Option(min=1000, max=10_000_000, metavar="N", help="Number of samples if no exact answer is possible.")
+        int,
+        typer.Option(min=1000, max=10_000_000, metavar="N", help="Number of samples if no exact answer is possible."),
     ] = 100_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:

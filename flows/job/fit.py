@@ -98,11 +98,11 @@ def _largest_p_values(server: Any, structure: Structure, algorithm: str) -> dict
 def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) -> str:
     """The reason why the fit of a run cannot be computed, empty if it can."""
     reasons = {
-        "not tested: the noise of an ε changes the tests by an amount that is not known": algorithm.private is not None,
+        "not tested: the noise for ε affects the tests by an unknown amount": algorithm.private is not None,
         "not requested (--no-diagnose)": not job.settings.diagnose,
         "not tested: a silo was lost before the run ended": last.outcome == "silo lost",
-        "not tested: experiments change mechanisms, and the tests would take this for misfit": schema.has_targets,
-        "not tested: events have no implied independences of rows": schema.kind == "events",
+        "not tested: experiments change mechanisms, which the tests would count as misfit": schema.has_targets,
+        "not tested: event sequences have no rows whose independences could be tested": schema.kind == "events",
         "not tested: series with labels have no test": schema.kind in SERIES and bool(schema.levels),
         "not tested: with empty cells the distribution of the tests is not known": bool(
             schema.gaps or job.imputation_model.rows

@@ -34,7 +34,7 @@ SMALL_CELL_NOTES = {
 
 def small_cells_note(job: Job) -> str:
     """The treatment of small cells in published regressions and tables."""
-    merged = f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another one"
+    merged = f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another level"
     return SMALL_CELL_NOTES[job.settings.small_cells] + merged * (job.settings.small_cells == "blank")
 
 

@@ -104,9 +104,9 @@ FIT = {
     "fit_fisher_c": "Fisher's C",
     "fit_fisher_degrees": "Degrees of freedom of Fisher's C",
     "fit_fisher_p": "p-value of Fisher's C, allowing for correlated tests of a variable",
-    "fit_bic_over_empty": "BIC above that of the empty graph",
-    "fit_bic_over_saturated": "BIC above that of the saturated graph",
-    "fit_bic_one_more_parent": "BIC to gain by one more parent for each variable, at most",
+    "fit_bic_over_empty": "BIC gain over the empty graph",
+    "fit_bic_over_saturated": "BIC gain over the saturated graph",
+    "fit_bic_one_more_parent": "Largest BIC gain by one more parent for each variable",
 }
 ELSEWHERE = {"rounds", "converged", "outcome", "acyclic", "seconds", "bytes_up", "bytes_down", "formula_megabytes"}
 ELSEWHERE |= {"tests", "tests_left_out", "families", "parameter_bytes", "not_compared", "findings"}
@@ -121,7 +121,7 @@ ELSEWHERE |= {"tuning_exchanges", "tuning_bytes"}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
 UNDECLARED_LEVELS = (
-    "named as they occur in the data: a name shows that some row has the level, unless about.json declares the levels"
+    "taken from the data, unless about.json declares them: a name then discloses that some row has the level"
 )
 
 
@@ -421,7 +421,7 @@ def _intensities(result: RunResult) -> dict[str, Any] | None:
     order = sorted(range(len(found.events)), key=lambda v: (-found.events[v], found.variables[v]))
     columns = (found.base, found.background, found.excitation.diagonal())
     listed = [(found.variables[v], int(found.events[v]), *(float(one[v]) for one in columns)) for v in order]
-    header = ("type", "events", "base rate", "share that no event excites", "further events of the same type")
+    header = ("type", "events", "base rate", "share not triggered by events", "further events of the same type")
     return {
         "table": ReportTable(header, listed, scrolling=len(listed) > SCROLLING_ROWS),
         "delay": found.delay,

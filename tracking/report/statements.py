@@ -146,7 +146,7 @@ class _Sizes:
             return None
         best = max(found, key=lambda one: abs(one.value or 0.0))
         scale = 1.0 if self.estimator.levels(y) else float(self.sd[j]) or 1.0
-        read = "" if edge.directed else f" Read as {x} → {y}:"
+        read = "" if edge.directed else f" If it is {x} → {y}:"
         return _Size(f"{read} {self._sentence(best, numeric=numeric)}", abs(best.value or 0.0) / scale)
 
     def _contrasts(self, i: int, levels: tuple[str, ...]) -> list[tuple[str, str] | None]:
@@ -212,7 +212,7 @@ def _by_weight(result: RunResult, edge: Edge) -> _Size:
 def _direction(edge: Edge) -> str:
     if edge.directed:
         return ":"
-    return ": they depend on each other, and the data do not decide the direction."
+    return ": the two variables depend on each other, but the data do not determine the direction."
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -97,7 +97,7 @@ def test_errors_that_are_not_equally_large():
         assert ("unequal errors" in said) == (spread(variances) > 0.05)
         if ratio > 1.3 and "unequal errors" in said:
             assert said["unequal errors"] == (
-                f"The edges leave dose {ratio:.3g} times the variance that they leave score: error variances are "
+                f"The error variance of dose is {ratio:.3g} times that of score: error variances are "
                 "unequal, but the directions rest on equal ones."
             )
     assert "unequal errors" not in fit_of(of_model(weights, np.array([1.3, 9.0, 1])), 900, dag((0, 1), (1, 2)))
@@ -226,8 +226,8 @@ SENTENCES = [
         "tables",
         "shift",
         0.2,
-        "s1 is shifted: over 20 % of its rows would need another level of score for the shares to equal those of the "
-        "others.",
+        "s1 is shifted: over 20 % of its rows would have to change their level of score for the shares to equal those "
+        "of the others.",
     ),
     (
         "tables",
@@ -238,7 +238,7 @@ SENTENCES = [
 ]
 OF_SEVERAL = {
     ("numbers", "shift"): "Means differ between the silos, most that of score, by 0.7 standard deviations.",
-    ("numbers", "weights"): "2 of 3 silos have weights of their own, most for score (s0, s1).",
+    ("numbers", "weights"): "2 of 3 silos have different weights, most for score (s0, s1).",
     ("numbers", "outliers"): "2 of 3 silos: 5-20 % of the cells are outliers, most of them in score.",
     (
         "numbers",
@@ -248,7 +248,7 @@ OF_SEVERAL = {
         "tables",
         "shift",
     ): "Shares of levels differ between the silos, most those of score, by over 20 % of a silo's rows.",
-    ("tables", "weights"): "2 of 3 silos have dependences of their own, most for score (s0, s1).",
+    ("tables", "weights"): "2 of 3 silos have different dependences, most for score (s0, s1).",
 }
 
 

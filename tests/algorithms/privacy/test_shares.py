@@ -63,15 +63,15 @@ class TestWhatIsSaid:
         for name in ("secure-sum", "fed-pc"):
             algorithm = registry.build(registry.specify(name, {"epsilon": 1.0}))
             assert algorithm.private.promise(schema_of(8)).protects == (
-                "from everyone, including any other silo, which knows its own noise, while 6 of 8 silos follow the "
-                "protocol"
+                "from everyone, including any other silo, which knows its own noise, as long as 6 of 8 silos follow "
+                "the protocol"
             )
 
     def test_not_against_a_silo_with_no_colluders(self):
         assert guaranteed_shares(8, 0) == (
             6,
             "from the coordinator and readers of the result, but not from another silo, which knows its own noise, "
-            "while 6 of 8 silos follow the protocol",
+            "as long as 6 of 8 silos follow the protocol",
         )
 
     def test_of_more(self):

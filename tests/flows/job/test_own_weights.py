@@ -49,7 +49,7 @@ def test_auto_follows_the_advice_and_gives_the_reason():
     advised = learn(data, "secure-boss", weights="own", bootstrap=0).result
     assert (result.algorithm, result.asked) == ("secure-boss", "auto")
     np.testing.assert_array_equal(result.structure.weights, advised.structure.weights)
-    assert "search by the silos' own scores: 4 of 4 silos have weights of their own" in result.basis[0]
+    assert "search by the silos' own scores: 4 of 4 silos have different weights" in result.basis[0]
     assert result.basis[1:] == advised.basis
     assert "common slopes" in result.parameters.how
     assert learn(data, diagnose=False, bootstrap=0).result.algorithm == "secure-linear"

@@ -70,6 +70,6 @@ def test_a_run_on_labels_says_which_silo_is_another(capsys, two, tmp_path):
         assert code == 0
         metrics = json.loads((out / "metrics.json").read_text())
         assert expected in metrics["findings"]
-        assert bool(expected) == ("would need another level of" in " ".join(shown.split()))
+        assert bool(expected) == ("would have to change their level of" in " ".join(shown.split()))
         assert bool(expected) == bool(metrics["findings"])
         assert metrics["diagnosis_bytes"] > 0

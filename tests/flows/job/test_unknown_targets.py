@@ -58,9 +58,9 @@ def test_the_targets_are_found_written_and_told_from_given_ones(study, whole):
     assert {name for _, name in study[1]} == set(result.targets)
     assert "target" in result.experimental.values()
     assert result.basis[0].startswith("Mechanisms of ")
-    assert "the targets were found, not given, by comparing 6 silos" in result.basis[0]
+    assert "the run compared 6 silos and found these targets" in result.basis[0]
     page = (whole / "report.html").read_text()
-    assert "These targets were found, not given" in page
+    assert "The run found these targets" in page
     assert "likelihood ratio" in page
     assert "with changed mechanisms" in page
 

@@ -75,8 +75,8 @@ def test_an_undirected_edge_is_said_to_be_open():
     structure, network = chain()
     both = (structure.adjacency | structure.adjacency.T).astype(float)
     said = statements(run(Structure(NAMES, both, "cpdag"), network)).sentences
-    assert all("the data do not decide the direction. Read as" in one.text for one in said)
-    assert "Read as a → b: with a higher by 2" in said[0].text
+    assert all("the data do not determine the direction. If it is" in one.text for one in said)
+    assert "If it is a → b: with a higher by 2" in said[0].text
 
 
 def test_unstable_edges_are_counted_and_not_stated():
@@ -88,7 +88,7 @@ def test_unstable_edges_are_counted_and_not_stated():
     assert (found.unstable, found.complete) == (1, False)
     assert found.sentences[0].text.endswith("; in all of the resamples.")
     html = report_html(run(structure, network, strengths))
-    assert "Not stated: 1 edge that at most half of the resamples have." in " ".join(html.split())
+    assert "Not described: 1 edge that at most half of the resamples have." in " ".join(html.split())
 
 
 def test_the_share_of_a_direction_is_said_where_it_is_not_all():
