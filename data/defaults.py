@@ -12,8 +12,8 @@ Experiment = Literal["randomised", "soft", "inhibiting"]
 Noise = Literal["gaussian", "exponential", "gumbel"]
 """the distributions of a linear model's errors (Fassy El Fehri et al., B.1.1)"""
 Effects = Literal["additive", "slopes", "configurations"]
-"""how the parents of a mixed variable act together: additively; with slopes that differ by level; with a separate
-intercept, too, for every configuration of the discrete parents"""
+"""how the parents of a mixed variable act together: additively; with slopes that differ by level; or also with a
+separate intercept for every configuration of the discrete parents"""
 Version = Literal["0", "1", "2"]
 """of LUCAS: observational, or with interventions on four or six variables"""
 Truth = Literal["20", "18", "17", "17-fedc2sl"]
@@ -38,11 +38,11 @@ LEVELS = (2, 5)
 TRUTH: Truth = "20"
 TRANSFORM: Transform = "none"
 INTRA_DEGREE = 4.0
-"""mean number of neighbours within a time in dynamic data (Chen, Ma & Yue 2025, §7.2), as the next two"""
+"""dynamic data: mean number of neighbours within a time step (this and the next two: Chen, Ma & Yue 2025, §7.2)"""
 LAGGED_DEGREE = 1.0
 """mean number of children at each lag"""
 DECAY = 1.5
-"""how many times smaller the weights are at the next lag"""
+"""factor by which weights decrease from one lag to the next"""
 
 OPGEN_RHEIN = "R. Opgen-Rhein, K. Strimmer, BMC Systems Biology 1(37), 2007"
 KORB = "K. B. Korb, A. E. Nicholson, Bayesian Artificial Intelligence, CRC Press, 2010"
@@ -84,4 +84,4 @@ DISCRETE = {
 }
 """published discrete networks with their sources"""
 EVENT_DEGREE = 1.5
-"""mean number of other types of events that excite a type"""
+"""mean number of other event types that excite an event type"""

@@ -32,7 +32,7 @@ class Fingerprint:
     settled: bool
     """whether equal stamps imply equal content"""
     digest: bytes = b""
-    """of the content, if it was read for that; always present if the stamps have not settled"""
+    """of the content, if it was computed; always present if the stamps have not settled"""
 
     def matches(self, now: "Fingerprint") -> bool:
         """Whether `now`, a later fingerprint of the same path, has the same content."""
@@ -67,7 +67,7 @@ class FederatedData:
     """of the silos' files, taken before they were read; empty for tables that do not come from files"""
 
     def __repr__(self) -> str:
-        """One line: the kind of data, how much of them there is, and the true graph if it is known."""
+        """One line: the kind and the size of the data, and the true graph if it is known."""
         amount = (
             pluralize(len(self.schema.variables), "variable"),
             pluralize(len(self.schema.silos), "silo"),
@@ -83,7 +83,7 @@ class FederatedData:
             raise ValueError(f"tables of {sorted(self.tables)}, schema of {list(self.schema.silos)}")
         for silo, table in self.tables.items():
             shape = (self.schema.rows[silo], len(self.schema.table_columns))
-            if self.schema.kind == "events":  # further columns have the neighbours of devices
+            if self.schema.kind == "events":  # any further columns have the neighbours of devices
                 table = table[:, : shape[1]]
             if table.shape != shape:
                 raise ValueError(f"{silo}: a table of {table.shape}, not {shape}")
@@ -139,8 +139,8 @@ def pool(data: FederatedData) -> FederatedData:
 def weights_after_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
     """The silos' own true weights that remain meaningful for pooled rows: those of time series.
 
-    A structure of time series is scored by the mean over the silos' truths, for every learner. Other weights serve only
-    to score a silo's refit, and pooled rows belong to no silo.
+    Structures of time series are always scored by the mean over the silos' true graphs. Other weights are used only to
+    score a silo's refit, which pooled rows do not have.
     """
     return {silo: weights for silo, weights in silo_weights.items() if weights.ndim == 3}
 
@@ -219,7 +219,7 @@ def without_outliers(data: FederatedData) -> FederatedData:
 
 
 def outlier_notes(schema: Schema, counts: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
-    """A line on outliers that were set aside, by column and silo: classes of the shares of their `counts`."""
+    """A line on outliers that were set aside, with the approximate share for each column and silo."""
     found = [
         (counts[silo][v] / schema.rows[silo], name, silo)
         for silo in sorted(counts)

@@ -44,14 +44,14 @@ def fork_server() -> bool:
 
 
 WORKER_NAME = "Dask Worker process"
-"""how the names begin that Dask gives to processes of workers"""
+"""the beginning of the names that Dask gives to worker processes"""
 
 
 @contextmanager
 def scripts_not_repeated() -> Iterator[None]:
     """Within the block, workers do not import the main module, as new Python processes otherwise do.
 
-    A script that learns without `if __name__ == "__main__"` would learn again in each of its workers, which fails.
+    Otherwise a script that learns without `if __name__ == "__main__"` would run again in each of its workers, and fail.
     """
     original = spawn.get_preparation_data
 

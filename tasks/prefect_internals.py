@@ -1,4 +1,4 @@
-"""Prefect's undocumented API, used only by this module: a new version of Prefect needs checking in one place.
+"""Prefect's undocumented API, used only by this module, so that new versions are checked in one place.
 
 Tested with the versions in `TESTED_VERSIONS`. All other modules import only Prefect's public API (`PUBLIC_MODULES`,
 documented at https://docs.prefect.io). Prefect takes a second to import, so each function imports it when called.

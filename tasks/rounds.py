@@ -51,7 +51,7 @@ Record = Callable[[str, str, Ids], AbstractContextManager[UUID | None]]
 as this task run, and yields its id"""
 
 MAX_SILO_TASKS = 32
-"""maximum number of silos with a `local_solve` of their own; a report takes 7 ms of CPU"""
+"""maximum number of silos with separate `local_solve` tasks; a report takes 7 ms of CPU"""
 
 RETRIES = 2
 """number of retries of a solve"""
@@ -136,7 +136,7 @@ class Orchestration:
             self._give_up()
 
     def report(self, send: Callable[[], None]) -> None:
-        """Call `send`, which sends Prefect something that no step waits for, if Prefect is still connected."""
+        """Call `send`, which sends a report to Prefect that no step waits for, if Prefect is still connected."""
         if self.connected:
             try:
                 send()
@@ -146,7 +146,7 @@ class Orchestration:
     def solves(self, label: str) -> Start:
         """A function that starts the solves of the round `label`, such as "round 4", each in a thread.
 
-        Every silo has a `local_solve`, or all silos one if there are more than `MAX_SILO_TASKS`.
+        Every silo has its own `local_solve` task; if there are more than `MAX_SILO_TASKS` silos, they share one task.
         """
 
         def start(solves: Mapping[str, Work]) -> Mapping[str, Wait]:
@@ -172,7 +172,7 @@ class Orchestration:
     def perform(self, task: str, label: str, work: Callable[[], T]) -> T:
         """The result of `work`, a step of the coordinator, or its exception, recorded with the name "`task` `label`".
 
-        The step uses the results of the solves since the last one or, without any, of the last one.
+        The step uses the results of the solves since the last step; without such solves, the result of the last step.
         """
         with self._lock:
             sources, self._solves = tuple(self._solves) or self._last, []

@@ -41,7 +41,7 @@ class Comparison:
 
     @property
     def edges_changed(self) -> int:
-        """The number of edges that were gained, lost, turned or have other marks."""
+        """The number of edges that were gained, lost or turned, or whose marks changed."""
         return len(self.structure.changed)
 
     @property

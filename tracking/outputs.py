@@ -1,4 +1,4 @@
-"""The files a run leaves in its folder: structure, scores, rounds, settings, picture and report."""
+"""The output files of a run: structure, scores, rounds, settings, picture and report."""
 
 import csv
 import json
@@ -176,7 +176,7 @@ def intensities_csv(found: Intensities) -> str:
 
 
 def targets_csv(found: FoundTargets) -> str:
-    """One line per mechanism that was found to differ: where, of which variable given which parents, the evidence."""
+    """One line per changed mechanism: silo or condition, variable, parents, and the test."""
     rows = (
         (one.condition, one.variable, " ".join(one.parents), one.statistic, one.parameters, one.p_value, int(one.tied))
         for one in found.changes

@@ -5,8 +5,8 @@ pools of its two ends, and is separated by the first set that makes it independe
 
 - "skeleton": the variables joined to each end when the level began (Colombo & Maathuis 2014, Algorithm 4.1);
 - "possible-d-sep": the possible-d-sep sets of the skeleton (Spirtes et al. 2000, §6.7), for latent variables. If a set
-    separates two variables, so does one of the variables on paths between them (Colombo et al. 2012, §3.3: FCI-path);
-    these variables are the biconnected component of their edge (`biconnected`);
+  separates two variables, so does one of the variables on paths between them (Colombo et al. 2012, §3.3: FCI-path);
+  these variables are the biconnected component of their edge (`biconnected`);
 - "colliders": no further pair is separated; the search collects all sets that separate the ends of unshielded triples
   (Colombo & Maathuis 2014, §4.2: conservative and majority rule).
 

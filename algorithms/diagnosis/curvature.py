@@ -5,9 +5,9 @@ There are two figures for each variable. Both are shares of a residual that woul
 - with parents: the share that the squared prediction and the cubes of the parents explain, beyond a linear regression
   on the silo's own rows. The square alone misses effects that saturate, such as tanh.
 - for nonadjacent variables: the largest share that the square of one of them explains. An effect without a linear part,
-    such as x² of a symmetric x, leaves no edge in a linear graph. Only variables nearly uncorrelated with the residual
-    are tested. Otherwise, in a linear model with skewed errors, the square could reflect an effect of the child on this
-    variable.
+  such as x² of a symmetric x, leaves no edge in a linear graph. Only variables nearly uncorrelated with the residual
+  are tested. Otherwise, in a linear model with skewed errors, the square could reflect an effect of the child on this
+  variable.
 
 A share that is not significant counts as zero. The test is a score test with heteroscedasticity-consistent variances of
 the products of residual and curve (White 1980). So it is valid for any error distribution, and a few outlying rows

@@ -3,12 +3,12 @@
 The graph is compared with the same graph without the edge x → y, given the other parents of y:
 
 - `log_likelihood`: the increase of the maximum log-likelihood, in nats. For numbers it is n/2 · ln(v′/v), with v and v′
-    the residual variances of y with and without x; for labels, the difference of Σ n ln(n / Σ n) over the table.
+  the residual variances of y with and without x; for labels, the difference of Σ n ln(n / Σ n) over the table.
 - `bic`: the same minus ½ ln n for each parameter of the edge, the gain in BIC (Schwarz 1978).
 - `p_value`: F test of the regression coefficients of numbers, χ² test within the states of the other parents of labels.
 - `score`: the gain in BDeu (Heckerman, Geiger, Chickering 1995), of labels, for learners that score by it.
 - `largest_p_value`: the largest p-value among all tests of the pair in a constraint-based search (Spirtes, Glymour,
-    Scheines 2000). The edge is in the graph because this p-value is at most α.
+  Scheines 2000). The edge is in the graph because this p-value is at most α.
 
 The search selected the edges by such figures on the same rows, so the p-values are too small, except for edges chosen
 before the run. An undirected edge has the figures of its direction in one DAG of the class.

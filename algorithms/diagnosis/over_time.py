@@ -1,11 +1,11 @@
 """Trend and season in a silo's series, each the strongest of its columns (ours).
 
 - Trend: the t-value of the time in a regression of each row on the time, the row before and its change. Because the
-    regression includes the past, the test is valid for autocorrelated series. A series that hardly returns to its trend
-    has none.
+  regression includes the past, the test is valid for autocorrelated series. A series that hardly returns to its trend
+  has none.
 - Season: the largest ratio of a value of the periodogram to the mean of its neighbours, after removal of trend and
-    autoregression, which have no spectral lines. Without a season, this ratio is an F-value with 2 and 2·(number of
-    neighbours) degrees of freedom. Its period is the whole number near the peak whose phase means explain most.
+  autoregression, which have no spectral lines. Without a season, this ratio is an F-value with 2 and 2·(number of
+  neighbours) degrees of freedom. Its period is the whole number near the peak whose phase means explain most.
 
 Both use only the longest stretch.
 """

@@ -123,9 +123,7 @@ def _draw(
     stretches: Sequence[Sequence[int]], autoregression: float, draws: int, rng: np.random.Generator
 ) -> FloatArray:
     """The statistics of `draws` data sets, `[draws]`, which are in memory together."""
-    from scipy.signal import (
-        lfilter,
-    )  # imported late, because the import takes a third of a second, and few runs need it
+    from scipy.signal import lfilter  # imported late: it takes a third of a second, and few runs need it
 
     products, squares, changes = np.zeros(draws), np.zeros(draws), np.zeros(draws)
     for lengths in stretches:

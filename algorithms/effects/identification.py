@@ -1,18 +1,18 @@
 """Identification: which covariates to adjust for, so that a regression or a table gives the effect of X on Y.
 
 - In a DAG the total effect of X on Y is zero if Y is not a descendant of X. Otherwise let cn be the variables except X
-    on the directed paths from X to Y. The optimal adjustment set O = pa(cn) ∖ (cn ∪ {X}) is valid and has the least
-    asymptotic variance of all valid sets (Henckel, Perković & Maathuis 2022, "Graphical criteria for efficient total
-    effect estimation via adjustment in causal linear models", Definition 3.4 and Theorem 3.10; for one treatment, the
-    descendants of cn that are parents of cn are in cn themselves). The direct effect is that of X with the other
-    parents of Y held fixed; it is zero if X is not a parent of Y.
+  on the directed paths from X to Y. The optimal adjustment set O = pa(cn) ∖ (cn ∪ {X}) is valid and has the least
+  asymptotic variance of all valid sets (Henckel, Perković & Maathuis 2022, "Graphical criteria for efficient total
+  effect estimation via adjustment in causal linear models", Definition 3.4 and Theorem 3.10; for one treatment, the
+  descendants of cn that are parents of cn are in cn themselves). The direct effect is that of X with the other
+  parents of Y held fixed; it is zero if X is not a parent of Y.
 - In a CPDAG the effect may differ between the DAGs of the class. As in IDA (Maathuis, Kalisch & Bühlmann 2009), only
-    the undirected edges at X (for direct effects, those at Y) are oriented, in all ways that create no new v-structure
-    and no cycle. Meek's rules complete each orientation, after which all remaining DAGs have the same optimal set
-    (Witte, Henckel, Maathuis & Didelez 2020, "On efficient adjustment in causal graphs", §5), so that one DAG of each
-    suffices. If all orientations give the same set, the graph is amenable and the effect is identified; otherwise the
-    sets give a range. With background knowledge, the completion excludes orientations that are not possible (Perković,
-    Kalisch & Maathuis 2017).
+  the undirected edges at X (for direct effects, those at Y) are oriented, in all ways that create no new v-structure
+  and no cycle. Meek's rules complete each orientation, after which all remaining DAGs have the same optimal set
+  (Witte, Henckel, Maathuis & Didelez 2020, "On efficient adjustment in causal graphs", §5), so that one DAG of each
+  suffices. If all orientations give the same set, the graph is amenable and the effect is identified; otherwise the
+  sets give a range. With background knowledge, the completion excludes orientations that are not possible (Perković,
+  Kalisch & Maathuis 2017).
 - In a PAG, total effects are identified by the generalised adjustment criterion (`ancestral_adjustment.py`); its edges
   say nothing about direct effects.
 

@@ -10,10 +10,9 @@ also excite events on linked devices of the silo (`topology.py`). Hill climbing 
    delays from 4τ to τ/4096, and the maximum of a parabola through the best three log-likelihoods gives δ. After the
    first search, δ is refined in the same way with the families of the graph, and the search goes on from there. The
    weight of a hop is chosen with it; it is 0 unless links raise the log-likelihood by more than the price of an edge.
-3. The search. In each exchange, all families that are not yet fitted make one Newton step. The silos evaluate `trials`
-   step lengths at once, so a step that is too long costs no further exchange. Fitted families are not computed again. A
-   move changes one or two families, so only families near these are new. All moves whose gain is at least the share
-   `batch` of the best gain are made together, at most one for each type.
+3. The search. In each exchange, all families that are not yet fitted make one Newton step, at `trials` step lengths
+   at once, because a step may be too long. Fitted families are not computed again. A move changes one or two families,
+   so only families near these are new. All moves with at least the share `batch` of the best gain are made together.
 4. Newton steps for the final families alone, until they are exact.
 
 What leaves a silo: the sums of step 1, and for each family its part of ℓ, gradient and Hessian at `trials` points. The
@@ -40,8 +39,7 @@ from .topology import MAX_HOPS
 DELAYS = 4.0 ** np.arange(1, -7, -1)
 """mean delays from which the search for δ starts, in units of τ"""
 STARTS = ((0.03, 1.0), (0.15, 0.8), (0.4, 0.6), (0.005, 1.0))
-"""initial values of a new edge: its weight as a share of the events of the effect, and a factor for the other
-weights"""
+"""initial values of a new edge: its weight as a share of the effect's events, and a factor for the other weights"""
 NEARBY = (0.7, 1.0, 1.4)
 """factors of δ that are compared once the graph is known"""
 FIRST_HOP, HOPS_NEARBY = 0.25, (0.0, 0.0625, 1.0, 4.0)
@@ -69,8 +67,7 @@ class FedHawkes:
     hops: int = 0
     """links between devices over which events excite others, up to 10; 0: only events on the same device"""
     hop_weight: float = 0.0
-    """effect on all devices one hop further away, relative to the effect on nearer devices; 0: estimated by maximum
-    likelihood"""
+    """effect on all devices one hop further away, relative to that on nearer ones; 0: by maximum likelihood"""
     rounds: int = 200
     """maximum number of exchanges"""
 

@@ -7,8 +7,8 @@ A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: 
   explanation with background knowledge"; Dor & Tarsi 1992, "A simple algorithm to construct a consistent extension of a
   partially oriented graph".
 - `impose_knowledge`: makes any learned graph agree with background knowledge. Learners that use the knowledge during
-    the search find better graphs. This function is for votes, fusions and undirected edges of a class (Meek 1995: the
-    knowledge, then rules R1 to R4).
+  the search find better graphs. This function is for votes, fusions and undirected edges of a class (Meek 1995: the
+  knowledge, then rules R1 to R4).
 - `markov_blanket`: causal feature selection, the variables that make all others irrelevant for predicting a target
   (Wang, Ma & Wang 2023, §7.5).
 - `dag_extension`: the DAG that gets parameters is a learned DAG itself, or a member of the class of a CPDAG.
@@ -323,7 +323,6 @@ def _sink_cost(pdag: NDArray[np.bool_], v: int) -> tuple[int, int]:
     joined = pdag | pdag.T
     not_adjacent = ~joined[np.ix_(neighbours, neighbours)]
     new_parents = np.asarray((undirected | out)[neighbours])
-    new = (
-        not_adjacent & (new_parents[:, None] | new_parents[None, :])
-    ).sum() - new_parents.sum()  # a neighbour is not adjacent to itself
+    # a neighbour is not adjacent to itself
+    new = (not_adjacent & (new_parents[:, None] | new_parents[None, :])).sum() - new_parents.sum()
     return int(out.sum()), int(new) // 2

@@ -63,9 +63,7 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """
     if not adjacency.any():
         return np.zeros_like(adjacency)
-    from scipy.sparse.csgraph import (
-        connected_components,
-    )  # imported late, because listing the algorithms must not import SciPy
+    from scipy.sparse.csgraph import connected_components  # imported late: listing the algorithms must not need SciPy
 
     component: NDArray[np.int32]
     _, component = connected_components(adjacency, directed=True, connection="strong")

@@ -149,9 +149,7 @@ def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # ty
         for a in range(k):
             if stays[a]:
                 share = K[a, weakest] / K[weakest, weakest]
-                for c in range(
-                    k
-                ):  # also updates removed parents, whose values are not used: a loop without a condition is vectorised
+                for c in range(k):  # also of removed parents, which are not used: without a condition it is vectorised
                     K[a, c] -= share * K[weakest, c]
     for a in range(k):
         if stays[a]:

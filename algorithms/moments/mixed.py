@@ -4,11 +4,11 @@ The columns are those of the coded table (`statistics/coding.py`). The sum has o
 
 - "centred": products about the silo's own means;
 - "pairs": with an ε, which does not account for means, products of the differences (x − x')/√2 of the first and second
-    row, the third and fourth, and so on. Offsets of a whole silo cancel in the differences. A record is in only one
-    pair. There are half as many pairs as rows, so the noise counts twice;
+  row, the third and fourth, and so on. Offsets of a whole silo cancel in the differences. A record is in only one
+  pair. There are half as many pairs as rows, so the noise counts twice;
 - "means": without centring, products of the rows with an added constant column. Its products are the sums of the other
-    columns, from which the server computes and subtracts the means of all rows. To make the norms of rows small,
-    1/(number of levels) is subtracted from indicators.
+  columns, from which the server computes and subtracts the means of all rows. To make the norms of rows small,
+  1/(number of levels) is subtracted from indicators.
 
 An indicator has a public scale, so only the scales of numbers are estimated privately. The learner uses only
 correlations, so each column is measured in units of its scale, which gives all correlations the same noise

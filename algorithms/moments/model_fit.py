@@ -5,14 +5,14 @@ DAG has these moments: the search adds many edges, each of which gains more than
 them by v-structures. Two figures detect this from the moments that the server has, without a further exchange:
 
 - `residual_excess`: the dependence between nonadjacent variables. For each variable in the order of the DAG, take ln of
-    the ratio of its residual variance given the parents to its residual variance v given all k earlier variables. If
-    the DAG holds, this has a known mean and variance, because n·v is σ²·χ² with n − k degrees of freedom for any
-    distribution of the parents. Each dependence may be too weak for an edge although their sum is significant. The
-    figure is their sum in standard deviations.
+  the ratio of its residual variance given the parents to its residual variance v given all k earlier variables. If
+  the DAG holds, this has a known mean and variance, because n·v is σ²·χ² with n − k degrees of freedom for any
+  distribution of the parents. Each dependence may be too weak for an edge although their sum is significant. The
+  figure is their sum in standard deviations.
 - `hidden_cause_gain`: the BIC that is gained if the errors of joined variables a → b are correlated instead. A hidden
-    cause of both makes a a collider, so b seems to depend on the parents of a as well; with correlated errors these
-    edges disappear. The two regressions are fitted by generalised least squares (Zellner 1962), parents eliminated
-    backward.
+  cause of both makes a a collider, so b seems to depend on the parents of a as well; with correlated errors these
+  edges disappear. The two regressions are fitted by generalised least squares (Zellner 1962), parents eliminated
+  backward.
 
 `misfit` adds them up. On clean data, both are small and do not get large together, even with weak effects, dense graphs
 or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose ends have p parents.

@@ -7,10 +7,9 @@ equal error variances, and, unless those variances are clearly equal, the Markov
 Exchange 2, only for a class with undirected edges: 14 masked sums per undirected edge, which direct the edge if errors
 are not Gaussian (`non_gaussian.py`). The request lists these edges, so the silos learn them.
 
-With experiments, there is one sum over all rows, and one for each distinct set of excluded conditions
-(`core/experiments.py`). BOSS learns the interventional class of least BIC from these sums
-(`score/experiment_scores.py`). Equal error variances are not considered, because experiments change the variances, and
-there is no second exchange.
+With experiments, there is one sum over all rows, and one for each distinct set of excluded conditions (`Experiments`).
+BOSS learns the interventional class of least BIC from these sums (`score/experiment_scores.py`). Equal error variances
+are not considered, because experiments change the variances, and there is no second exchange.
 
 In time series the rows are windows: the present, and the lagged columns that precede it. Only the present variables are
 ordered; their lagged parents are selected with those within the step (`tiers.py`). If series are short and the lags are
@@ -102,9 +101,8 @@ class SecureLinear(OrderSettings):
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
         require(self.threshold == AUTO or self.threshold >= 0, "threshold", self.threshold, "0 or more, or auto")
-        require(
-            self.min_log_likelihood_ratio >= 0, "min_log_likelihood_ratio", self.min_log_likelihood_ratio, "0 or more"
-        )
+        least = self.min_log_likelihood_ratio
+        require(least >= 0, "min_log_likelihood_ratio", least, "0 or more")
         require_lags(self.lags)
         require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
 
@@ -300,10 +298,9 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
     rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
     if len(server.S):
         edges = edges_to_direct(server)
-        R, dependent = credible_contrasts(
-            rescaled.reshape(len(edges), -1), server.rows, settings.min_log_likelihood_ratio
-        )
-        graph, count = direct_edges(server.graph, edges, R, server.rows, settings.min_log_likelihood_ratio)
+        least = settings.min_log_likelihood_ratio
+        R, dependent = credible_contrasts(rescaled.reshape(len(edges), -1), server.rows, least)
+        graph, count = direct_edges(server.graph, edges, R, server.rows, least)
         return replace(server, graph=graph, directed=count, dependent=dependent, done=True)
     if schema.has_targets:
         left = server.schema.of_silos(replies.silos).in_order()
@@ -378,8 +375,7 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
 def edges_to_direct(server: Server) -> NDArray[np.int32]:
     """The undirected edges `[n_edges, 2]` that errors may direct.
 
-    Edges at counts are excluded: the effect of a number on a count is curved, and the errors of a count depend on its
-    mean.
+    Edges at counts are excluded: effects of numbers on them are curved, and their errors depend on their means.
     """
     edges = undirected_edges(server.graph)
     counts = np.isin(server.schema.variables, server.schema.counts)
@@ -390,8 +386,7 @@ def mixes_counts(schema: Schema) -> bool:
     """Whether some columns, but not all, are counts, whose error variances are then not comparable.
 
     After the variance-stabilising transform, the error variance of a count is a constant (1/4 for √(x + 3/8)). It
-    differs from the error variances of other numbers, but an order with the count first can make the residual variances
-    equal by accident.
+    differs from those of other numbers, but an order with the count first can by accident make all variances equal.
     """
     return 0 < len(schema.counts) < len(schema.variables)
 

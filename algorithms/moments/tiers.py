@@ -12,7 +12,7 @@ variances it directs nearly every edge within a time step.
 - Any error variances: the search of `score/gaussian_order.py` over the present variables.
 - The lag order: `information_criteria` in `pooled.py`.
 - Few windows (`ridge_strengths`): if there are no more windows than columns, edges cannot be selected reliably, but the
-    effects of a ridge regression rank the pairs.
+  effects of a ridge regression rank the pairs.
 
 All of it is computed from one masked sum; nothing further leaves a silo. Cost at the server: O(m³) for m = (L + 1)·d
 columns, and O(d·m·p²) for the families of one order with p parents.

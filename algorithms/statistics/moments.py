@@ -9,9 +9,9 @@
   2019.
 - `spectral_radius`: the stability of linear models of time series.
 - `Units`: an exchange before masked runs (ours). Masked numbers have 32 bits before and after the binary point, so
-    columns of very different magnitudes need different units. Each silo adds log2 of the standard deviation of each of
-    its columns to a masked sum; the rounded mean is the exponent of the column's unit. Units are powers of two, so
-    dividing by them and multiplying again is exact.
+  columns of very different magnitudes need different units. Each silo adds log2 of the standard deviation of each of
+  its columns to a masked sum; the rounded mean is the exponent of the column's unit. Units are powers of two, so
+  dividing by them and multiplying again is exact.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -6,10 +6,10 @@ Both steps run inside the silo:
   deviations estimated by the median absolute deviation, become empty. If half of a column's cells have the same value,
   this scale is zero, and the column keeps all cells.
 - `screen` finds wrong cells that lie within the range of their column but do not fit the rest of their row. Given a
-    covariance of all columns (`em.py`), the cell j of a row with observed columns o deviates from its expectation given
-    the other cells by z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the covariance of o. In
-    each row the cell of largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM and the screen alternate
-    until a screen finds hardly any further cell (`flows/job/preparation.py`).
+  covariance of all columns (`em.py`), the cell j of a row with observed columns o deviates from its expectation given
+  the other cells by z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the covariance of o. In
+  each row the cell of largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM and the screen alternate
+  until a screen finds hardly any further cell (`flows/job/preparation.py`).
 
 In Gaussian columns without wrong cells, the first step empties two cells in a billion, and the second empties one cell
 in 16,000.

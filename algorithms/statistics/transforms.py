@@ -8,7 +8,7 @@ column (`Schema.transforms`), and parameters are on the transformed scale.
 
 - `apply`: one column of numbers. An empty cell stays empty, equal cells stay equal, and the order of cells is kept.
 - `transformed`: a table, in memory or read in passes. Logarithms and roots are computed for each cell separately. Ranks
-    need the whole column; for a table that is read in passes, they are relative to `REFERENCE_ROWS` evenly spaced rows.
+  need the whole column; for a table that is read in passes, they are relative to `REFERENCE_ROWS` evenly spaced rows.
 - `transform_gain`: whether a transform helps.
 
 Costs: a sort for each column with normal scores, otherwise one pass.

@@ -31,7 +31,7 @@ TRANSFORMS: tuple[str, ...] = ("normal-scores", "log", "sqrt", "none")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """The content of `about.json`, {} if there is none. Raises `BadInput` for an invalid file or value.
+    """The content of `about.json`, or {} if there is no such file. Raises `BadInput` for an invalid file or value.
 
     `folder` may also be a file in the folder.
     """
@@ -231,7 +231,7 @@ class Reading:
     transform: RequestedTransform = "none"
     """the transform of all columns of numbers"""
     transforms: tuple[tuple[str, RequestedTransform], ...] = ()
-    """columns with a transform of their own"""
+    """columns with a separate transform"""
     private: bool = False
     """whether the run has a privacy budget: silos then disclose nothing about their rows but the number"""
 
@@ -239,7 +239,7 @@ class Reading:
     """the targets of experiments by silo or, with a column of conditions, by condition, which replace those of
     `about.json`; None: keep these"""
     finds_targets: bool = False
-    """whether the targets are to be found (`--targets unknown`): of `about.json`, only the conditions are used"""
+    """whether the run finds the targets (`--targets unknown`); it then uses only the conditions from `about.json`"""
     learned_from: bool = False
     """whether a learner computes with the numbers: values whose powers overflow or underflow are then refused"""
     by: str | None = None
@@ -337,20 +337,21 @@ class Declared:
     transforms: Mapping[str, RequestedTransform] = field(default_factory=dict)
     """the transforms of columns that `about.json` declares"""
     fixed_transforms: Mapping[str, Transform] = field(default_factory=dict)
-    """the transforms of the variables in `complete`, as all silos decided on them: outliers are far after them"""
+    """the transforms of the variables in `complete`, as decided over all silos; outliers are defined on the transformed
+    scale"""
     fixed_dates: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """the columns of dates among them, with the origin of their days"""
+    """the columns of dates among the variables in `complete`, with the origin of their days"""
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """the targets of experiments that `about.json` declares, by silo or, with a column of conditions, by condition"""
     recode: Recode = field(default_factory=dict)
-    """by silo and column, the cells that stand for others"""
+    """by silo and column, the replaced cells and their replacements"""
     scale: Scale = field(default_factory=dict)
     """by silo and column, the factor of the numbers"""
     sheets: Mapping[str, str] = field(default_factory=dict)
     """by silo, the sheet of its spreadsheet; "" for all others"""
 
     def at_silo(self, silo: str) -> "Declared":
-        """The declarations with the part of one silo in their form; the same for any number of calls."""
+        """The declarations with the part of one silo in their form; idempotent."""
         recode = tuple((name, tuple(cells.items())) for name, cells in self.recode.get(silo, {}).items())
         scale = tuple((name, by, self.marks.get(name, ())) for name, by in self.scale.get(silo, {}).items())
         sheet = self.sheets.get(silo, self.sheets.get("")) or None
@@ -360,7 +361,7 @@ class Declared:
 
     @property
     def all_targets(self) -> Mapping[str, tuple[str, ...]]:
-        """The targets by silo: those of the options or, without any, those that are declared."""
+        """The targets by silo, from the options or otherwise from `about.json`."""
         return self.targets if self.reading.targets is None else dict(self.reading.targets)
 
     @property

@@ -52,7 +52,7 @@ BUFFER_BYTES = 1 << 18
 
 
 PART_CELLS = 1 << 24
-"""the fewest cells of a part that one process reads, but for the last one"""
+"""minimum number of cells of a part that one process reads; the last part may have fewer"""
 IN_MEMORY_BYTES = memory_limit()
 """A table is read in passes if its cells, of 8 bytes each, or its text take more bytes than this."""
 
@@ -299,7 +299,8 @@ NO_FORM = Form()
 HEAD_BYTES = 1 << 20
 """size of the part of a file from which its dialect is detected"""
 BLOCK_BYTES, MAX_BLOCK_BYTES, LINES_OF_BLOCK = 1 << 22, 1 << 24, 64
-"""size of the blocks in which a file is parsed: more for longer lines, at most the second; 32 of them are read ahead"""
+"""size of the blocks in which a file is parsed, their maximum size for long lines, and lines per block; 32 blocks are
+read ahead"""
 
 
 @dataclass(frozen=True)
@@ -416,7 +417,7 @@ class HarmonisedSource:
 
     @property
     def words(self) -> frozenset[str]:
-        """The columns to read as text: those that are recoded, too."""
+        """The columns to read as text, including recoded ones."""
         return self.source.words | {name for name, _ in self.form.recode}
 
     @property

@@ -2,10 +2,10 @@
 
 Errors name the place in the user's terms: "line N" is the N-th line of a text file (the header is line 1, empty lines
 count), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are quoted as
-in Python, so a message is one line whatever they contain.
+in Python, so that a message is always one line.
 
-Every entry of a folder is a silo, or is known not to be one, or raises an error: a file of an unknown format that was
-silently skipped would leave a silo out of the result.
+Every entry of a folder is a silo, is known not to be a silo, or raises an error. If files of unknown formats were
+skipped, silos could be missing in the result without notice.
 """
 
 import os
@@ -50,7 +50,7 @@ def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any
 
 
 def distinct_names(place: str, names: Sequence[str], keep: Keep) -> list[str]:
-    """`names`, with a mark (`is_repeated`) on those that several columns have and that `keep` does not accept.
+    """`names`; duplicate names that `keep` does not accept are marked (see `is_repeated`).
 
     Raises `BadInput` for invalid names, and if several columns that are to be read have the same.
     """

@@ -27,9 +27,9 @@ DATE = re.compile(
 ORDERS = {"ymd": "abc", "dmy": "cba", "mdy": "cab"}
 """by order, the groups of `DATE` with year, month and day"""
 ISO = "ymd"
-"""the order that is read beside any other"""
+"""the order that can be combined with any other"""
 CENTURY = 69
-"""two-digit years from here on belong to the 20th century, as in POSIX"""
+"""smallest two-digit year that belongs to the 20th century, as in POSIX"""
 PERIOD = re.compile(
     r"(?P<year>1[5-9]\d\d|2[01]\d\d)([ -]?[Qq](?P<quarter>[1-4])|[-Mm](?P<month>0[1-9]|1[0-2]))", re.ASCII
 )

@@ -2,9 +2,9 @@
 
 The columns are `time`, `event`, `device` and `neighbours`, in capitals or not; a cell of the last one lists the devices
 that are linked with that of the row, separated by semicolons. Times are numbers, or dates, which are converted to
-seconds; without devices, all events of a silo are of one. A device is observed from its first to its last event or, if
-`about.json` has `{"window": [begin, end]}`, in that window, in the unit of the times or as dates. The variables of the
-public schema are the types of events over all silos.
+seconds; without a column of devices, all events of a silo belong to one device. A device is observed from its first to
+its last event or, if `about.json` has `{"window": [begin, end]}`, in that window, in the unit of the times or as dates.
+The variables of the public schema are the types of events over all silos.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,7 +66,7 @@ def refuse_undeclared(path: Path, declared: Declared) -> None:
     try:
         found = sorted(name.lower() for name in column_names(path, declared) if declared.keeps(name))
     except (BadInput, *BROKEN):
-        return  # the reader of the rows reports it
+        return  # the error is raised when the rows are read
     if found in (sorted((TIME, EVENT)), sorted((TIME, EVENT, DEVICE)), sorted((TIME, EVENT, DEVICE, NEIGHBOURS))):
         advice = 'declare {"kind": "events"} in about.json, or {"kind": "time-series"}'
         raise BadInput(f"{path}: its columns {', '.join(found)} suggest event sequences: {advice}")

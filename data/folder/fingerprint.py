@@ -1,8 +1,8 @@
-"""Fingerprints: whether the rows at a path are still those that were read, at the cost of a `stat` if possible.
+"""Fingerprints show whether the rows at a path have changed since they were read, by a `stat` alone if possible.
 
 A fingerprint has the stamps of the files (size, times of change, inode) and, if it was computed, a digest of their
 content. Equal stamps imply equal content once they have settled: a file that has just changed may change again within
-the resolution of its times. A modification time can be set back; the change time of the inode cannot.
+the resolution of its times. Unlike a modification time, the change time of an inode cannot be set back.
 """
 
 import hashlib

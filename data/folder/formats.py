@@ -48,7 +48,7 @@ MAX_WHOLE_BYTES = 1 << 28
 SECOND = 10**9
 """nanoseconds"""
 COARSE_CLOCK_SECONDS, FINE_CLOCK_SECONDS = 2.0, 0.1
-"""resolution of file times: within it, a file can change again under the same stamp"""
+"""resolution of file times: within this time, a file can change again without a change of its stamp"""
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """errors of decompression, besides `BadInput`"""
 
@@ -112,9 +112,9 @@ class Sheet:
     columns: tuple[NDArray[Any], ...]
     notes: tuple[str, ...] = ()
     numbers: NDArray[np.int64] | None = None
-    """the number that each row has in its program `[n_rows]`; None: counted from 1"""
+    """the number of each row in the program that wrote the file, `[n_rows]`; None: counted from 1"""
     word: str = "row"
-    """what such a number counts"""
+    """the word for this number in messages"""
 
     def place(self, row: int) -> str:
         """The place of row `row` (from 0), such as "row 3"."""
@@ -180,7 +180,7 @@ def _spreadsheet(path: Path, name: str | None) -> Sheet:
             book.close()
     except BadInput:
         raise
-    except Exception as error:  # openpyxl raises whatever the parsers of ZIP and XML raise
+    except Exception as error:  # openpyxl passes on the errors of the parsers of ZIP and XML
         raise BadInput(f"{path}: not a readable Excel file: {str(error).splitlines()[0]}") from error
     if not rows:
         raise BadInput(f"{path}: the file is empty")
@@ -215,7 +215,7 @@ def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, t
     found = {}
     for sheet in book.worksheets:
         if name is None or sheet.title == name:
-            sheet.reset_dimensions()  # some programs write them wrong
+            sheet.reset_dimensions()  # some programs write wrong dimensions
             rows = [
                 (number, row)
                 for number, row in enumerate(sheet.iter_rows(values_only=True), start=1)
@@ -226,7 +226,7 @@ def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, t
                     (number, tuple(None if cell == "" else cell for cell in row)) for number, row in rows
                 ]
     if len(found) > 1:
-        largest = max(found, key=lambda title: sum(len(row) for _, row in found[title]))  # not a page with a title
+        largest = max(found, key=lambda title: sum(len(row) for _, row in found[title]))  # not one with only a title
         declare = json.dumps({"sheet": {path.stem: largest}}, ensure_ascii=False)
         raise BadInput(
             f"{path}: it has {len(found)} sheets, {', '.join(map(quoted, found))}: "
@@ -241,7 +241,7 @@ def _labelled(path: Path) -> Sheet:
     read = pyreadstat.read_dta if path.suffix.lower() == ".dta" else pyreadstat.read_sav
     try:
         frame, about = read(str(path))
-    except Exception as error:  # pyreadstat has error classes of its own, which its versions name differently
+    except Exception as error:  # versions of pyreadstat have different names for its error classes
         raise BadInput(f"{path}: not a readable {path.suffix.lower()} file: {str(error).splitlines()[0]}") from error
     columns, notes = [], []
     for v, name in enumerate(frame.columns):
@@ -256,7 +256,7 @@ def _labelled(path: Path) -> Sheet:
 
 
 def labels_of_values(cells: NDArray[Any], labels: Mapping[Any, str]) -> NDArray[Any] | None:
-    """`cells` with the label of each value; None unless all values have one, each another."""
+    """`cells` with the label of each value; None unless all values have distinct labels."""
     texts = [str(text).strip() for text in labels.values()]
     if not labels or "" in texts or len(set(texts)) < len(texts):
         return None

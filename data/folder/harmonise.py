@@ -3,8 +3,8 @@
 `{"recode": {"clinic": {"smokes": {"Ja": "yes"}}}}` replaces cells of a column at one silo, with null by an empty one;
 `{"scale": {"clinic": {"weight": 0.4536}}}` multiplies the numbers of a column. Both are applied where the silo's rows
 are read, cell by cell, before anything is inferred or learned from them: first the recoding, then missing values are
-recognised, then numbers are multiplied. `Declared.at_silo` puts the part of one silo into the `Form` of its file, where
-a column that names the silo of each row (`--by`) is, too.
+recognised, then numbers are multiplied. `Declared.at_silo` puts the part of one silo into the `Form` of its file, which
+also has the column that names the silo of each row (`--by`).
 """
 
 import math

@@ -30,7 +30,7 @@ from .profile import SAMPLED_ROWS, ColumnProfile, Profile, suggested_transforms
 from .scan import MAX_CODES, MISSING, MISSING_WORDS, canonical_order, fold_spelling, missing_words
 
 MANY_VALUES = 20
-"""distinct values above which a note reports zeros that are far from all other values"""
+"""minimum number of distinct values of a column for a note on zeros that are far from all other values"""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class JointColumn:
     def majority(self, of: Callable[[ColumnProfile], str], otherwise: str) -> str:
         """The value of `of` at the silos, weighted by filled cells.
 
-        It is "" if at least half of the cells have "", and `otherwise` if the other cells disagree.
+        It is "" if at least half of the cells have the value "", and `otherwise` if the other cells disagree.
         """
         votes = Counter[str]()
         for part in self.parts.values():
@@ -247,7 +247,7 @@ MAX_LISTED_MARKS = 30
 """columns that the note on marks of missing values lists"""
 
 MIN_COMMON_COLUMNS = 2
-"""columns of words that may all have a word among their labels"""
+"""number of columns of words up to which all of them may have the same word as a label"""
 
 Columns = Mapping[str, JointColumn]
 
@@ -255,10 +255,10 @@ Columns = Mapping[str, JointColumn]
 def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[str, ...]]:
     """By column of words, the words that are labels in it, although they mark missing values among numbers.
 
-    A word such as None or NA among other labels is a label, unless there is evidence that it marks missing values:
-    it does so among the numbers of another column, or it is a mark that programs write (all but "none") and its column
-    has other empty cells, or most columns of words have it. The rule depends on all silos together. Declared levels and
-    marks take precedence.
+    A word such as None or NA among other labels is a label, unless there is evidence that it marks missing values. The
+    evidence is that it occurs among the numbers of another column; or that it is a mark that programs write (all but
+    "none"), and its column has other empty cells or most columns of words have it. The rule is applied to all silos
+    together. Declared levels and marks take precedence.
     """
     texts = [name for name, column in columns.items() if column.has_words and declared.kind_of(name) != "continuous"]
     words = {name: {fold_spelling(mark) for mark in columns[name].marks} & MISSING_WORDS for name in columns}
@@ -323,7 +323,7 @@ def _mark_shares(name: str, column: JointColumn, counts: Mapping[str, int]) -> s
 
 
 def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
-    """The first `most` of `names`, and how many there are more."""
+    """The first `most` of `names`, and the number of the others."""
     all_names = list(names)
     more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
     return ", ".join(all_names[:most]) + more
@@ -334,7 +334,7 @@ MIN_COUNT_VALUES, MIN_MORE_COUNT_VALUES = 7, 4
 
 
 def count_codings(columns: Mapping[str, JointColumn]) -> dict[str, str]:
-    """The columns of counts, each with its coding, as most cells of all silos suggest it.
+    """The columns of counts, each with its coding, by the majority of cells over all silos.
 
     Counts start at 0. A column that starts at 1, or whose zeros may mark missing values, is one of labels or numbers.
     """
@@ -375,7 +375,7 @@ def transforms_of(
 
 
 def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
-    """`schema` with the transforms that are declared, of data whose cells may not decide on one.
+    """`schema` with the declared transforms, for data whose cells must not influence the choice.
 
     The logarithm of time series is ln x, in runs with an ε ln(1 + x): a number below 0 then counts as 0.
     """

@@ -3,10 +3,11 @@
 Nothing is applied: `inspect` prints the entry of `about.json`, and only for a folder on this machine, because a code
 and its count are facts about rows.
 
-A number is suggested if programs and questionnaires use it as a code (`CODES`), if it is repeated, and if it lies
-outside the range of all other values of its column: either far from them (`FAR` of their range, or negative if no other
-is, and a spike beside the nearest value, zeros apart; among few whole numbers `MIN_STEPS` steps), or at all, if it does
-so in several columns (`MIN_COLUMNS`). A label is suggested if it is one of the words of `WORDS`, or a code among words.
+A number is suggested if programs and questionnaires use it as a code (`CODES`), if it is repeated, and if it lies far
+outside the range of all other values of its column. Far means one of three things: by `FAR` of the range; or, for a
+negative number, that no other value is negative and that it is a spike beside the nearest value other than zero; or,
+among few whole numbers, by `MIN_STEPS` steps. A number that is outside the range in several columns (`MIN_COLUMNS`)
+need not be far. A label is suggested if it is one of the words of `WORDS`, or a code among words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -202,6 +203,6 @@ def _outside(values: FloatArray, rows: Any) -> dict[int, bool]:
             # Zeros beside a negative code may be another mark, and many.
             nearest = 1 if negative and inner[0] == 0 else edge
             is_far = (distance >= FAR * span or negative) and count >= MIN_SPIKE * int(inner_rows[nearest])
-        if is_far or (distance > 1 and abs(value) > 9):  # counts reach 7 to 9 in several columns
+        if is_far or (distance > 1 and abs(value) > 9):  # counts have values of 7 to 9 in several columns
             found[int(value)] = is_far
     return found

@@ -1,10 +1,10 @@
-"""Tables as silos read them in runs with an ε: no cell changes a description, nor whether a run succeeds.
+"""Tables in runs with an ε: neither the description nor the success of a run depends on any cell.
 
 A silo describes the names of its columns and its number of rows; kinds, levels and lengths of time series come from
 `about.json` alone (`declared_schema`). Two tables that differ in one row are therefore described alike. And every row
 can be read: a cell that is empty, no number or no declared level counts as 0 or as the first level, a number beyond
-±`LARGEST` as that bound, and a line with too few or too many cells is filled up or cut. The noise of the run covers
-these values as it covers any other, so that nothing needs to be refused because of them.
+±`LARGEST` as that bound, and a line with too few or too many cells is filled up or cut. The noise of the run also hides
+these values, so they need not be refused.
 
 Rows keep the order of the file. In a text file every line is a row: a quotation mark that is never closed
 cannot swallow the rows below it. Rows of time series are not sorted by their times, which are data, too.
@@ -218,7 +218,7 @@ class PrivateTable:
 
     @contextmanager
     def _redacted(self) -> Iterator[None]:
-        """Name the file only where rows cannot be read: a database's or a library's message may quote them."""
+        """Raise errors that name only the file, because the message of a database or a library may quote rows."""
         try:
             yield
         except BadInput:

@@ -68,7 +68,7 @@ class ColumnProfile:
     size: float | None = None
     """log10 of the median of the nonzero absolute values, to one decimal"""
     beyond: bool = False
-    """whether a number is too large, or all nonzero ones are too small, to compute with"""
+    """whether a number is too large, or all nonzero numbers are too small, for computations"""
     zeros: int = 0
     """number of cells that are 0"""
     apart: bool = False
@@ -288,8 +288,9 @@ SAMPLED_ROWS = 4096
 """rows, evenly spaced, from which the shape of a column is estimated"""
 MIN_SHAPE_ROWS, MIN_SHAPE_VALUES = 50, 12
 """rows and distinct values below which a column has no shape"""
-# Of an exponential column .46 and 4.2, of t with 3 degrees of freedom 0 and 5.9, of a lognormal one with σ = 1 .57 and
-# 7.0, of a Gaussian cubed 0 and 41: below these bounds, transforms cost more than they gain.
+# # Skewness and tail ratio of an exponential column are .46 and 4.2; of t with 3 degrees of freedom, 0 and 5.9; of a
+# lognormal column with σ = 1, .57 and 7.0; of a cubed Gaussian, 0 and 41. Below these bounds, transforms cost more than
+# they gain.
 MAX_SKEWNESS, MAX_TAIL_RATIO = 0.5, 8.0
 """greatest absolute skewness by Kelly, (q₉₀ + q₁₀ − 2 q₅₀)/(q₉₀ − q₁₀), and greatest ratio of (q₉₉ − q₁) to (q₇₅ − q₂₅)
 of a column that needs no transform"""

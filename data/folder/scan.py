@@ -7,7 +7,7 @@ Unicode code points.
 The dialect of a file is its separator, encoding and decimal mark. A declaration in `about.json` takes precedence.
 Otherwise the dialect is detected; if several are plausible, an error proposes a declaration.
 
-Reading row by row is slow. It serves for the first rows of a file, and for the whole file only to locate a fault after
+Reading row by row is slow. It is used for the first rows of a file, and for the whole file only to locate a fault after
 the fast reader (`columns.py`) has failed.
 """
 

@@ -118,7 +118,7 @@ def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
         labels = {silo: set(part.labels or ()) for silo, part in columns[name].parts.items() if part.filled}
         elsewhere = {silo: set().union(*(labels[other] for other in labels if other != silo)) for silo in labels}
         apart = [silo for silo in labels if len(labels[silo]) > 1 and elsewhere[silo].isdisjoint(labels[silo])]
-        if len(labels) > 1 and (len(apart) == 1 or len(apart) == len(labels) == 2):  # cities are apart everywhere
+        if len(labels) > 1 and (len(apart) == 1 or len(apart) == len(labels) == 2):  # cities differ at every silo
             foreign.append((name, apart[-1], labels[apart[-1]], elsewhere[apart[-1]]))
         elif len(labels) > 1:
             unique += [

@@ -2,9 +2,9 @@
 
 A recording is a long table with a row for each time of each series; times are numbers, or dates, which are converted to
 seconds. `cut` divides it at gaps into stretches, which follow each other in a silo's table. Times must be regular: the
-step is the minimum difference of two times of a series, and a difference of several steps is a gap. A row with an empty
-cell is left out and leaves a gap, unless the learner models empty cells. Columns are numbers, or labels if about.json
-declares their levels: then the values are codes of levels.
+step is the minimum difference between two times of a series, and a difference of several steps is a gap. A row with an
+empty cell is left out and leaves a gap, unless the learner models empty cells. Columns are numbers, or labels if
+about.json declares their levels: then the values are codes of levels.
 """
 
 import math
@@ -286,7 +286,7 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
     numbers = [v for v, name in enumerate(recording.variables) if name not in declared.levels]
     if keeps:
         check_columns_with_gaps(path, recording.variables, values)
-    elif numbers:  # a state may be constant at a silo, such as an alarm that was never raised
+    elif numbers:  # a state may be constant at a silo, for example an alarm that never occurred
         check_table(path, [recording.variables[v] for v in numbers], values[:, numbers])
     if declared.reading.learned_from:
         for name, column in zip(recording.variables, values.T, strict=True):

@@ -1,7 +1,7 @@
 """Suggestions on the columns of a data set, for the owner of all its rows: `fedbnsl inspect` prints them.
 
-Columns that other columns determine, causes that nothing in a table can have (age, sex), and an order in time. A column
-that names the silo of each row (`is_site`) is suggested to `learn`, too.
+They concern columns that other columns determine, variables without possible causes (age, sex), and an order in time.
+`learn` also suggests a column that names the silo of each row (`is_site`).
 """
 
 import json
@@ -44,7 +44,7 @@ SITE = re.compile(
 
 
 def is_site(name: str) -> bool:
-    """Whether a column is named as if it said at which silo a row was recorded."""
+    """Whether the name of a column suggests that it has the silo of each row."""
     return SITE.fullmatch(name) is not None
 
 

@@ -44,7 +44,7 @@ from .scan import (
 )
 
 MIN_CONDITION_ROWS = 10
-"""minimum number of rows of a condition within a silo: sums without it disclose those of its rows"""
+"""minimum number of rows of a condition within a silo, because differences of sums disclose the sums over its rows"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ Named = dict[str, tuple[str, ...]]
 HEADERS = (["silo", "variable"], ["condition", "variable"])
 NONE = "none"
 UNKNOWN = "unknown"
-"""the word for targets that are to be found: no target is read"""
+"""the value of the option for targets that the run finds; no target is read"""
 
 
 def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
@@ -80,7 +80,7 @@ def with_targets(
     *,
     unknown: bool = False,
 ) -> Schema:
-    """`schema` with the targets `named` for its silos, as far as their columns are learned from.
+    """`schema` with the targets `named` for its silos, restricted to variables of the schema.
 
     If they are `unknown`, it has none.
 

@@ -2,7 +2,8 @@
 
 A Hawkes process is a cluster process (Hawkes & Oakes 1974): immigrants arrive at base rates, and every event of type
 j causes a Poisson number of events of type i with the mean α_ij, each after an exponential delay. Drawing generation by
-generation is exact, but for causes before the window. The graph is acyclic, and every type also excites itself.
+generation is exact, except that causes before the window are missing. The graph is acyclic, and every type also excites
+itself.
 """
 
 from typing import Any
@@ -25,7 +26,8 @@ BASE = (0.5, 1.5)
 DELAY = 1.0
 """mean delay between cause and effect, the unit of time"""
 MAX_WEIGHT = 2.0
-"""maximum effect on neighbours: from 2.3 on, self-excitation may add more than one event to each"""
+"""maximum effect on neighbours; from 2.3 on, an event could cause more than one event on average, and the process could
+explode"""
 SPACING = 20.0
 """mean time between two immigrants of a device"""
 

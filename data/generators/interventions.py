@@ -3,7 +3,7 @@
 Every silo has its own number of rows and its own offsets; the last silos set nothing. In a targeted silo the mechanism
 of a target is
 
-- randomised: N(0, 4), whatever its causes;
+- randomised: N(0, 4), independent of its causes;
 - soft: its causes act with half their strength in the opposite direction, and its noise is twice as large;
 - inhibiting: its causes act with `strength` times their strength.
 
@@ -49,7 +49,7 @@ def interventions(
 
     The causal order of the columns is random. Numbers of rows are between half and one and a half times `rows`, and
     the offsets of a silo's columns N(0, `site_means`²). The targets are in the schema and in `about.json`, the weights
-    in the truth. Raises `BadInput` as `LinearSettings` does, and for targeted silos that leave none without targets.
+    in the truth. Raises `BadInput` as `LinearSettings` does, and unless at least one silo has no target.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph)
     if experiment not in get_args(Experiment):
@@ -69,13 +69,8 @@ def interventions(
         tables[silo] = _draw(weights, deviations, changed, experiment, strength, count, own) + offsets
         if changed.any():
             targets[silo] = (tuple(names[v] for v in np.flatnonzero(changed)),)
-    own_parameters = {
-        "experiment": experiment,
-        "targeted_silos": targeted_silos,
-        "strength": strength,
-        "site_means": site_means,
-    }
-    parameters = {**asdict(plan), "edges": plan.expected_edges, **own_parameters}
+    own_parameters = {"experiment": experiment, "strength": strength, "site_means": site_means}
+    parameters = {**asdict(plan), "edges": plan.expected_edges, "targeted_silos": targeted_silos, **own_parameters}
     about = {
         **{"kind": "continuous", "generator": "interventions", "source": "ours"},
         **{

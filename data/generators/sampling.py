@@ -126,7 +126,7 @@ MIN_VISIBLE = 2
 def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> FederatedData:
     """`data`, whose truth is a DAG, without `latent` of its variables; the truth becomes the PAG over the others.
 
-    Wang, Ma & Wang 2023, §7.4 hide variables at random; here those whose absence confounds others come first
+    Wang, Ma & Wang 2023, §7.4 hide variables at random; here common causes of other variables are hidden first
     (`choose_hidden`). Raises `BadInput` if fewer than two variables would stay.
     """
     if latent == 0:

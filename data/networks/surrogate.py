@@ -1,7 +1,7 @@
 """Heterogeneous silos by a hidden surrogate variable, with rows of a random or a published network.
 
 Source: Wang, Ma & Wang 2023, Def. 1. The surrogate C ∈ [K] is a child of a set S of variables, and silo i has the rows
-with C = i. The union of the silos has the true distribution, each silo a biased one. S = ∅ is the homogeneous case.
+with C = i. The union of the silos has the true distribution; each silo has a biased one. S = ∅ is the homogeneous case.
 """
 
 from typing import Any

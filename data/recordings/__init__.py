@@ -1,1 +1,1 @@
-"""Recorded time series of somebody's: long tables and the files of two benchmarks, dealt to silos."""
+"""Recorded time series: long tables and the files of two benchmarks, dealt to silos."""

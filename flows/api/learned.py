@@ -183,8 +183,7 @@ class Learned:
             The values of the treatment to compare; by default 0 and 1, or each label with the first one. Whether the
             other parents of the outcome are held fixed.
         data
-            The folder of the run's silos: the effect is then estimated from their rows, by one more masked sum; by
-            default, from the model.
+            The folder of the run's silos, to estimate from their rows by one more masked sum; default: from the model.
         bootstrap, placebo, by_silo
             The number of resamples of `data` in each of which the run learns a graph; the number of times that each
             silo permutes the treatment among its rows; whether to estimate by silo, too.

@@ -84,7 +84,8 @@ def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
 
 def hidden_parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     """The parameter for the old `name` of `field`; the help does not show it."""
-    option = typer.Option(f"--{name.replace('_', '-')}", hidden=True)
+    written = next((one for one in field.metadata if isinstance(one, OnCommandLine)), OnCommandLine())
+    option = typer.Option(f"--{name.replace('_', '-')}", hidden=True, metavar=written.value)
     kind = plain(field.annotation)
     annotation: Any = Annotated[kind | None, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

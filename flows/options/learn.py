@@ -310,8 +310,7 @@ class LearnOptions(Options):
         default=None,
         gt=0,
         title="Time limit",
-        description="Seconds after which the rounds end with the best graph so far; parameters and diagnosis take "
-        "further time.",
+        description="Seconds after which the rounds end with the best graph so far; later steps take further time.",
     )
     megabytes: Annotated[float | None, OnCommandLine(value="N")] = Field(
         default=None,

@@ -1,14 +1,14 @@
-"""A silo's defence against a coordinator that lies: its owner's declarations, the members it knows, and redaction.
+"""A silo's protection from a malicious coordinator: its owner's declarations, known members, and redaction.
 
 A coordinator sends declarations, schemas, specifications and lists of silos. On its owner's machine a silo checks each
 of them before it touches a row:
 
-- Under a policy, the owner declares kinds, levels and marks of missing values (`about.json`). With marks or kinds of
-  its own choice a coordinator could count any value, or list the values of a column.
+- Under a policy, the owner declares kinds, levels and marks of missing values (`about.json`). If a coordinator could
+  choose marks or kinds, it could count any value, or list the values of a column.
 - A policy with a finite ε, and every private algorithm, lead to the private reading of tables (`private_table.py`).
-- The noise of a secure sum is shared, which counts on the other silos. An owner pins them by the fingerprints of
-  their certificates (`Members`), and mask keys are signed with these certificates: an invented silo has none. An
-  owner who pins nobody adds as much noise as if all other silos colluded.
+- The noise of a secure sum is shared, so the other silos must be real. An owner pins them by the fingerprints of their
+  certificates (`Members`), and mask keys are signed with these certificates, which an invented silo does not have. The
+  silo of an owner who pins nobody adds as much noise as if all other silos colluded.
 - Errors about rows go to the owner's log. The coordinator is sent one line without path, cell or reason.
 """
 
@@ -32,25 +32,25 @@ from .rows import AnyDescribed, Described
 from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
-"""rows below which a silo under a policy describes nothing: a description of one row is the row"""
+"""minimum number of rows for a description by a silo under a policy: a description of one row would disclose the row"""
 AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms", "targets")
-"""the parts of a declaration that the owner must have declared alike"""
+"""the parts of the coordinator's declaration that must equal the owner's declaration"""
 BY_SILO = ("recode", "scale", "sheets")
-"""the parts that are declared for each silo, of which only the own one concerns its owner"""
+"""the parts that are declared for each silo; an owner checks only those of the own silo"""
 
 
 @dataclass(frozen=True)
 class Guard:
-    """The checks of one silo; by default for a silo in the hands of the coordinator, on files of the same user."""
+    """The checks of one silo; by default, those of a silo that belongs to the coordinator's own user."""
 
     policy: Policy = UNRESTRICTED
     declared: Declared | None = None
     """the owner's own declaration of the rows, None without one"""
     members: Members | None = None
     remote: bool = False
-    """whether the coordinator is another party than the owner"""
+    """whether coordinator and owner are different parties"""
     log: Callable[[str], None] = print
-    """where the owner reads why rows could not be used"""
+    """the owner's log, with the reasons why rows could not be used"""
 
     @property
     def restricted(self) -> bool:
@@ -60,14 +60,14 @@ class Guard:
     def changed_rows(self, terms: RunTerms) -> int:
         """The minimum number of rows that change between two publications without an ε; 0: any.
 
-        An owner who runs the coordinator without a policy knows all rows: then only the terms set a minimum, as in
-        scheduled runs.
+        An owner who runs the coordinator without a policy has all rows. Then only the terms can set a minimum, as they
+        do in scheduled runs.
         """
         own = self.policy.changed_rows if self.remote or self.restricted else 0
         return max(own, terms.changed_rows)
 
     def declaration(self, silo: str, declared: Declared) -> Declared:
-        """The declaration under which the rows are described or read; raises `NotAllowed` for one not agreed on.
+        """The declaration by which the rows are described or read; raises `NotAllowed` if the owner's one differs.
 
         The owner's recoding and units replace those of the coordinator for this silo.
         """

@@ -11,9 +11,9 @@ The journal is one SQLite file with the silo's replies and its latest state in e
 restarts must not solve a round twice, since noise drawn a second time would be a second release. So every round commits
 its reply and the state after it in one transaction, before the reply is sent. A repeated request for that round gets
 the stored reply, provided that its binding is the same: a reply is bound to broadcast, settings and schema, and in a
-private run to the rows. The journal keeps the numbers of charged rounds for ever: a ledger without these charges is not
-the ledger to which they were charged. Every record has a checksum under the silo's secret, because a
-damaged or forged state would silently give a wrong model.
+private run to the rows. The journal never deletes the numbers of charged rounds, so that a ledger without these charges
+is detected. Every record has a checksum under the silo's secret, because a damaged or forged state would give a wrong
+model without notice.
 """
 
 import hashlib
@@ -158,7 +158,7 @@ class Journal:
             make_private_folder(path.parent)
             make_private_file(path)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-            # FULL: a reply that was sent must survive a power cut, or its noise would be drawn a second time.
+            # # FULL: a reply that was sent must survive a power failure; otherwise its noise would be drawn again.
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA secure_delete = ON")
@@ -267,7 +267,7 @@ class Journal:
             return {tuple(silos.split("\n")) for (silos,) in rows}
 
     def forget_publications(self) -> None:
-        """Delete the names of the versions and the sets of silos: the next publication is compared with none."""
+        """Delete the names of the versions and the sets of silos, with which publications are compared."""
         with self._transaction():
             self._db.execute("DELETE FROM versions")
             self._db.execute("DELETE FROM summed")
@@ -316,7 +316,7 @@ def require_same_binding(run: str, number: int, stored: str, requested: str) -> 
 
 
 def keyed_checksum(key: bytes, *parts: object) -> str:
-    """The HMAC-SHA256 of `parts` under a silo's secret: only its owner can write a record that is taken for intact."""
+    """The HMAC-SHA256 of `parts` under a silo's secret: only its owner can write a valid record."""
     return hmac.new(key, wire.encode(parts), hashlib.sha256).hexdigest()
 
 

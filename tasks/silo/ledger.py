@@ -1,8 +1,8 @@
 """A silo's privacy ledger on disk: one SQLite file beside its rows, separate from the journal; no run deletes it.
 
-A charge is permanent, also if the run fails or is forgotten, or if the process dies between charge and reply. If the
-file cannot be read or written, nothing is released. Each charge includes the seal of its rows: ledgers in the same
-folder on the same rows share one budget, so that a renamed file gets no new budget.
+A charge is permanent, even if the run fails or is deleted, or if the process ends between charge and reply. If the file
+cannot be read or written, nothing is released. Each charge includes the seal of its rows: ledgers in the same folder on
+the same rows share one budget, so that a renamed file gets no new budget.
 """
 
 import fcntl
@@ -58,7 +58,7 @@ class FileLedger:
         try:
             make_private_folder(self.path.parent)
             make_private_file(self.path)
-            # Locked before charges are read: no other process may add one between the check and the insert.
+            # # Locked before charges are read, so that no other process adds one between the check and the insert.
             with _locked(self.path.parent), closing(_open(self.path)) as db:
                 db.execute("BEGIN IMMEDIATE")
                 charges = self._complete(_charges(db, self.path))
@@ -177,8 +177,8 @@ def _locked(folder: Path) -> Iterator[None]:
 def reseal(path: Path) -> int:
     """Seal the charges in the ledger at `path` that an earlier version wrote, under the silo's secret.
 
-    Returns their number. For the owner alone: earlier checksums had no key, so that anybody could write such a charge.
-    Raises `BadRecord` for a charge whose earlier checksum is wrong.
+    Returns their number. Only the owner may call it, because earlier checksums had no key, and anybody could write such
+    a charge. Raises `BadRecord` for a charge whose earlier checksum is wrong.
     """
     key, count = silo_secret(path.parent), 0
     with closing(_open(path)) as db:

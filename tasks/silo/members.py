@@ -1,6 +1,6 @@
 """The silos that an owner knows by their certificates, and signatures of mask keys by these certificates.
 
-The masks of a secure sum hide a summand only if the other silos exist: a coordinator that invents them knows their
+The masks of a secure sum hide a summand only if the other silos are real: a coordinator that invents silos knows their
 masks. Every silo therefore signs the keys that it advertises, together with the session, under its certificate, and
 refuses keys that are not signed by a pinned certificate.
 """
@@ -18,7 +18,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure.masks import Refused, SecureSession
 
 SIGNED = b"fedbnsl mask keys\0"
-"""the beginning of all that is signed, so that a signature of anything else is of no use"""
+"""the prefix of signed content, so that signatures for other purposes are not valid here"""
 
 
 @dataclass(frozen=True)

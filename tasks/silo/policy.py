@@ -1,7 +1,7 @@
 """The policy of a silo's owner: its worker refuses every run and request that the policy does not allow.
 
-The same function checks a run twice: before the first round at all silos, so that a run refused by one silo spends
-nothing at any other; and again with every request, since a coordinator could request something it did not announce.
+The same function checks a run twice: before the first round at all silos, so that a run refused by one silo spends no
+budget at any other; and again with every request, because a coordinator could send a request that it did not announce.
 """
 
 import math
@@ -54,7 +54,7 @@ class Policy:
     parameters: float = math.inf
     """the maximum number of free parameters of a count table or regression, as a share of this silo's rows"""
     experiments: bool = False
-    """whether masked sums may leave out a single silo as the only one that targets a variable; with `masked` only"""
+    """with `masked`: whether masked sums may leave out a single silo, if it is the only one that targets a variable"""
     changed_rows: int = 10
     """without an ε: minimum number of changed rows between two publications, if any row changes; 0: no minimum"""
 
@@ -105,9 +105,9 @@ class Policy:
             )
 
     def check_difference(self, silo: str, summed: tuple[str, ...], earlier: Iterable[tuple[str, ...]]) -> None:
-        """Raise `NotAllowed` for a sum whose difference from one over `earlier` silos would be of too few silos.
+        """Raise `NotAllowed` for a sum that differs from a sum over `earlier` silos by too few silos.
 
-        Two sums over silos of which one has left or joined differ by all that this silo contributes.
+        If one silo has left or joined, the two sums differ by the contribution of this silo.
         """
         least = max(self.silos, MIN_DIFFERENCE)
         for before in earlier:
@@ -150,7 +150,7 @@ class Policy:
         return self._epsilon_excess(algorithm, schema, silo)
 
     def _experiments_refusal_reason(self, silo: str, schema: Schema) -> str:
-        """The reason to refuse the sums for the targets of experiments, of which each pair has a difference."""
+        """The reason to refuse the sums for the targets of experiments, which have differences, too."""
         sums, least = schema.experiments.units(schema.rows), max(self.silos, MIN_DIFFERENCE)
         for one in sums[1:]:
             left_out, summed = {unit[0] for unit in set(sums[0]) - set(one)}, {unit[0] for unit in one}
@@ -192,7 +192,7 @@ class Policy:
 
 
 MIN_DIFFERENCE = 2
-"""the minimum number of silos by which two masked sums differ, whatever the policy: one silo is not masked"""
+"""the minimum number of silos by which two masked sums may differ under any policy, as a single silo is not masked"""
 STEPS = (*registry.STEPS, *registry.WRAPPERS)
 """the exchanges besides an algorithm's own rounds, and the wrappers"""
 

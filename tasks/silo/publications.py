@@ -1,23 +1,24 @@
 """A silo's record of publications: digests of the rows behind its replies, and the rule for replies without an ε.
 
-Two sums over rows that differ in one row give away that row: it is their difference. So a silo answers without an ε
-only if none or at least k of its rows have changed since each earlier publication (`Policy.changed_rows`).
+If two sums are over rows that differ in one row, the difference of the sums discloses that row. So a silo answers
+without an ε only if none or at least k of its rows have changed since each earlier publication (`Policy.changed_rows`).
 
-To count changes it keeps, of each of its last versions of the rows, 8 bytes a row: a digest of the row's values under
-the silo's secret. They stay in `.fedbnsl/SILO.published`, with access for the owner only, and the journal has the name
-of each version, so that a version cannot be removed unnoticed. The digests are of the values that enter the replies:
-after columns were left out, marks of missing values replaced and incomplete rows dropped. The order of rows and
-columns, the number of files and the spelling of a number do not count.
+To count changes, the silo stores 8 bytes per row for each of the last versions of its rows: a digest of the row's
+values under the silo's secret. They stay in `.fedbnsl/SILO.published`, with access for the owner only, and the journal
+has the name of each version, so that the removal of a version is detected. The digests are of the values that enter the
+replies: after columns were left out, marks of missing values replaced and incomplete rows dropped. They do not depend
+on the order of rows and columns, the number of files and the notation of numbers.
 
-A replaced row is one removed and one added. The changes between two versions are the larger of both numbers, so that
-k changes concern k records, also if each of them is a replacement.
+A replaced row counts as one removed and one added row. The number of changes between two versions is the larger of
+these two numbers, so k changes concern k records, even if each of them is a replacement.
 
-An event is a row of its time and type. Its device and the links of devices count as one more change of no row, so that
-sums that differ in them alone are refused.
+For events, a row is the time and type of an event. If only devices or links between devices have changed, sums are
+refused.
 
 Versions over different columns are compared in their common columns. If the file and the selection of rows are the
-same, nothing has changed. Otherwise each common column gives a lower bound, as a changed row changes at most one of its
-cells; the numbers of cells by digest, in `BUCKETS` buckets, suffice for that. A run is refused unless the bound is k.
+same, nothing has changed. Otherwise each common column gives a lower bound on the number of changed rows, because a
+changed row changes at most one of its cells. The bound is computed from the numbers of cells by digest, in `BUCKETS`
+buckets. A run is refused unless the bound is at least k.
 """
 
 import hashlib
@@ -43,7 +44,7 @@ from .runs import RunTerms
 
 PUBLISHED_SUFFIX = ".published"
 KEPT_VERSIONS = 20
-"""versions of the rows that a silo keeps: the rule does not reach further back"""
+"""number of versions of the rows that a silo keeps; the rule does not cover older ones"""
 BUCKETS = 1024
 """buckets in which the cells of a column are counted"""
 BLOCK_ROWS = 1 << 16
@@ -54,7 +55,7 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS versions (number INTEGER PRIMARY KEY AUTOIN
 
 
 class FewRowsChanged(NotAllowed):
-    """Refused because the difference from an earlier publication would be one of few rows."""
+    """Refused because the difference from an earlier publication would disclose few rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +114,8 @@ def row_version(
 def _device_digest(table: NDArray[Any], schema: Schema, labels: NDArray[np.uint64], key: bytes) -> str:
     """A digest of the devices of the events in `table` `[n, 5 + links]`, and of their links.
 
-    Numbers of devices depend on the other devices, and a window on the other events of a device. So neither is part of
-    the digest of an event: one more event would change those of all others.
+    The number of a device depends on the other devices, and its window on its other events. Neither is part of the
+    digest of an event, because one more event would otherwise change the digests of all others.
     """
     device, time, event = (table[:, schema.table_columns.index(name)] for name in ("device", "time", "event"))
     codes = np.column_stack([_number_codes(device), _number_codes(time), labels[event.astype(np.int64)]])
@@ -153,7 +154,8 @@ def _number_codes(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
 def _label_codes(levels: tuple[str, ...], key: bytes) -> NDArray[np.uint64]:
     """The code of each label, and at the end, so at index −1, that of an empty cell.
 
-    A label that is a number has the code of the number: a single word in a column turns its numbers to labels.
+    A label that is a number has the code of the number, because a single word in a column turns its numbers into
+    labels.
     """
     codes = np.full(len(levels) + 1, EMPTY)
     for place, label in enumerate(levels):
@@ -187,7 +189,7 @@ def changed_rows(earlier: NDArray[np.uint64], now: NDArray[np.uint64]) -> int:
 
 
 def discloses_rows(earlier: RowVersion, now: RowVersion, least: int) -> bool:
-    """Whether the difference of sums over both versions may be one of some, but fewer than `least` rows."""
+    """Whether the two versions may differ in at least one, but fewer than `least` rows."""
     if earlier.columns == now.columns:
         changed = changed_rows(earlier.rows, now.rows)
         return changed < least and (changed > 0 or earlier.devices != now.devices)
@@ -212,7 +214,7 @@ def _same_rows(earlier: RowVersion, now: RowVersion) -> bool:
     if (earlier.seal, earlier.reading) != (now.seal, now.reading):
         return False
     one, other = set(earlier.complete), set(now.complete)
-    # Fewer columns are complete in more rows: of the same number, they are the same rows.
+    # # With fewer columns, more rows are complete; if the numbers are equal, so are the rows.
     nested = one <= other or other <= one
     return nested and len(earlier.rows) == len(now.rows)
 
@@ -247,7 +249,7 @@ class Publications:
         kept = [name for name, _ in self._contents()][-(KEPT_VERSIONS - 1) :]
         content = wire.encode(now)
         with self._open() as db:
-            # First the digests, then their name: a crash between the two leaves one version too many.
+            # # First the digests, then their name, so that a crash in between only leaves an additional version.
             db.execute("INSERT INTO versions (content) VALUES (?)", (content,))
             db.commit()
             self._journal.name_versions({*kept, self._name(content)})

@@ -1,11 +1,11 @@
 """Processes of a silo's owner that read the parts of its rows: `workers` of this machine, or those of its `cluster`.
 
-Each is given a function and one part of the rows at a time, and returns what the function makes of this part, such as
-sums. The silo's service adds these up in the order of the parts, so a result has the same bits for any number of
-processes. Policy, ledger, journal and noise stay with the service: readers have no state and write nothing. Those of
-this machine end when the service ends.
+Each process applies a function to one part of the rows at a time and returns the result, such as sums. The silo's
+service adds these up in the order of the parts, so a result has the same bits for any number of processes. Policy,
+ledger, journal and noise stay with the service: readers have no state and write nothing. Those of this machine end when
+the service ends.
 
-Functions travel by `cloudpickle`: through pipes, or over TLS to the scheduler and workers of the owner's Dask cluster.
+Functions are sent by `cloudpickle`, through pipes or over TLS to the scheduler and workers of the owner's Dask cluster.
 """
 
 import multiprocessing
@@ -30,15 +30,15 @@ from fedbnsl.algorithms.errors import BadInput
 from ..fork_server import fork_server
 
 PARTS_AHEAD = 2
-"""parts that are given out for each process before the first of them is read"""
+"""number of parts that are submitted in advance for each process"""
 MAX_READERS = 1024
 """the largest number of processes"""
 CLUSTER_ADDRESS = re.compile(r"tls://.+|tcp://(127\.0\.0\.1|localhost):\d+")
-"""addresses of clusters: what readers return crosses no network in the clear"""
+"""pattern of cluster addresses: results of readers are sent over a network only by TLS"""
 CONNECT_SECONDS = 20
-"""within which a scheduler must answer, and have a worker"""
+"""timeout for a scheduler to answer and to have a worker"""
 PATIENCE_SECONDS = 30.0
-"""after which a part that no worker has returned is asked for: whether there is a worker at all"""
+"""time without a result after which the cluster is checked for workers"""
 
 
 class ReaderLost(BadInput):
@@ -49,24 +49,24 @@ class Pending(Protocol):
     """A part that is being read."""
 
     def result(self) -> Any:
-        """What the function makes of the part, once it is there."""
+        """The result of the function for this part, once it is available."""
         ...
 
     def cancel(self) -> Any:
-        """Do not read the part, if nobody has begun."""
+        """Cancel the part, unless its reading has begun."""
         ...
 
 
 class Readers:
-    """A number of processes that read parts; they start with the first rows, and end with `close` or this process."""
+    """Processes that read parts; they start with the first request, and end with `close` or with this process."""
 
     faults: tuple[type[BaseException], ...] = (BrokenProcessPool,)
-    """what the result of a part raises if the process that was to read it has ended"""
+    """the exceptions that a result raises if its process has ended"""
     loss = "a process that reads its rows has ended, killed or out of memory"
-    """what has happened then"""
+    """the message for this case"""
 
     def __init__(self, silo: str, count: int, log: Callable[[str], None] = print) -> None:
-        """Read the rows of `silo` by `count` processes, by this one if it is 1; `log` gets a line if one ends."""
+        """Read the rows of `silo` by `count` processes, in this one if it is 1; `log` gets a line if one ends."""
         self.silo, self.count, self.log = silo, count, log
         self._pool: Any = None
         self._lock = threading.Lock()
@@ -94,7 +94,7 @@ class Readers:
             self._lose()
 
     def close(self) -> None:
-        """End the processes; those that read a part are ended with it."""
+        """End the processes, even while they read a part."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
@@ -104,7 +104,7 @@ class Readers:
                 process.terminate()
 
     def _start(self) -> int:
-        """Start what reads, unless it runs; the number of parts that it reads at once."""
+        """Start the processes unless they run; returns the number of parts that are read in parallel."""
         with self._lock:
             if self._pool is None:
                 context = multiprocessing.get_context("forkserver" if fork_server() else "spawn")
@@ -123,15 +123,15 @@ class Readers:
         raise lost from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in a reader reads alone."""
+        """A copy in a reader process reads in this process alone."""
         return Readers, (self.silo, 1)
 
 
 class ClusterReaders(Readers):
     """The workers of the owner's own Dask cluster, which must see the rows under the same path.
 
-    The scheduler reads a part again whose worker is lost, up to its own limit of failures. Certificates are those of
-    Dask's configuration (`distributed.comm.tls`).
+    If a worker is lost, the scheduler has its part read again, up to its own limit of failures. Certificates are those
+    of Dask's configuration (`distributed.comm.tls`).
     """
 
     def __init__(self, silo: str, address: str, log: Callable[[str], None] = print) -> None:
@@ -144,7 +144,7 @@ class ClusterReaders(Readers):
         self.loss = f"the cluster at {address} has lost the workers that read its rows"
 
     def close(self) -> None:
-        """Leave the cluster, which goes on."""
+        """Disconnect from the cluster, which continues to run."""
         with self._lock:
             client, self._pool = self._pool, None
         if client is not None:
@@ -158,13 +158,13 @@ class ClusterReaders(Readers):
             return max(1, sum(threads.values()))
 
     def _connected(self) -> Any:
-        """A client of a cluster that can do the work; raises `BadInput` for any other one."""
+        """A client of a usable cluster; raises `BadInput` for any other one."""
         from distributed import Client, Security
 
         security, where = Security() if self.address.startswith("tls://") else None, f"the cluster at {self.address}"
         try:
             client = Client(self.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:  # the last two for certificates that are not there
+        except (OSError, ValueError, TypeError) as error:  # the last two occur for missing certificates
             reason = str(error).splitlines()[0]
             raise BadInput(f"silo {self.silo}: {where} does not answer ({reason})") from None
         try:
@@ -209,7 +209,7 @@ class _OnCluster:
                 return value
 
     def cancel(self) -> None:
-        self._future.release()  # unlike `cancel`, it does not wait for a scheduler that may have gone
+        self._future.release()  # unlike `cancel`, it does not wait for a scheduler that may have ended
 
 
 def _versions() -> str:
@@ -217,9 +217,10 @@ def _versions() -> str:
 
 
 def _apply_alone(content: bytes, part: Any) -> bytes:
-    """As `_apply`, in a worker of somebody else's making: with one thread, on which the bits of a product depend.
+    """As `_apply`, in a worker that another program has started.
 
-    The result, or the error, is pickled here: Dask in a silo's process reads only the messages of runs
+    It uses one thread, because the bits of a product depend on the number of threads.
+    The result or the error is pickled here, because Dask in a silo's process unpickles only the messages of runs
     (`transport/unpickling.py`).
     """
     threadpool_limits(1)

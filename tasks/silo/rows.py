@@ -35,7 +35,7 @@ class Described:
     targets: tuple[str, ...] = ()
     """the variables that an experiment has set in its rows, as its owner declares them"""
     targets_by_condition: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """the same by condition, if its owner declares a column of conditions"""
+    """the same targets by condition, if the owner declares a column of conditions"""
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class RunTerms:
 
     @property
     def announced(self) -> tuple[str, ...]:
-        """The silos and, with experiments, their targets: one run has one of both, or it is compared as another."""
+        """The silos and, with experiments, their targets; a request with others is compared like another run."""
         targets = (f"{silo}: {own}" for silo, own in sorted(self.schema.targets.items()))
         return (*self.schema.silos, *targets, *["conditions compared"] * self.schema.compares_conditions)
 
@@ -86,17 +86,18 @@ class RunTerms:
         return built(self.spec)
 
     def exchange_digest(self, broadcast: bytes, sparse: Sparse | None) -> bytes:
-        """A digest of all that the silos of one secure sum must have been sent alike.
+        """A digest of the content that all silos of one secure sum must have received.
 
-        Each silo's share of the noise counts on the shares of the others: a coordinator that sent one of them another
-        ε, another number of tables or other scales would get its sum with too little noise.
+        Each silo's share of the noise suffices only together with the shares of the others. Without this digest, a
+        coordinator could send one silo another ε, another number of tables or other scales, and get a sum with too
+        little noise.
         """
         return bytes.fromhex(binding_digest(terms_digest(self), broadcast, sparse))
 
 
 @lru_cache(maxsize=1)
 def terms_digest(terms: RunTerms) -> str:
-    """A digest of the terms that determine an answer, which takes milliseconds.
+    """A digest of the terms that determine an answer; cached, because it takes milliseconds.
 
     The last one is kept here and not in the terms, which the coordinator sends.
     """
@@ -135,8 +136,8 @@ class OpenRun:
 def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret: bytes | None = None) -> OpenRun:
     """Open the run of `terms` on `table` `[n_rows, n_variables]` after the last round in the journal.
 
-    With a `secret`, resamples have a seed that the coordinator does not know: if it knew the rows of as many sums as
-    there are rows, it could solve for each of them.
+    With a `secret`, resamples have a seed that the coordinator does not know. If it knew which rows are in each of as
+    many sums as there are rows, it could compute every row.
     """
     algorithm, seed = terms.algorithm(), terms.seed
     if secret is not None and registry.unpack(terms.spec).wrappers:
@@ -245,7 +246,7 @@ class SecureSums:
             raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")
 
     def _check_exchange(self, session: SecureSession, terms: RunTerms, request: SecureSumRequest) -> None:
-        """Refuse to add to the sum of another exchange: keys are bound to the session, so all silos check the same."""
+        """Refuse to add to the sum of another exchange; keys are bound to the session, so all silos check the same."""
         if session.exchange != terms.exchange_digest(request.broadcast, request.sparse):
             raise Refused(
                 f"{self._silo} refuses to mask: its settings, schema or broadcast are not those of this secure sum"

@@ -96,7 +96,7 @@ class RowsChanged(BadInput):
 
 @dataclass(frozen=True)
 class Answer:
-    """A silo's reply to a broadcast, encoded at most once: a masked reply is neither sent nor journaled as it is."""
+    """A silo's reply to a broadcast, encoded only if needed: a masked reply is neither sent nor journaled unmasked."""
 
     reply: Any
 
@@ -117,8 +117,8 @@ class SiloService:
     ) -> None:
         """Host the silo `name` with the rows at `source`: a file, a folder whose silos are pooled, or a table.
 
-        `policy` has the owner's limits for every request of a coordinator, `guard` all else that a silo on its owner's
-        machine checks.
+        `policy` has the owner's limits for every request of a coordinator; `guard` has the further checks of a silo on
+        its owner's machine.
         """
         self.name = name
         self._source: SiloSource = FileSource(name, source) if isinstance(source, Path) else source
@@ -159,7 +159,7 @@ class SiloService:
         the ledger has fewer charges than the journal.
         """
         terms = self._admitted(terms, behind_masks)
-        # Without a journal, nothing has been published: a silo that answers nothing leaves no file.
+        # # Without a journal, nothing has been published; a silo that never answers writes no file.
         if self._must_change(terms) and self._source.has_journal():
             self._rows_now(terms, digest=True)
             self._check_changes(terms)
@@ -182,7 +182,7 @@ class SiloService:
         return terms
 
     def _check_summed(self, terms: RunTerms, silos: tuple[str, ...]) -> None:
-        """Raise `NotAllowed` if the policy demands masks, and a sum over `silos` differs from an earlier one in few."""
+        """Raise `NotAllowed` if the policy requires masks, and few `silos` differ from those of an earlier sum."""
         if self._policy.masked and terms.algorithm().private is None and self._source.has_journal():
             earlier = self._journal.summed(terms.pinned_run, terms.announced)
             for one in self._summed(terms, silos):
@@ -254,7 +254,7 @@ class SiloService:
 
     @cached_property
     def _journal(self) -> Journal:
-        # Opened by the first round: a silo that is only described leaves no file.
+        # # Opened by the first round, so that a silo that is only described writes no file.
         return self._files.enter_context(self._source.journal())
 
     @cached_property
@@ -361,7 +361,8 @@ class SiloService:
         """
         run = terms.pinned_run
         new = run not in self._pins
-        # A digest can only be compared with a digest; an earlier fingerprint has one if its file was just written.
+        # # A digest can only be compared with a digest; an earlier fingerprint has one if its file had just been
+        # written.
         earlier = (self._described, self._rows)
         digest = digest or self._source.durable or any(one is not None and one.digest for one in earlier)
         # A new run does not reuse the last fingerprint: a query runs again.
@@ -406,7 +407,7 @@ class SiloService:
             self._checked_ranges.add(key)
 
     def _far_cell(self, terms: RunTerms, variable: str) -> str:
-        """Advice on numbers that are out of range; only on the owner's machine with the cell that is farthest off."""
+        """Advice on numbers that are out of range; it names the most extreme cell only on the owner's machine."""
         remedy = "" if terms.declared.reading.outliers == "set-aside" else FAR_CELLS
         place = self._source.far_cell(self._table(terms), terms.schema, variable, terms.declared)
         if self._guard.remote and place:
@@ -453,7 +454,7 @@ class SiloService:
         """The parts of the terms that determine columns and codes."""
         schema, declared = terms.schema, terms.declared
         key = (schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
-        far = (declared.reading.outliers, *schema.transforms.items())  # outliers are far after their transform
+        far = (declared.reading.outliers, *schema.transforms.items())  # outliers are defined on the transformed scale
         return (*key, *far, *schema.dates.items(), *declared.marks.items(), declared.reading.private)
 
 

@@ -109,7 +109,7 @@ class FileSource:
     parsed: Parsed | None = None
     initial_state: RunState = NOT_STARTED
     mapper: Mapper = map
-    """what applies a function to each part of rows that are read in passes: the owner's readers, or the built-in one"""
+    """applies a function to each part of rows that are read in passes: the owner's readers, or the built-in `map`"""
 
     @property
     def described(self) -> Fingerprint | None:
@@ -163,7 +163,7 @@ class FileSource:
 
 
 _SECRET = secrets.token_bytes(32)
-"""the secret of this process: a plain digest of a table could be compared with guesses"""
+"""the secret of this process, because a plain digest of a table could be compared with guesses"""
 
 
 @dataclass(frozen=True, eq=False)

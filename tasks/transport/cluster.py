@@ -98,11 +98,11 @@ QUIET: dict[str, Any] = {
     "distributed.admin.system-monitor.interval": "10s",
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.scheduler.allowed-failures": 3,
-    "distributed.deploy.lost-worker-timeout": "120s",  # how long a cluster waits for a nanny to bring a worker back
+    "distributed.deploy.lost-worker-timeout": "120s",  # timeout for a nanny to restart a worker
     "distributed.comm.timeouts.connect": "60s",
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    "distributed.scheduler.allowed-imports": [],  # messages name no module to import
+    "distributed.scheduler.allowed-imports": [],  # messages must not name a module to import
 }
 
 SCHEDULER_OPTIONS: dict[str, Any] = {"port": 0, "dashboard_address": "127.0.0.1:0"}

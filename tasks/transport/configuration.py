@@ -47,7 +47,7 @@ class SiloFile:
     """the address of the owner's Dask cluster that reads the rows, in place of processes"""
 
     def readers(self, log: Callable[[str], None]) -> Readers:
-        """What reads the rows; `log` gets a line if a process of it ends."""
+        """The processes that read the rows; `log` gets a line if one of them ends."""
         return ClusterReaders(self.name, self.cluster, log) if self.cluster else Readers(self.name, self.workers, log)
 
     def guard(self, log: Callable[[str], None]) -> Guard:

@@ -1,8 +1,8 @@
 """The coordinator of a federation: a Dask scheduler that silos and runs reach over mutual TLS.
 
-Dask allows every connected peer everything. Here the holder of a silo's certificate may perform only the operations of
-a silo's worker, for the silo of that name, and only one worker at a time; all other operations require a coordinator's
-certificate. Dask's second, unencrypted port for web pages is disabled (`WithoutHttpServer`).
+Dask allows every connected peer any operation. Here the holder of a silo's certificate may perform only the operations
+of a silo's worker, for the silo of that name, and only one worker at a time; all other operations require a
+coordinator's certificate. Dask's second, unencrypted port for web pages is disabled (`WithoutHttpServer`).
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
         return await super().remove_worker(address, **about)
 
     def impersonates(self, peer: str, message: Mapping[str, Any]) -> str | None:
-        """What `message` of the silo `peer` does in the name of another one, None if it does no such thing.
+        """The operation that `message` of the silo `peer` requests in the name of another silo, or None.
 
         Dask believes the address, the resources and the keys of tasks that a worker writes into its messages.
         """

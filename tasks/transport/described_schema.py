@@ -27,8 +27,8 @@ def schema_from_descriptions(
 ) -> InferredSchema:
     """The public schema of `silos` from their descriptions; raises `BadInput` if they disagree or cannot be read.
 
-    Each silo describes its columns and, unless they are many, their labels. The `declared` facts take precedence.
-    Targets of experiments may be declared for all `expected` silos, and by a silo's owner for that silo.
+    Each silo describes its columns, including labels if there are few. The `declared` facts take precedence. Targets of
+    experiments may be declared for all `expected` silos, and by a silo's owner for that silo.
     """
     first = _described(transport, silos, declared)
     inferred = _inferred(transport, silos, declared, first)

@@ -86,8 +86,8 @@ def _token(algorithm: Algorithm) -> bytes:
 class InProcessFederation:
     """Silos with tables `[n_rows, n_variables]` in memory (see `Federation`): for tests, notebooks and benchmarks.
 
-    With `secure`, or for an algorithm that needs it, replies are masked as between machines. Each algorithm has its own
-    run, and its round 1 starts that run again.
+    With `secure`, or for an algorithm that needs it, replies are masked as in a federation. Each algorithm has its own
+    run, which restarts with its round 1.
     """
 
     schema: Schema

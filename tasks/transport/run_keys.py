@@ -1,9 +1,9 @@
 """The keys of one run on this machine: mutual TLS between its scheduler, nannies, workers and client.
 
 Every account of a machine can connect to a port on 127.0.0.1, and whoever reaches a Dask scheduler can run code. An
-authority is therefore created for each run; it issues one certificate to the coordinator and one to the workers, and is
-then forgotten. Keys are never in a file: they stay in this process, which hands them to its workers through the pipe
-over which it starts them, also when a nanny restarts one. So nothing remains when a run crashes.
+authority is therefore created for each run. It issues one certificate to the coordinator and one to the workers, and is
+then deleted. Keys are never written to a file: they stay in this process, which sends them to its workers through the
+pipes that start them, even when a nanny restarts a worker. So no key remains after a crash.
 """
 
 import os
@@ -46,7 +46,8 @@ class RunSecurity(Security):
 def load_chain(context: ssl.SSLContext, chain: bytes) -> None:
     """Load a key with its certificate into `context`.
 
-    Python reads them from a file only: one in memory on Linux, elsewhere one in a private folder for this moment.
+    Python reads them only from a file. On Linux this is a file in memory, elsewhere a temporary file in a private
+    folder.
     """
     if not hasattr(os, "memfd_create"):
         with tempfile.NamedTemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""How soon events of a cause excite others: the further events of the effect by the time since, by edge.
+"""The delays between cause and effect: for each edge, the number of further events against time.
 
 After one event of type j, the mean number of events of type i that it has caused directly grows with the time t as
 α_ij (1 − exp(−t/delay)) (Hawkes 1971; Laub, Taimre & Pollett 2015, §3). All edges share the mean delay.

@@ -126,7 +126,7 @@ class Script:
 
     @property
     def digest(self) -> str:
-        """The hash with which the page's policy allows it."""
+        """The hash by which the policy of the page allows the script."""
         return f"'sha256-{b64encode(sha256(self.text.encode()).digest()).decode()}'"
 
 

@@ -1,8 +1,8 @@
 """The report of a run: one self-contained HTML file, readable without the internet.
 
 `contents` gathers what the report states as plain values, `tables.py` its tables; the sentences and the HTML are in
-`templates/`, one file for each part of the page. A Content-Security-Policy in the page forbids the browser to fetch
-anything, and to run any script but those of `explore.py`, which it knows by their hashes.
+`templates/`, one file for each part of the page. By a Content-Security-Policy, the browser must not load anything, and
+may run only the scripts of `explore.py`, which are identified by their hashes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -234,7 +234,7 @@ def small_cell_warnings(result: RunResult) -> list[str]:
 
 
 def _summary(result: RunResult) -> dict[str, Any]:
-    """The numbers of edges, and the tiles of scores and of what the run cost."""
+    """The numbers of edges, and the tiles of scores and costs."""
     metrics = result.metrics
     edges, lagged = len(classify(result.structure, None)), len(classify_lagged(result.structure, None))
     named = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR"}
@@ -319,7 +319,7 @@ def _counted_arcs(arcs: Sequence[Arc]) -> str:
 
 
 def _listed_arcs(arcs: Sequence[Arc]) -> str:
-    """The first arcs, and how many more there are."""
+    """The first arcs, and the number of the others."""
     more = f" and {len(arcs) - MAX_LISTED_ARCS} more" if len(arcs) > MAX_LISTED_ARCS else ""
     return ", ".join(" → ".join(arc) for arc in arcs[:MAX_LISTED_ARCS]) + more
 
@@ -414,7 +414,7 @@ def _model(result: RunResult) -> ReportTable | None:
 
 
 def _intensities(result: RunResult) -> dict[str, Any] | None:
-    """The intensities of a Hawkes process, the most frequent types first, and the times at which effects have come."""
+    """The intensities of a Hawkes process, the most frequent types first, and the times of its effects."""
     found = result.parameters.intensities
     if found is None or not found.delay:
         return None
@@ -430,7 +430,7 @@ def _intensities(result: RunResult) -> dict[str, Any] | None:
 
 
 def _forecasts(result: RunResult) -> dict[str, ReportTable | None] | None:
-    """The dynamics of a model of time series, and how well it forecasts."""
+    """The dynamics and the forecast errors of a model of time series."""
     network = result.parameters.network
     if not isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
         return None

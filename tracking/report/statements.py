@@ -1,9 +1,9 @@
-"""What a learned graph says, in sentences: its strongest edges with the size of their direct effects.
+"""A learned graph in sentences: its strongest edges with the size of their direct effects.
 
-An edge X → Y is described by the direct effect of X on Y in the fitted model, other causes of Y held fixed: of numbers
-for one standard deviation of X, of labels for the two levels that differ most. Edges are sorted by that effect in
-standard deviations of Y, or as a change of a probability. The intervals are those of `algorithms/effects` given the
-graph; the share of resamples with the edge says how certain the edge itself is.
+An edge X → Y is described by the direct effect of X on Y in the fitted model, with the other causes of Y held fixed. If
+X is a number, it is the effect of one standard deviation; if X is a label, of the two levels that differ most. Edges
+are sorted by this effect, in standard deviations of Y or as a change of a probability. The intervals of
+`algorithms/effects` assume the graph; the share of resamples with the edge measures the certainty of the edge.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,9 +34,9 @@ MAX_ESTIMATED = 150
 MOST = 0.995
 """share of the resamples that is stated as all of them"""
 DENIALS = ("no", "none", "never", "false", "absent", "negative", "n", "f", "0")
-"""labels that deny what the variable names"""
+"""labels that mean the absence of the variable's property, such as no"""
 MIN_LEVEL_SHARE = 0.01
-"""the report says nothing about the effect of a level with a smaller share of the rows"""
+"""minimum share of the rows of a level whose effect is described"""
 SAMPLED_ROWS = 4000
 """rows sampled from a mixed network for the standard deviations of its variables"""
 
@@ -52,13 +52,13 @@ class Statement:
 
 @dataclass(frozen=True)
 class Statements:
-    """The sentences, and how many edges they leave out: weaker ones, and those of at most half of the resamples."""
+    """The sentences, and the numbers of edges without one: weaker ones, and those in at most half of the resamples."""
 
     sentences: tuple[Statement, ...] = ()
     weaker: int = 0
     unstable: int = 0
     edges: int = 0
-    """of the graph"""
+    """number of edges of the graph"""
     intervals: bool = False
     """whether a sentence has an interval"""
 

@@ -146,7 +146,9 @@ def test_without_experiments_nothing_is_found_and_the_result_says_so(tmp_path):
     data = interventions(6, 5, 600, 1004, "soft", targeted_silos=0, edges=8)
     options = {"seed": 0, "engine": "inline", "bootstrap": 0}
     found = fedbnsl.learn(data, targets="unknown", out=tmp_path / "run", **options).result
-    assert found.basis[0].startswith("No mechanism differs between silos: the targets were found")
+    assert found.basis[0].startswith(
+        "No mechanism differs between silos: the run compared 5 silos and found no targets"
+    )
     assert not found.targets
     assert not evidence(tmp_path / "run")
     plain = fedbnsl.learn(data, **options).result
