@@ -38,7 +38,7 @@ class AttackResult:
     example: str
     """the reconstruction: two second moments of the first silo, with their true values"""
     refused: str = ""
-    """why there is nothing to attack: the protection does not run on these rows"""
+    """the reason why there is nothing to attack, if the protection does not run on these rows"""
 
     @property
     def succeeds(self) -> bool:
@@ -136,7 +136,7 @@ def federation(data: FederatedData) -> InProcessFederation:
 def wiretapped(
     algorithm: FederatedAlgorithm[Any, Any, Any, Any], data: FederatedData, captured: dict[str, Any]
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
-    """`algorithm`, but with each silo's last reply, its B or its summand, copied into `captured`."""
+    """`algorithm` with a copy of each silo's last reply, its B or its summand, in `captured`."""
 
     def open_silo(table: Any, schema: Any, silo: str, rng: Any) -> tuple[str, Any]:
         return silo, algorithm.open_silo(table, schema, silo, rng)
@@ -166,7 +166,7 @@ class WatchedFederation(InProcessFederation):
     """A federation that keeps a copy of every masked vector on its way to the coordinator."""
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
-        """The usual transport, but one that copies the masked vectors into `captured`."""
+        """The usual transport, which also copies the masked vectors into `captured`."""
         self.captured: dict[str, bytes] = {}
         return CopyingTransport(services, self.captured)
 

@@ -2,11 +2,11 @@
 
 Three demonstrations on the user's own folder, in this process; each runs twice, without and with a protection:
 
-- `smallest_cell` undoes the smoothing of the published tables of a model, which leaves counts: a count of 1 is one
+- `smallest_cell` undoes the smoothing of the published tables of a model, which gives counts; a count of 1 is one
   person. The rule of `algorithms/privacy/disclosure_control.py` hides counts of 1 and 2.
 - `difference` takes two masked sums, of all rows and of all but one: their difference is the row. The rule of
   `tasks/silo/publications.py` refuses the second sum.
-- `membership` guesses whether a row was among those learned from, by its likelihood under the published model (a
+- `membership` guesses whether a row was used for learning, by its likelihood under the published model (a
   likelihood-ratio attack: Homer et al. 2008; Yeom et al. 2018 for the advantage). An ε bounds the advantage of any
   attack by (e^ε − 1 + 2δ)/(e^ε + 1) (Humphries et al. 2023).
 
@@ -306,15 +306,16 @@ class Membership:
 
 
 MIN_MEMBERSHIP_ROWS = 12
-"""rows that each silo needs: a third is learned from, a third is not, and a third is the attacker's reference"""
+"""minimum number of rows of a silo: one third for learning, one third held out, and one third as the attacker's
+reference"""
 MIN_TRIALS = 2
 
 
 def membership(data: FederatedData, epsilon: float = 1.0, trials: int = 10, seed: int = 0) -> tuple[Demonstration, ...]:
     """Guess the training rows of two published models: one learned without an ε, one with `epsilon`.
 
-    Each of the `trials` divides every silo's rows into random thirds. The model is learned from the first. The attacker
-    must distinguish the first from the second, and knows the third as a sample of the same population. Raises
+    Each of the `trials` divides every silo's rows into random thirds. The model is learned from the first third. The
+    attacker must distinguish the first from the second, and has the third as a sample of the same population. Raises
     `BadInput` for silos with too few rows, and for time series.
     """
     if data.schema.kind == "time-series":
@@ -347,7 +348,7 @@ def _membership_text(found: Membership) -> str:
 
 
 def _succeeds(found: Membership) -> bool:
-    """Whether the advantage is more than chance explains."""
+    """Whether the advantage is significantly above zero."""
     return not found.reason and found.mean > 2 * found.error
 
 

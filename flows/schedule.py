@@ -17,7 +17,8 @@ MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 1.0, 10 * 365.25 * 24 * 3600
 """limits of the time from one run to the next"""
 
 MIN_RETRIES = 6
-"""of a call to Prefect's server, over two minutes: a schedule outlives a server whose database is busy"""
+"""minimum number of retries of a call to Prefect's server, over two minutes, so that a schedule survives a busy
+database"""
 
 
 def serve_learn(

@@ -1,4 +1,4 @@
-"""Graphs in the forms that other libraries have them, the scores of one against another, and changes between runs."""
+"""Graphs in the formats of other libraries, scores of one graph against another, and changes between runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ def evaluate(
 
 
 def compare(before: Learned | str | Path, after: Learned | str | Path) -> Comparison:
-    """How the run `after` differs from the run `before`: edges gained, lost and turned, and the drift of parameters.
+    """The differences of the run `after` from the run `before`: edges gained, lost and turned, and parameter drift.
 
     Each is the result of `learn` or the folder of a finished run, over the same variables. The answer prints as one
     sentence; its `metrics` are the figures, `structure.changed` the edges, and `drift` the Kullback-Leibler divergence
@@ -112,7 +112,7 @@ def _of_matrix(weights: pd.DataFrame) -> Structure:
 
 
 def _over(graph: Structure, variables: Sequence[str]) -> Structure:
-    """`graph` over `variables`, those that it does not have without edges."""
+    """`graph` over `variables`; variables that it does not have get no edges."""
     unknown = [name for name in graph.variables if name not in variables]
     if unknown:
         raise BadInput(f"a graph has a variable that the data do not have: {', '.join(unknown)}")

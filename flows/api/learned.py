@@ -68,7 +68,7 @@ def standalone_svg(figure: "Figure") -> str:
 
 
 def notebook_figure(figure: "Figure") -> "Figure":
-    """`figure` with the method by which notebooks display it, as they do so only for figures of pyplot."""
+    """`figure` with the method by which notebooks display it, which only figures of pyplot have."""
     vars(figure)["_repr_svg_"] = lambda: standalone_svg(figure)
     return figure
 

@@ -103,7 +103,7 @@ def name_of(settings: Any) -> str:
 
 
 CLOSE = 0.7
-"""least similarity of a keyword and an option that it may stand for"""
+"""minimum similarity of a misspelt keyword and an option"""
 
 
 def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:

@@ -43,8 +43,9 @@ def load(path: str | Path) -> Learned:
     """The result of the finished run whose files are in the folder `path`, as `learn` returned it.
 
     It has the content of the files: structure, model, scores, rounds, settings, findings, ε spent, the silos' own
-    structures. The files do not have the true graph, descriptions of the rows, and the strengths of edges that are in
-    neither structure. Raises `BadInput` for a folder without a finished run, naming the missing or damaged file.
+    structures. The files do not have the true graph, descriptions of the rows, and the strengths of edges that are
+    neither in the structure nor in the averaged network. Raises `BadInput` for a folder without a finished run, naming
+    the missing or damaged file.
     """
     folder = Path(path)
     if not folder.is_dir():

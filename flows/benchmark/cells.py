@@ -20,7 +20,7 @@ from ..options.prepare import recipe
 from .spec import Cell, DataSource, Learner
 
 LONGEST_REASON = 300
-"""letters of the reason for a run that failed"""
+"""maximum length of the reason for a failed run"""
 METRICS = (
     *("shd", "shd_cpdag", "shd_skeleton", "tpr", "fdr", "f1", "auroc", "lagged_shd", "lagged_f1", "lagged_auroc"),
     *("edges", "true_edges", "rounds", "converged", "seconds", "bytes_up", "bytes_down", "formula_megabytes"),
@@ -38,7 +38,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     begin = _cpu_seconds()
     try:
         found = _by_program(cell) if cell.learner.program else _learned(cell)
-    except Exception as error:  # one failing run does not end the comparison of all others
+    except Exception as error:  # one failed run must not end the comparison of the others
         reason = " ".join(str(error).split()) or type(error).__name__
         return row | {"status": "failed", "reason": reason[:LONGEST_REASON]}
     metrics = {name: found[name] for name in METRICS if found.get(name) is not None}

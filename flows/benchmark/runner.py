@@ -1,4 +1,4 @@
-"""The runs of a benchmark on Dask, with a journal: a benchmark that was killed goes on where it was."""
+"""The runs of a benchmark on Dask, with a journal, so that an interrupted benchmark can be resumed."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def benchmark(
 def run_benchmark(
     spec: Spec, out: Path, *, workers: int | None = None, track: bool = False, listener: Listener | None = None
 ) -> Benchmark:
-    """Do the runs of `spec` that are not in the journal of `out`, and write the tables of all of them.
+    """Execute the runs of `spec` that are not in the journal of `out`, and write the tables of all runs.
 
     Raises `BadInput` if `out` is a folder of something else.
     """

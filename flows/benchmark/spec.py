@@ -38,7 +38,7 @@ from ..options.prepare import recipe
 
 KEYS = ("name", "data", "algorithms", "seeds", "options", "timeout")
 TIMEOUT = 3600.0
-"""seconds after which a program of another origin is stopped"""
+"""seconds after which an external program is stopped"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A digest of all that determines the run: a repeated benchmark does not repeat it."""
+        """A digest of everything that determines the run, by which a repeated benchmark skips it."""
         described = asdict(replace(self, source=replace(self.source, data=None)))
         described["source"] = {key: one for key, one in described["source"].items() if key not in ("data", "digest")}
         if self.source.digest:

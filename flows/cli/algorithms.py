@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def algorithm_json(entry: Entry) -> dict[str, Any]:
-    """All there is to know of an algorithm, as JSON."""
+    """The complete description of an algorithm, as JSON."""
     known = parameters(entry.config)
     return {
         "summary": entry.summary,

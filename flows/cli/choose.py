@@ -59,7 +59,7 @@ def show_choice(folder: Path, options: LearnOptions) -> None:
 
 
 def details(choice: Choice, schema: Schema) -> Table:
-    """Why an algorithm suits the data, and what it sends."""
+    """The reasons for an algorithm, and what it sends."""
     from rich.table import Table
 
     from fedbnsl.algorithms import registry

@@ -1,6 +1,6 @@
 """`fedbnsl clean`: remove the leftovers of old runs from the silos' journals and from Prefect's database.
 
-Ledgers and results are never touched: spent ε stays spent.
+Ledgers and results are never removed, so the spent ε remains recorded.
 """
 
 import sqlite3
@@ -28,10 +28,10 @@ class OldJournal:
 
 
 def clean_up(folder: Path | None, days: float, *, really: bool) -> Iterator[str]:
-    """Yield a line for everything older than `days` that would be removed, or, if it is to be so `really`, was.
+    """Yield a line for everything older than `days` that would be removed or, with `really`, was removed.
 
-    Looked at are Prefect's database on this machine, and the journals beside the rows in `folder`. Raises `BadInput`
-    for a folder that is none, for less than a day, and for a database that another process keeps busy.
+    It covers Prefect's database on this machine, and the journals beside the rows in `folder`. Raises `BadInput` if
+    `folder` is not a folder, for less than a day, and for a database that another process has locked.
     """
     from fedbnsl.algorithms.core.schema import pluralize
 

@@ -25,7 +25,8 @@ def one_algorithm(incomplete: str) -> Found:
 def parameters(ctx: Any, incomplete: str) -> Found:
     """The parameters of the algorithm on the command line that begin with `incomplete`, and `preset`.
 
-    After the = there are the words to choose from, and the presets. None of `auto`, whose choice is not known yet.
+    After the =, these are the possible values, or the presets. There are none for `auto`, whose choice is not known
+    yet.
     """
     from fedbnsl.algorithms.registry import ALGORITHMS
 

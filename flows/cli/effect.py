@@ -90,7 +90,7 @@ def show(report: EffectReport) -> None:
             continue
         change, measure, estimate, reason = effect_row(one)
         out.print(f"{one.kind} effect of {change} on {measure}: {estimate}", soft_wrap=True)
-        # Several contrasts of a treatment rest on the same adjustment, which is said once.
+        # # Several contrasts of a treatment have the same adjustment, which is printed once.
         known = (one.treatment, reason) in explained
         for line in (*(() if known else (reason,)), *variability_lines(one)):
             out.print(f"  {line}", soft_wrap=True)
@@ -134,7 +134,9 @@ def write_forest(report: EffectReport, file: Path) -> None:
 
 Rows = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER"),
+    typer.Option(
+        metavar="FOLDER", help="Data of the run: estimate from the rows, by one masked sum; default: from the model."
+    ),
 ]
 
 Resamples = Annotated[

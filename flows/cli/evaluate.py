@@ -1,4 +1,4 @@
-"""`fedbnsl evaluate`: a graph against another."""
+"""`fedbnsl evaluate`: the scores of one graph against another."""
 
 import json
 from pathlib import Path

@@ -39,7 +39,7 @@ def show_folder(folder: Path, options: LearnOptions) -> None:
 
 
 def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:
-    """The cells of tables that may mark missing values; of columns with a factor the cells are not known any more."""
+    """The cells that may mark missing values; columns with a factor are skipped, because their cells have changed."""
     from fedbnsl.data.folder.missing_codes import missing_codes
 
     if data.schema.kind in ("time-series", "events"):
@@ -81,10 +81,11 @@ def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
 
 
 def draft_about(folder: Path, options: LearnOptions) -> None:
-    """Write how `folder` is read to its `about.json`, for its owners to review; keys that are there already stay.
+    """Write how `folder` is read to its `about.json`, for its owners to review; existing keys are kept.
 
-    So are the cells that may mark missing values, each with a line; their columns are drafted as if they did.
-    A run with an ε takes kinds, levels and lengths of series from there alone. Raises `BadInput` as reading does.
+    The draft declares the cells that may mark missing values, with a printed line for each, and describes their columns
+    accordingly. A run with an ε uses only the kinds, levels and lengths of series in `about.json`. Raises `BadInput` as
+    reading does.
     """
     from fedbnsl.data.folder.about import ABOUT, read_about
     from fedbnsl.data.folder.folder import declarations_of, place_of, read_folder

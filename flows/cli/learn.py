@@ -38,8 +38,8 @@ def run_learn(
     """Learn from `folder` with `options`, or continue the run in `resume`, and print the result.
 
     `server` waits for a Prefect server that has been started already. `as_json` prints only one JSON document, and
-    `quiet` neither progress nor results. Neither is a field of the options, because the form of the output does not
-    affect the results or their files, and a resumed run, a schedule or a notebook may need another.
+    `quiet` neither progress nor results. These are not fields of the options, because they do not affect the results
+    and their files, and a resumed run, a schedule or a notebook may need other values.
     """
     from ..engines.resuming import resume_settings
     from ..terminal.summary import as_document, show_result
@@ -102,7 +102,7 @@ def learn_and_show(
 
 
 def check_engine(engine: str) -> None:
-    """Raise `BadInput` for an engine that there is not."""
+    """Raise `BadInput` for an unknown engine."""
     if engine not in ("prefect", "inline"):
         raise BadInput(f"--engine is '{engine}': choose prefect or inline")
 

@@ -1,6 +1,7 @@
 """The command line `fedbnsl`: its commands, and errors of one line.
 
-The module of a command is imported when the command is called: numpy and pydantic alone take longer than `--help` may.
+The module of a command is imported when the command is called, because the import of numpy and pydantic would slow down
+`--help`.
 """
 
 import atexit
@@ -60,7 +61,7 @@ ENVIRONMENT_ERRORS = (
 HELP = ["--help", "-h"]
 """the options that show the help of a command"""
 GC_THRESHOLD = 50_000
-"""objects that Python makes before it looks for garbage among the new ones"""
+"""number of new objects after which Python's garbage collector runs"""
 EXIT_INTERRUPTED = 130
 """the exit code of a command that was stopped, by Ctrl-C or SIGTERM"""
 
@@ -134,16 +135,16 @@ def command(name: str) -> Any:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Run the command line; the exit code is 2, after one line on stderr, for anything the user got wrong.
+    """Run the command line; for invalid input, it prints one line on stderr and exits with code 2.
 
     It is 3 if silos could not be reached, so that a script can retry only such runs.
     """
     end_like_ctrl_c()
     show_renamed_names()
-    # Imports make hundreds of thousands of objects that stay: Python's limit of 700 would search them for garbage again
-    # and again, which takes a twentieth of the CPU of a short run.
+    # # Imports create hundreds of thousands of permanent objects. With Python's default of 700, the garbage collector
+    # would examine them repeatedly, which takes 5 % of the CPU time of a short run.
     gc.set_threshold(GC_THRESHOLD)
-    # Without it the end of a run searches a million objects for garbage, which takes two seconds.
+    # # Otherwise a garbage collection of a million objects at the end of a run takes two seconds.
     atexit.register(gc.freeze)
     try:
         code = with_metavars(typer.main.get_command(app)).main(words, prog_name="fedbnsl", standalone_mode=False)
@@ -164,7 +165,7 @@ def main(words: list[str] | None = None) -> None:
             exit_with(2)
         fail(f"{message}{given_value(error, words if words is not None else sys.argv[1:])}")
     else:
-        # Typer has made a code of the interrupt itself.
+        # # Typer has converted the interrupt to an exit code.
         stop() if code == EXIT_INTERRUPTED else exit_with(code if isinstance(code, int) else 0)
 
 
@@ -175,7 +176,7 @@ def end_like_ctrl_c() -> None:
 
 
 def show_renamed_names() -> None:
-    """Show a deprecated name, which comes as a warning, in one line on stderr."""
+    """Print the warning about a deprecated name in one line on stderr."""
     show = warnings.showwarning
 
     def show_line(message: Any, category: type[Warning], *where: Any, **file: Any) -> None:
@@ -188,7 +189,7 @@ def show_renamed_names() -> None:
 
 
 def given_value(error: Any, words: list[str]) -> str:
-    """The value that a wrong option was given, for the message; nothing where it is not known."""
+    """The value of the invalid option, for the message; empty if it is not known."""
     for name in getattr(getattr(error, "param", None), "opts", ()):
         if name in words[:-1]:
             return f" (given: {words[words.index(name) + 1]})"
@@ -196,7 +197,7 @@ def given_value(error: Any, words: list[str]) -> str:
 
 
 def stop() -> None:
-    """That the command was stopped and leave."""
+    """Print that the command was stopped, and exit."""
     print("stopped", file=sys.stderr)
     exit_with(EXIT_INTERRUPTED)
 
@@ -209,7 +210,7 @@ def fail(message: str, code: int = 2) -> None:
 
 
 def exit_with(code: int) -> None:
-    """Exit with `code`; a pipe that nobody reads any more is no error."""
+    """Exit with `code`; a closed output pipe is not an error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -99,12 +99,12 @@ def plain(annotation: Any) -> Any:
 
 
 def repeated(field: FieldInfo) -> bool:
-    """Whether the option may be given again and again: that of a dictionary, as `-p KEY=VALUE`, or of names."""
+    """Whether the option is repeatable: the option of a dictionary, such as `-p KEY=VALUE`, or of names."""
     return get_origin(plain(field.annotation)) is dict or plain(field.annotation) == tuple[str, ...]
 
 
 def value_of(field: FieldInfo, word: Any) -> Any:
-    """The value for `field` that the command line gives as `word`: lists are words with commas between."""
+    """The value for `field` from its `word` on the command line; the items of a list are separated by commas."""
     if get_origin(plain(field.annotation)) is dict:
         return pairs(word)
     if repeated(field):

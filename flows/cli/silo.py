@@ -48,7 +48,7 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
 
 
 def check_silo(path: Path, name: str | None, data: Path | None) -> None:
-    """Print the description that this silo would send before round 1, its owner's policy, and the coordinator's holder.
+    """Print the description that this silo would send before round 1, the policy, and the coordinator that answers.
 
     Raises `BadInput` if a part of it does not work.
     """
@@ -79,7 +79,7 @@ def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
 
 
 def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
-    """The description of the rows as a coordinator gets it that declares what the owner declares.
+    """The description of the rows for a coordinator with the same declarations as the owner.
 
     Raises `BadInput` for unreadable rows: here the owner sees file, line and value.
     """
@@ -123,7 +123,7 @@ def policy_lines(file: SiloFile) -> list[str]:
 
 
 def coordinator_holder(file: SiloFile) -> str:
-    """Who answers at the coordinator's address; raises `BadInput` if nobody does, or somebody else."""
+    """The holder of the certificate at the coordinator's address; raises `BadInput` without a coordinator."""
     from fedbnsl.tasks.transport.identity import COORDINATOR
 
     where = file.coordinator
@@ -140,7 +140,7 @@ def coordinator_holder(file: SiloFile) -> str:
 
 def _holder_at(identity: Identity, host: str, port: int) -> str:
     context = ssl.create_default_context(cafile=str(identity.trusted))
-    context.check_hostname = False  # the authority signs for coordinators only, wherever they are
+    context.check_hostname = False  # the authority signs only certificates of coordinators, for any address
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.load_cert_chain(identity.certificate, identity.key)
     with socket.create_connection((host, port), timeout=10) as plain, context.wrap_socket(plain) as wrapped:

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.errors import BadInput
 def track_run(folder: Path) -> str:
     """Upload the outbox in `folder` of a finished run, and return a link to the MLflow run.
 
-    The store is the one that the run was begun with, or the one that MLFLOW_TRACKING_URI now names. Raises `BadInput`
+    The store is the one that MLFLOW_TRACKING_URI names now, or else the one in which the run started. Raises `BadInput`
     if the folder has no outbox, if the run is in progress or was interrupted, and if MLflow still does not respond.
     """
     from fedbnsl.tracking.mlflow.store import tracking_uri

@@ -61,7 +61,7 @@ class Silos:
         return federation.ask("seal", context, tolerates_dropout=False)
 
     def finish(self) -> None:
-        """Let the silos forget the run, which is over."""
+        """Have the silos delete the finished run."""
         for federation in self.federations:
             federation.finish()
 
@@ -108,7 +108,7 @@ def connect_silos(
 ) -> Iterator[Silos]:
     """Yield the silos of `settings`, or of the `resumed` run; `workers` may have been started before.
 
-    `changed_rows` is the minimum number of rows that change between two runs without an ε, also if no owner sets one.
+    `changed_rows` is the minimum number of changed rows between two runs without an ε, even if no owner sets one.
     Raises `SilosUnavailable` if one is missing, `BadInput` if its rows are unusable.
     """
     folder, pooled = Path(settings.data), needs_pooling(settings)
@@ -155,7 +155,7 @@ def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared:
 
 
 def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[str, ...]:
-    """A line on what owners' policies change: small counts, or the noise of a private run."""
+    """A line on the effects of owners' policies on small counts or on the noise of a private run."""
     if not is_private(settings):
         return (SUPPRESSED_CELLS,) if inferred.suppressed_cells else ()
     if not inferred.without_members:
@@ -167,7 +167,7 @@ def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[st
 
 
 def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
-    """The job for `settings` on `silos`; with noise that suffices alone, if a silo insists on it."""
+    """The job for `settings` on `silos`; each silo's noise suffices alone if a silo requires it."""
     schema = silos.session.schema
     job = create_job(settings, run_id, "prefect", schema, silos.about, silos.truth, silos.silo_weights)
     return replace(job, spec=with_full_noise(job.spec, schema)) if silos.without_members else job

@@ -1,8 +1,8 @@
 """Messages about scheduled runs to an address or a command, and the artifact that lists changes since the previous run.
 
 A message reports the learned graph and its changes since the previous run, or the kind of failure of a failed run. It
-contains no rows, and no text of an error, because that may quote a cell. A failing hook costs one line on stderr and
-leaves the run unaffected.
+contains no rows, and no text of an error, because that may quote a cell. If a hook fails, one line is printed on
+stderr, and the run is unaffected.
 """
 
 import json

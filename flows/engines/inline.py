@@ -1,4 +1,4 @@
-"""The engine that needs nothing but this process: no Prefect, no Dask, no MLflow."""
+"""The engine that runs in this process, without Prefect, Dask and MLflow."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager

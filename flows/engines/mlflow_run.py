@@ -21,7 +21,7 @@ from ..job.run import Listener, Resumed
 from .resuming import Started
 
 PROMISES = ("epsilon", "delta", "budget")
-"""settings that are a guarantee only above zero"""
+"""settings that give a guarantee only if they are above zero"""
 
 
 def mlflow_run_name(job: Job) -> str:
@@ -40,7 +40,7 @@ def mlflow_run_name(job: Job) -> str:
 def mlflow_params(job: Job) -> dict[str, Any]:
     """The parameters of the run: those of all algorithms, and the algorithm's own settings.
 
-    Budgets without a guarantee are left out, as ε = 0 would read as perfect privacy.
+    Budgets without a guarantee are left out, because ε = 0 would look like perfect privacy.
     """
     settings = asdict(job.spec.settings)
     own = {name: value for name, value in settings.items() if name not in PROMISES or (value or 0) > 0}

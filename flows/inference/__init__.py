@@ -1,1 +1,1 @@
-"""What the model of a finished run says: effects, queries, simulated rows and predictions."""
+"""Uses of the model of a finished run: effects, queries, simulated rows and predictions."""

@@ -1,7 +1,7 @@
 """Effects from regressions over the rows of a finished run, in one exchange for all treatments and adjustment sets.
 
-They are needed where second moments do not suffice: outcomes of two labels, tables of numbers and labels, and empty
-cells. A placebo is such a regression, too.
+They are needed if second moments do not suffice: for outcomes of two labels, tables of numbers and labels, and empty
+cells. Placebos also use such regressions.
 """
 
 from collections.abc import Sequence
@@ -48,9 +48,9 @@ def question(schema: Schema, x: str, covariates: Sequence[str], values: Values) 
 
 
 def with_placebos(data: RunData, effects: Sequence[Effect], repeats: int) -> list[Effect]:
-    """The identified `effects`, all on one outcome, with what this number of permuted treatments has instead.
+    """The identified `effects`, all on one outcome, with the estimates for this number of permuted treatments.
 
-    Each silo permutes the treatment among its own rows; what leaves it is the sums of the same regressions.
+    Each silo permutes the treatment among its own rows and sends the sums of the same regressions.
     """
     schema = data.rows.schema
     identified = [one for one in effects if one.status == "identified"]

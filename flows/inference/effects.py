@@ -49,7 +49,7 @@ def effects(
     by_silo: bool = False,
     placebo: int = 0,
 ) -> EffectReport:
-    """The effects of `treatments` on `outcome` in the learned graph, with what they rest on.
+    """The effects of `treatments` on `outcome` in the learned graph, with their assumptions.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], 
 
 
 def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> list[str]:
-    """Where the numbers come from, and the form that effects are assumed to have."""
+    """The source of the numbers, and the assumed form of effects."""
     interval = f"{100 * LEVEL:g} % intervals"
     if isinstance(estimator, FromMixed):
         return [
@@ -301,7 +301,7 @@ def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> 
 
 
 def _regression_lines(result: RunResult, estimator: FromRegressions) -> list[str]:
-    """What effects from adjusted regressions rest on."""
+    """The assumptions behind effects from adjusted regressions."""
     if estimator.levels(estimator.outcome):
         lines = [
             "Form: the log odds of the outcome are linear in treatment and covariates, with an intercept per silo. The "

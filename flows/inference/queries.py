@@ -52,7 +52,7 @@ class QueryAnswer:
     rests_on: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The answer, a line for each label or number, then what it rests on."""
+        """The answer, with a line for each label or number, and its assumptions."""
         return "\n".join([*self.lines(), "", *self.rests_on])
 
     def lines(self) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _in_units(found: NetworkAnswer, query: NetworkQuery, transforms: Mapping[str
 
 
 def _rests_on(result: RunResult, query: NetworkQuery, found: NetworkAnswer) -> tuple[str, ...]:
-    """What an answer rests on, a sentence each."""
+    """The assumptions behind an answer, one sentence each."""
     lines = [
         f"Model: {result.parameters.how}.",
         "Exact for this model."

@@ -41,7 +41,7 @@ EDITED = "The edges were edited by hand: no direction rests on the data alone."
 
 @dataclass(frozen=True)
 class Rescored:
-    """The learned and the edited graph, each with what follows from the same rows."""
+    """The learned and the edited graph, with the figures of both from the same rows."""
 
     learned: RunResult
     edited: RunResult

@@ -1,4 +1,4 @@
-"""The rows of a finished run, read again as the run read them, for further exchanges in its graph.
+"""The rows of a finished run, read again in the same way as in the run, for further exchanges.
 
 The folder must be that of the run: the same silos with as many rows each and, if they were recorded, the same
 checksums. Columns are transformed, selected and dated as in the run.

@@ -1,9 +1,10 @@
-"""The continuation of a run of `auto` by another model, where the diagnosis of a linear one suggests it.
+"""The continuation of a run of `auto` with another model, if the diagnosis of the linear model suggests one.
 
 Findings on curved effects lead to one further masked sum, for an additive model; findings on silos whose weights differ
 lead to a search by the sum of the silos' own scores. Both models are compared with the linear one by BIC, and the run
-continues with the one that gains more, if any does. Weights that differ can look like curves, because the common
-weights then fit no silo; and curves like weights that differ, in silos at different places of a curve.
+continues with the one that gains more, if any does. Each of the two can look like the other. If weights differ, the
+common weights fit no silo, which can look like curves. If effects are curved, silos in different ranges of a curve have
+different weights.
 """
 
 import math
@@ -31,13 +32,13 @@ from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
 from .preparation import with_knowledge
 
 REJECTED = "One further masked sum for an additive model did not support it, so the result is linear."
-"""what the finding on curved effects adds if `auto` has tried secure-additive"""
+"""text added to the finding on curved effects if `auto` has tried secure-additive"""
 OWN_WEIGHTS = (*findings.WEIGHTS_DIFFER, CHANGE)
 """the names of the findings that lead to a search by own scores"""
 NOT_OWN = "A search with weights of each silo's own did not support them, so the result has common weights."
-"""what the finding on weights that differ adds if `auto` has tried secure-boss with weights=own"""
+"""text added to the finding on different weights if `auto` has tried secure-boss with weights=own"""
 IN_PASSES = "A search by own scores needs series in memory, and some silos read them in passes: weights are common."
-"""what it adds if `auto` cannot try that"""
+"""text added to this finding if `auto` cannot try that"""
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Continued:
     last: Round[Any]
     diagnosed: Diagnosed
     gain: float = -math.inf
-    """by which BIC is better than with the linear model; −∞ without a supported model"""
+    """the gain in BIC over the linear model; −∞ without a supported model"""
     revised: Callable[[Structure], Structure] = lambda structure: structure
-    """what was done to the learned structure after the search, which resamples undergo, too"""
+    """the change of the learned structure after the search, which is also applied to resamples"""
     fitted: ExchangeResult | None = None
     """the parameters of a mixed network of the final graph, if they were fitted: of a DAG of its class, labels late"""
 
@@ -112,9 +113,9 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
 def _with_own_weights(linear: Continued, session: Session) -> Continued:
     """The run after a search by the sum of the silos' own scores, under the run id `<run id>-own`.
 
-    Time series keep the lags of the linear run; where weights change over time, the halves of each series have weights
-    of their own, too. There is none if the findings name outliers: these can look like
-    weights that differ, and must be set aside first.
+    Time series keep the lags of the linear run. If weights change over time, the halves of each series also have
+    separate weights. There is no such search if the findings name outliers, which can look like different weights and
+    must be set aside first.
     """
     job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
     differing = [found[name] for name in OWN_WEIGHTS if name in found]
@@ -133,7 +134,7 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
     gain = own_weights_gain(tried.last.server) if tried.last.outcome == "converged" else -math.inf
     if gain <= 0:
         return replace(linear, diagnosed=_annotated(linear.diagnosed, OWN_WEIGHTS, NOT_OWN, sent))
-    # Curves were looked for in residuals of common weights, which fit no silo.
+    # # Curves were tested in residuals of common weights, which fit no silo.
     rest = tuple(
         replace(one, advice=ALLOWED_FOR) if one.name in OWN_WEIGHTS else one
         for one in linear.diagnosed.findings

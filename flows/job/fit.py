@@ -3,7 +3,7 @@
 The likelihood of each silo's rows is under the model of the other silos.
 
 The fit of numbers and mixed data needs no further exchange: the diagnosis sums second moments about the silos' own
-means. Labels take one sum of count tables, under the run id `<run id>-fit`, masked if the run was. A run with an ε has
+means. Labels need one sum of count tables, under the run id `<run id>-fit`, masked if the run was. A run with an ε has
 no fit: its released moments contain noise, whose effect on the tests is not known, and a further sum would be a release
 that ε does not cover.
 """
@@ -166,7 +166,7 @@ def check_held_out(job: Job, schema: Schema) -> None:
 
 
 def _held_out_reason(job: Job, schema: Schema) -> str:
-    """The reason why silos cannot score their rows by the model of the others, empty if they can."""
+    """The reason why silos cannot score their rows by the model of the others; empty if they can."""
     name = job.spec.name
     if registry.build(job.spec).private is not None:
         return "each silo's score would be a release that ε does not cover"

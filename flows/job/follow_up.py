@@ -220,7 +220,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         *findings.apart_findings(job.pairs_apart(session.schema)),
     ]
     events = session.schema.kind == "events"
-    # Experiments change mechanisms, which the diagnoses would take for silos that deviate.
+    # # Experiments change mechanisms, which the diagnoses would report as deviating silos.
     states = session.schema.kind in SERIES and set(session.schema.variables) <= set(session.schema.levels)
     uncompared = events or session.schema.has_targets or states
     if job.settings.diagnose and not events:
@@ -273,7 +273,7 @@ def not_diagnosed(refusal: str) -> Diagnosed:
 
 
 ALLOWED_FOR = "Nothing to do: the structure rests on the sum of the silos' own scores, which allows for it."
-"""the advice on silos whose weights differ, if each fits its own"""
+"""the advice on silos with different weights, if each silo fits its own weights"""
 
 
 def _missingness_findings(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
@@ -332,18 +332,19 @@ def check_bootstrap(job: Job) -> None:
 
 
 AUTOMATIC_RESAMPLES = 30
-"""how many resamples a run has by default, if they are cheap"""
+"""default number of resamples of a run, if they are cheap"""
 AUTOMATIC_SECONDS = 2.0
 """CPU seconds that the resamples of a run may take by default, as `resampling_seconds` estimates them"""
 AUTOMATIC_ROUNDS = 2
-"""greatest number of rounds of a run that has resamples by default: that many exchanges follow, of 30 times the size"""
+"""maximum number of rounds of a run with resamples by default; as many exchanges follow, each 30 times as large"""
 
 
 def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Schema, structure: Structure) -> Job:
     """The job with its number of resamples: as requested or, if that is open, 30 if they are cheap.
 
     Open means a learner that `auto` chose. Resamples are cheap after at most two rounds, if `resampling_seconds` is at
-    most 2. They disclose sums over random halves of the rows, so silos of other owners only take part if masked.
+    most 2. They disclose sums over random halves of the rows, so silos of other owners take part only if sums are
+    masked.
     """
     if job.settings.bootstrap is not None:
         return replace(job, resamples=job.settings.bootstrap)
@@ -364,8 +365,8 @@ def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Sch
 def resampling_seconds(job: Job, last: Round[Any], schema: Schema, structure: Structure) -> float:
     """An estimate of the CPU seconds of 30 resamples of a learner that searches over second moments.
 
-    It depends on public numbers only, so both engines and every machine decide alike. With m columns of moments, a
-    search takes 2e-4·m² seconds (measured at m = 8 to 30), the moments 1e-9·m² a row.
+    It depends only on public numbers, so the decision is the same on both engines and on every machine. With m columns
+    of moments, a search takes 2e-4·m² seconds (measured at m = 8 to 30), the moments 1e-9·m² a row.
     """
     levels = sum(len(labels) - 1 for labels in schema.levels.values())
     columns = (len(schema.variables) - len(schema.levels) + levels) * (structure.lags + 1)

@@ -251,7 +251,7 @@ def _run_rounds(
 
 
 def _limits(job: Job, resumed: Resumed | None) -> Limits:
-    """What is left of the time and the bytes of the rounds."""
+    """The remaining time and bytes of the rounds."""
     seconds, megabytes = job.settings.time_limit, job.settings.megabytes
     sent = sum(row["bytes_up"] + row["bytes_down"] for row in resumed.rows) if resumed else 0
     return Limits(
@@ -308,7 +308,7 @@ def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> d
 SEARCH_LEVEL = "conditioning_set_size"
 """a measure that only searches by independence tests have"""
 OPEN_ENDED = 1000
-"""maximum rounds from which on a run has no predictable length: it ends when there is nothing left to test"""
+"""setting of the maximum number of rounds above which the length of a run is not predictable"""
 
 
 def progress_text(progress: Progress) -> str:
@@ -322,11 +322,11 @@ def progress_text(progress: Progress) -> str:
 
 
 MIN_SECONDS_LEFT = 10.0
-"""the shortest time left that is worth a mention"""
+"""minimum remaining time to be shown"""
 
 
 def time_left(progress: Progress) -> str:
-    """The time that the rounds up to the last allowed one take at their mean duration; most runs converge before.
+    """The time until the last allowed round at the mean duration of a round; most runs converge earlier.
 
     Empty if it is short, and for a run that has no predictable length.
     """

@@ -10,9 +10,9 @@ Every candidate learns from the same halves, with one of two criteria:
   densest candidate is chosen whose instability, and that of all sparser ones, is at most β = .05 (Liu, Roeder &
   Wasserman 2010, "Stability approach to regularization selection"). For all data.
 
-Candidates whose server asks what another one's asked, and whose silos answer it alike, share the exchanges: if the
-class follows from one sum, all of them learn from that sum. What leaves a silo: for each resample and candidate the
-same as in a run of the learner, masked if the run is; with held-out, second moments of halves and of all rows.
+Candidates share an exchange if their servers send the same request and their silos give the same answer. If the class
+follows from one sum, all candidates learn from that sum. What leaves a silo: for each resample and candidate the same
+as in a run of the learner, masked if the run is; with held-out, second moments of halves and of all rows.
 """
 
 from collections.abc import Sequence
@@ -168,7 +168,7 @@ def _learn(
     number: int,
     known: dict[frozenset[tuple[str, Any]], dict[tuple[int, bytes], Replies[Any]]],
 ) -> CandidateRun:
-    """What `spec` learns from each half, from the exchanges of an earlier candidate if these suffice."""
+    """The structures that `spec` learns from the halves, from the exchanges of an earlier candidate if possible."""
     learner = resample_spec(spec, 0, RESAMPLES)
     wrapped = learner.wrapped("bootstrap", Bootstrap(RESAMPLES))
     agreeing = with_knowledge(registry.build(learner), job.run_schema(session.schema))
@@ -233,5 +233,5 @@ def choose_by_stability(unstable: FloatArray, edges: FloatArray) -> int:
 
 
 def choose_by_likelihood(likelihoods: FloatArray, edges: FloatArray) -> int:
-    """The candidate of the greatest mean held-out likelihood `[candidates, halves]`, of equal ones the sparsest."""
+    """The candidate with the greatest mean held-out likelihood `[candidates, halves]`; the sparsest among equals."""
     return int(np.lexsort((edges, -likelihoods.mean(axis=1)))[0])

@@ -1,8 +1,8 @@
 """Targets of experiments that are not known: an exchange before the rounds finds them (`--targets unknown`).
 
-The run then uses them as it would use given ones: its sums leave out what they target, which the exchange before has
-disclosed already. The exchange searches with BOSS whatever the algorithm of the run, for GES moves between classes of
-equal score, and without targets only equal graphs score alike.
+The run then uses them like given targets: its sums leave out the conditions that target a variable. The exchange has
+already disclosed the differences of these sums. It always searches with BOSS, because GES moves between classes of
+graphs with equal scores, and with unknown targets equivalent graphs have different scores.
 """
 
 from dataclasses import replace

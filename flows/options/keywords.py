@@ -1,4 +1,4 @@
-"""Options of the command line in texts, as the keywords that `learn` has for them in Python."""
+"""Conversion of command-line options in texts to the keywords of `learn` in Python."""
 
 import re
 from functools import cache

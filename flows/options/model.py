@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedbnsl.data.folder.folder import FileFormat
 
 LARGEST = 2**63 - 1
-"""the largest seed, as messages and databases store integers of 64 bits"""
+"""the largest seed, because messages and databases store integers of 64 bits"""
 
 
 class Options(BaseModel):

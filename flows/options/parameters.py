@@ -115,7 +115,7 @@ def list_settings(schema: dict[str, Any]) -> None:
         free = {"title": "as JSON", "type": schema.pop("type"), "additionalProperties": schema["additionalProperties"]}
         del schema["additionalProperties"]
         forms = [settings_schema(name) for name in names]
-        # The page opens the first: fields of a named algorithm, but not those of one among many.
+        # # The page opens the first entry: the fields of a named algorithm, but not the fields of one among many.
         schema["anyOf"] = [*forms, free] if len(forms) == 1 else [free, *forms]
 
 
@@ -135,7 +135,9 @@ def settings_schema(name: str) -> dict[str, Any]:
     for key, field in fields.items():
         if key not in ELSEWHERE:
             description = f"{meanings.get(key, '')} (default: {field.pop('default', 'none')})"
-            if field.get("type") == "boolean":  # a switch without a default shows "off", whatever the default is
+            if (
+                field.get("type") == "boolean"
+            ):  # a switch without a default in the schema shows "off", even if it is on by default
                 field = {**field, "enum": [True, False]}
                 del field["type"]
             properties[key] = {**field, "title": key, "description": description.strip()}

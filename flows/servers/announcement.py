@@ -1,7 +1,7 @@
 """How a run finds the Prefect server that `fedbnsl ui` started: a file that only this user may read or write.
 
-The server holds a lock on the file for as long as it lives. A run that can lock the file knows that nobody serves any
-more, so it never sends the token of this user to another account that took over the port.
+The server holds a lock on the file for as long as it lives. If a run can lock the file, the server has ended, and the
+run does not send the token of this user to another account that may have taken over the port.
 """
 
 import fcntl
