@@ -11,8 +11,8 @@ with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The se
 Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum suffices. What leaves a silo: the changed entries of B_p (`Change`, with its
 cost by Fassy El Fehri et al., B.2.1), and ‖B_p − W‖².
 
-`Terms` are the terms on which a round is solved. The papers' are `plain_terms`; our additions (`staged_admm.py`) only
-set other terms, and move from phase to phase.
+`Terms` are the weights and constraints of a round's problems. Those of the papers are `plain_terms`. Our additions
+(`staged_admm.py`) set other terms, which depend on the phase of the run.
 """
 
 from collections.abc import Callable
@@ -74,7 +74,7 @@ class Broadcast:
     moves: Moves = field(default_factory=lambda: NO_MOVES)
     """moves in the settled order for the silos to evaluate; empty in most rounds"""
     relax: bool = False
-    """whether λ is now zero and only the nonzero entries of W are free"""
+    """whether, from now on, λ is zero and only the nonzero entries of W are free"""
 
     @property
     def cost(self) -> int:
@@ -227,7 +227,7 @@ PERSISTED_STATE = ("rounds", "B", "beta", "W", "rho2")
 def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """`free` `[m, d]` with a free diagonal.
 
-    Then only the consensus with W, whose diagonal is zero, draws the diagonal of B_p to zero.
+    The diagonal of B_p is then drawn to zero only by the consensus with W, whose diagonal is zero.
     """
     return free | np.eye(len(free), free.shape[1], dtype=bool)
 

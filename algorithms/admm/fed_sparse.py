@@ -8,8 +8,8 @@ silo here: the papers' value over their number of silos.
 
 Fed-BNSL-FW solves the silos' lasso by Frank-Wolfe (Fassy El Fehri et al., Appendix C.1; Jaggi 2013): a baseline that
 shows why PGCD is needed. Frank-Wolfe keeps ‖B‖₁ within a ball and moves towards one vertex of it a step. It chooses the
-vertex by the raw gradient, which is largest for the variables of largest scale, so without standardisation it spends
-the ball on the wrong entries.
+vertex by the raw gradient, which is largest for the variables of largest scale, so without standardisation it selects
+the wrong entries within the ball.
 
 NOTEARS on one table is the consensus loop with a single silo (Zheng et al. 2018; Ng & Zhang 2022, §6). Then B = W
 splits the loss from the acyclicity, and everything else is NOTEARS' own problem: ½/n ‖X − XW‖² + λ‖W‖₁ subject to

@@ -1,4 +1,4 @@
-"""Order refinement: phases that settle and improve an order of the variables once h is small (ours).
+"""Order refinement: phases that fix and improve an order of the variables once h is small (ours).
 
 FREE      the papers' loop: ρ₁, growing from a small start, drives h towards zero
 ORDERED   the order of the variables is fixed; the rest is a convex lasso over the entries that respect it, so edges
@@ -216,7 +216,7 @@ class Phase:
     turns: int = 0
     """number of evaluations of moves; set to the maximum of the settings once no move improves the order enough"""
     variances: FloatArray = field(default_factory=lambda: EMPTY)
-    """mean squared residuals under the W last sent, `[d]`, averaged over the silos; empty before the first request"""
+    """mean squared residuals under the last sent W, `[d]`, averaged over the silos; empty before the first request"""
     change: float = np.inf
     """change of W in the last round of a fit (`staged_admm.column_change`)"""
     readings: int = 0

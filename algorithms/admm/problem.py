@@ -77,7 +77,7 @@ class ConsensusSettings:
     repair: bool = False
     """drop the weakest edges on remaining cycles"""
     center: bool = False
-    """subtract each silo's own column means before anything else"""
+    """subtract each silo's own column means first"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -109,8 +109,8 @@ class Additions:
     settle_h: float = 2e-3
     """h below which the order is fixed; above 20 variables it is for each 20 of them"""
     turns: int = 0
-    """maximum number of searches for a better order after the order is fixed: by reversing edges, then by the fitted
-    model (0: none)"""
+    """maximum number of searches for a better order after the order is fixed; they reverse edges, and then use the
+    fitted model (0: none)"""
     relax: bool = False
     """with many rows, refit without λ before applying τ: the selected entries, or all entries that the order allows"""
     rho2_settled: float = 0.03

@@ -3,14 +3,15 @@
 Each addition sets the `Terms` of a round (`consensus.py`) and leaves the loop unchanged:
 
 - scaling: penalties are measured in the variables' mean squares, which the silos send once;
-- order refinement: phases in which an order is settled, improved and fitted without λ (`order_refinement.py`);
+- order refinement: phases in which an order is fixed and improved, and weights are fitted without λ
+  (`order_refinement.py`);
 - send threshold: small changes of an entry are not sent.
 
-The last phase is consensus ADMM without λ under a settled order, in the metric of the model. In dense graphs, mean
-squares exceed a variable's variance given the earlier ones by factors up to 10⁵. A consensus weighted with an entry's
-whole mean square, ρ₂·m_i, then holds every silo near W, and a stopping rule relative to the norm of W stops long before
-the weights are right. So the distance to W is measured in the covariance Σ implied by W and by the variances of its
-residuals, which is near the curvature of every silo's loss:
+The last phase is consensus ADMM without λ under a fixed order, in the metric of the model. In dense graphs, the mean
+square of a variable exceeds its variance given the earlier variables by factors up to 10⁵. With a consensus weighted by
+mean squares, ρ₂·m_i, silos can then hardly move away from W, and a stopping rule relative to the norm of W stops long
+before the weights are right. So the distance to W is measured in the covariance Σ implied by W and by the variances of
+its residuals, which is near the curvature of every silo's loss:
 
     silo:    β_p ← β_p + ρΣ(B_p − W)
              B_p ← argmin L_p(B) + ⟨β_p, B − W⟩ + ρ/2 tr((B − W)ᵀ Σ (B − W))

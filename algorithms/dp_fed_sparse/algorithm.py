@@ -1,4 +1,4 @@
-"""DP-Fed-Sparse-BNSL: federated structure learning in which the replies of each silo alone are private.
+"""DP-Fed-Sparse-BNSL: federated structure learning in which each silo's replies are private by themselves.
 
 Source: Fassy El Fehri et al., §5.
 

@@ -7,8 +7,8 @@ Clipping bounds the contribution of one record to the gradient, and with it the 
 most L_ij for every record, replacing one record changes the entry by at most 2L_ij/n, for any table.
 
 - "huber": g = x̄·r̄, with x clipped to ±b_i and r to ±c_j: L_ij = b_i·c_j. Up to a factor it is the gradient of
-  a convex function, the Huber loss. For normal data it is too small by about P(|x_i| < b_i)·P(|r_j| < c_j), by Stein's
-  lemma, so g and L_ij are divided by this factor (for residuals of the expected size).
+  a convex function, the Huber loss. For normal data, clipping shrinks the gradient by a factor of about P(|x_i| <
+  b_i)·P(|r_j| < c_j), by Stein's lemma. So g and L_ij are divided by this factor (for residuals of the expected size).
 - "product": g = x·r clipped to ±C_ij, with C_ij = C√(M_i/ΣM) (Fassy El Fehri et al., §5.3, in the reading for which the
   bound is valid): L_ij = C_ij.
 - "average": the MEAN of x·r clipped to ±C_ij, as Fassy El Fehri et al., §5.3 is written. The stated sensitivity is
@@ -148,9 +148,10 @@ class DpFedSparse(PrivateSettings):
     gamma: float = 1.0
     """γ, the step of an entry relative to its curvature"""
     l1: float = 0.05
-    """λ, the price of an edge's weight; order: in units of the smallest spread of residuals"""
+    """λ, the penalty on the weights of edges; order: in units of the smallest spread of residuals"""
     partial_step_weight: float = 0.7
-    """order: weighting of a step taken by only some silos; 0: the other silos count as zero, 1: mean of these silos"""
+    """order: weight of an entry's step that only some silos take; 0: the other silos count as zero; 1: mean over these
+    silos"""
     shrinkage: float = 1.0
     """order: shrinkage of an entry after a step, in standard deviations of its noise"""
     price: float = 0.0
@@ -272,7 +273,8 @@ def _step_noise(
         return GumbelGaussian(
             whole.portion(left * settings.share, count), whole.portion(left * (1 - settings.share), count)
         )
-    # Advanced composition must satisfy the (ε, δ) of the steps' share; in zCDP the releases then cost less.
+    # # Advanced composition must satisfy the (ε, δ) of the steps' share; the cost of the releases in zCDP is then
+    # lower.
     pure = pure_epsilon(epsilon(whole.portion(left), delta), delta, 2 * count)
     return LaplacePair(min(pure, math.sqrt(2 * whole.portion(left, 2 * count).rho) * (1 - 1e-9)))
 

@@ -98,7 +98,7 @@ class GumbelGaussian:
         return grid * math.sqrt(variance)
 
     def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
-        """An index with probability ∝ exp(score/β), β = Δ/√(2ρ_s): the cost is valid only for one β for all."""
+        """An index with probability ∝ exp(score/β), with β = Δ/√(2ρ_s) for all scores: the cost requires a common β."""
         return exponential(bits, scores, gumbel_scale(sensitivity, self.selection))
 
     def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Learning from a part of the rows: resamples for the confidence in each edge, and the silos but one."""
+"""Learning from a part of the rows: resamples for the confidence in each edge, and all silos except one."""
 
 from ..core.spec import Entry, Wrapper, lazy_factory
 

@@ -3,18 +3,19 @@
 Each silo resamples its own rows with its own randomness. The resamples run in lockstep: one exchange carries the
 messages of all unfinished resamples, so the number of exchanges is that of the slowest one. If the learner's server
 needs only a sum, so does this one: the summands of all resamples are concatenated to one vector, whose sum can be
-masked. The length of a summand is the same at all silos, but may be unknown to the server. So the lengths precede the
-summands and are added up with them: their sum is a multiple of each. The share of resamples with an edge is its
-confidence (Friedman, Goldszmidt, Wyner 1999, "Data analysis with Bayesian networks: a bootstrap approach").
+masked. A summand has the same length at all silos, but the server may not know this length. So the lengths are sent
+before the summands and added up with them; each sum is the number of silos times the length. The share of resamples
+with an edge is its confidence (Friedman, Goldszmidt, Wyner 1999, "Data analysis with Bayesian networks: a bootstrap
+approach").
 
 What leaves a silo, and what the server needs: for each resample, the same as for the learner itself. A round costs as
 much as one round of the learner for each unfinished resample.
 
-A silo draws half of its rows without replacement, or all n with replacement. A statistic of a random half has the same
-variance around that of all rows as one of n rows drawn with replacement; for a mean it is σ²/n in both cases. But rows
-drawn twice count as evidence twice, so a score for n rows such as BIC finds far too many spurious edges (Steck,
-Jaakkola 2003, "Bias-corrected bootstrap and model uncertainty"). A half has every row at most once, so halves are the
-default (Bühlmann, Yu 2002, "Analyzing bagging"; Meinshausen, Bühlmann 2010, "Stability selection").
+A silo draws half of its rows without replacement, or all n with replacement. A statistic of a random half varies about
+that of all rows as much as a statistic of n rows drawn with replacement; for a mean, this variance is σ²/n in both
+cases. But rows drawn twice count as evidence twice, so a score for n rows such as BIC finds far too many spurious edges
+(Steck, Jaakkola 2003, "Bias-corrected bootstrap and model uncertainty"). A half has every row at most once, so halves
+are the default (Bühlmann, Yu 2002, "Analyzing bagging"; Meinshausen, Bühlmann 2010, "Stability selection").
 
 Rows of a time series are dependent, and a learner uses them in windows of `lags` + 1 rows. So the wrapper draws
 non-overlapping blocks of consecutive windows (Carlstein 1986). Each block is a stretch of its own, so no window spans
@@ -109,7 +110,7 @@ def resample(
 
 
 def _conditions(schema: Schema, silo: str) -> tuple[int, ...]:
-    """The numbers of rows from which rows are drawn apart: those of the named conditions of `silo`, or of all rows."""
+    """The numbers of rows from which rows are drawn separately: those of the conditions of `silo`, or of all rows."""
     return schema.conditions(silo) if silo in schema.condition_names else (schema.rows[silo],)
 
 
@@ -164,7 +165,7 @@ def concatenate_sparse(each: Sequence[Sparse | None]) -> Sparse | None:
 
 
 MAX_STATE_BYTES = 64_000_000
-"""limit on the bytes of the resample states that a silo keeps: a learner may hold one copy of the rows per resample"""
+"""limit on the bytes of the resample states that a silo keeps, because a state may have a copy of the rows"""
 
 
 @dataclass(frozen=True)

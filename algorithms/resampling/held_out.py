@@ -11,9 +11,9 @@ v_j the residual variance of the other silos' regression, s_j the mean squared r
 their own means. DAGs of one class have the same value.
 
 What leaves a silo: its part of the sums, masked if the learner's are; then one number, in its own slot of a sum, which
-the coordinator sees. The coordinator never sees a sum without a single silo: with the sum over all, that would be the
-silo's own moments. A silo sees the sum of the others, as in the diagnosis, and so there must be three silos or more.
-Cost: one run of the learner's server at each silo.
+the coordinator sees. The coordinator never sees a sum that lacks a single silo, whose difference from the sum over all
+would be the silo's moments. A silo sees the sum of the others, as in the diagnosis, so there must be at least three
+silos. Cost: one run of the learner's server at each silo.
 """
 
 import math
@@ -34,7 +34,7 @@ from ..statistics.moments import Table, column_units, product_units, regression_
 from ..statistics.packing import from_triangle, triangle
 
 MIN_SILOS = 3
-"""silos for a held-out likelihood: of two, each would see the sums of the other"""
+"""minimum number of silos for a held-out likelihood; with two, each would see the sums of the other"""
 FIGURES = 2
 """the figures of a silo in its slot: 1 if it has a score, and the score"""
 Learner = FederatedAlgorithm[Any, Any, Any, Any]
@@ -149,7 +149,7 @@ def local_solve(learner: Learner, silo: Silo, request: Broadcast) -> tuple[Silo,
 
 
 def score_without(learner: Learner, silo: Silo, rest: FloatArray, counted: NDArray[np.bool_]) -> float | None:
-    """The mean log-likelihood of the silo's rows under what `learner` finds in `rest`, the sums of the others.
+    """The mean log-likelihood of the silo's rows under the model of `learner` from `rest`, the sums of the others.
 
     None if the result is not the graph of a Bayesian network.
     """
@@ -196,7 +196,7 @@ def moment_sum_units(schema: Schema) -> FloatArray:
 def mean_log_likelihood(S: FloatArray, own: FloatArray, dag: NDArray[np.bool_]) -> float:
     """The mean log-likelihood of rows with second moments `own` under the regressions along `dag` fitted to `S`.
 
-    All are `[d, d]`, the moments about means that the model does not have to explain.
+    All are `[d, d]`; the moments are about the silos' means.
     """
     weights = regression_weights(S, dag)
     variances = residual_variances(S, weights)

@@ -3,7 +3,7 @@
 Given an order, the parents of a variable are grown and shrunk among the earlier variables (Andrews et al. 2023,
 Algorithm 2), minimising ln|R_XX·Pa| + price·|X|·Σ|Pa|. For mixed data X are all columns of the child, and this is −2
 times the degenerate Gaussian score of `gaussian.py` per row. For additive models X is only the child's first column,
-the variable itself: the others are functions of it, and needed only where it is a parent.
+the variable itself. Its other columns are functions of it, and are used only if it is a parent.
 
 Growing is cached in a tree for each variable (ibid., §3.3): a node is a sequence of parents with a list of the gains of
 all further parents, in descending order. For any set of earlier variables, the next parent is its first member in that
@@ -101,8 +101,8 @@ def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa
     """The position of x in the order with the least total; its current position unless another one is better.
 
     The total with x at position i is that of the variables before it without x, of x, and of those after it with x.
-    Many positions are equal up to rounding, which must not decide: sums over silos are rounded differently than pooled
-    rows.
+    Many positions are equal up to rounding, and rounding must not decide, because sums over silos are rounded
+    differently from pooled rows.
     """
     d = len(order)
     rest = order[order != x]

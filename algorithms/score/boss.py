@@ -11,9 +11,9 @@
   requested like those of any search, so a silo counts no set of more than `most_parents` + 1 variables for it.
 - `Starts`: BOSS from several random orders, of which the best result is used, because a single start can end in a local
   optimum. The starts share all family scores and grow-shrink trees, so each further one costs less than the first. The
-  search ends when `AGREEING_STARTS` of them have ended in the best score. The starts needed for that in any case run
-  side by side, and request their scores in the same exchange. Their ends are compared in the order of the starts, so
-  the result does not depend on the number of scores in an exchange.
+  search ends when `AGREEING_STARTS` starts have reached the best score. This minimum number of starts runs in parallel,
+  and their scores are requested in the same exchange. Their results are compared in the order of the starts, so the
+  result does not depend on the number of scores in an exchange.
 """
 
 from dataclasses import dataclass, replace

@@ -50,9 +50,9 @@ def create_criterion(
     """The criterion for `n` rows of `d` variables.
 
     Rows with empty cells are equivalent to `effective_rows` complete ones (0: all are complete), because imputed values
-    are no evidence. They are scored by BIC with n·ln(effective_rows)/(2 effective_rows) per parameter: by the counts of
-    all n rows if they are `filled`, else by n times the mean mutual information of child and parents over the rows with
-    no empty cell in the family (Bodewes, Scutari 2021: node-average likelihood).
+    are not observed. They are scored by BIC with n·ln(effective_rows)/(2 effective_rows) per parameter: by the counts
+    of all n rows if they are `filled`, else by n times the mean mutual information of child and parents over the rows
+    with no empty cell in the family (Bodewes, Scutari 2021: node-average likelihood).
 
     The prior is k ln p + (d − 1 − k) ln(1 − p) for k parents, with p = expected_parents / (d − 1), at most ½; each
     parent costs ln(1/p − 1). BIC has none.
@@ -182,7 +182,7 @@ def _rising(a, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 MISSING_PARENT_COST = 1e12
-"""the cost of a missing required parent: more than any fit can gain"""
+"""the cost of a missing required parent, which exceeds any gain in fit"""
 
 
 def drop_impossible(batch: Batch, prior: Prior) -> Batch:

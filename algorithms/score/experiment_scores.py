@@ -1,16 +1,15 @@
-"""Scores of families where variables were set from outside (`core/experiments.py`): numbers, mixed tables, labels.
+"""Scores of families if experiments have set variables (`core/experiments.py`): numbers, mixed tables, labels.
 
-A family is scored on the rows of the conditions that do not target its child. With `target_rows=own` (the default) the
-rows of the conditions that do are scored, too, with parameters of their own: there the child has another mechanism,
-which still depends on no variable but the child's parents (Yang, Katcoff, Uhler 2018, Definition 3.3). With `left-out`
-they are not (GIES: Hauser, Bühlmann 2012). That is exact for experiments that cut the child off from its causes, as
-randomising it does. Where a dependence remains, as after inhibiting it by half, leaving the rows out rewards a wrong
-direction: a cause with its effect as parent would also be scored on rows in which the effect depends on it in another
-way, and the effect without parents would not pay for them. Such errors grow with the number of rows.
+A family is scored on the rows of the conditions that do not target its child. With `target_rows=own` (the default), the
+rows of the other conditions are also scored, with separate parameters: the child's mechanism is different there, but
+still depends only on the child's parents (Yang, Katcoff, Uhler 2018, Definition 3.3). With `left-out`, these rows are
+not scored (GIES: Hauser, Bühlmann 2012). This is exact for experiments that cut the child off from its causes, such as
+randomisation. If a dependence remains, for example after inhibition by half, leaving the rows out favours wrong
+directions, because a dependence in the rows that are left out has no cost. Such errors grow with the number of rows.
 
-Both need the same sums: the rows that a sum leaves out are those of the sum of all rows, less its own. Scores are equal
-for all members of an interventional class, because variables with an edge whose direction is open are scored on the
-same rows.
+Both need the same sums: the sum over the rows that are left out is the difference from the sum over all rows. Scores
+are equal for all members of an interventional class, because the two ends of an undirected edge are scored on the same
+rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,11 +35,12 @@ from .ges import Scores
 from .procedures import ScoreSearch, search
 
 SEARCHES = 4
-"""number of searches over orders, each from several random ones, of which the best result is kept"""
+"""number of searches over orders, each from several random orders; the best result is used"""
 MAX_REPEATED = 40
 """number of variables above which there is one search"""
 MIN_SPARE_ROWS = 3
-"""rows beyond the number of coded columns that the conditions which target a variable need for scores of their own"""
+"""minimum number of rows, beyond the number of coded columns, in the conditions that target a variable, for separate
+parameters"""
 
 
 def number_scores(moments: FloatArray, group: NDArray[np.int64], target_rows: TargetRows, price: float) -> Scores:
@@ -120,7 +120,7 @@ def _by_sum(
 def experiment_basis(
     graph: NDArray[np.bool_], variables: Sequence[str], group: NDArray[np.int64], prior: Prior
 ) -> tuple[str, ...]:
-    """What directs the edges of the class `graph` `[d, d]`; variables of another `group` than 0 were targets."""
+    """Sentences on the directions in the class `graph` `[d, d]`; variables of a `group` other than 0 are targets."""
     fixed, following = experimental_arcs(graph, prior.separated, prior.required, prior.possible)
     edges, undirected = int(np.triu(graph | graph.T).sum()), int(np.triu(graph & graph.T).sum())
     targets = [name for name, k in zip(variables, group, strict=True) if k]
@@ -137,7 +137,7 @@ def experiment_basis(
 
 
 def _verb(arcs: NDArray[np.bool_], verb: str) -> str:
-    """The number of `arcs` with `verb` in the number that it takes."""
+    """The number of `arcs`, followed by `verb` in the singular or the plural."""
     count = int(arcs.sum())
     return f"{count} {verb}{'s' * (count == 1)}"
 

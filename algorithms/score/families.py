@@ -22,7 +22,7 @@ Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatAr
 """slots, first, members, score, used: the arrays for compiled code"""
 
 TargetRows = Literal["own", "left-out"]
-"""how rows in which a variable was set from outside count in its scores (`experiment_scores.py`)"""
+"""use of the rows in which an experiment set a variable, in its scores (`experiment_scores.py`)"""
 UNKNOWN = -1
 """the result of `find` for a pending family"""
 
@@ -230,12 +230,12 @@ class OrderSettings:
     starts: int = 10
     """largest number of random orders to start from"""
     agreeing_starts: int | Literal["auto"] = "auto"
-    """number of starts with the same best score that ends the search; auto: 3, for d > 100 variables 300 / d, at least
-    1"""
+    """the search ends when this number of starts have reached the same best score; auto: 3, for d > 100 variables 300 /
+    d, at least 1"""
     patience: int = 3
-    """number of orders of the class found without improvement that ends a search"""
+    """a search ends after this number of orders of its class without improvement"""
     sweeps: int = 50
-    """most sweeps of moves from one order"""
+    """maximum number of sweeps of moves from one order"""
     seed: int = 0
     """seed of the random orders; a run sets its own seed"""
 
@@ -272,7 +272,7 @@ class SearchSettings(ScoreSettings):
     """BOSS of at most this number of discrete variables ends with an exact search over families of few parents; 0:
     never"""
     exact_parents: int = 5
-    """most parents of a variable in that exact search"""
+    """maximum number of parents of a variable in the exact search"""
     seed: int = 0
     """seed of the random orders, and of the order in which equally good changes are considered"""
 
@@ -306,23 +306,24 @@ class SecureSearch(SearchSettings):
     ahead: int = 8
     """number of moves to look ahead (BOSS: any positive number means the whole sweep)"""
     candidates: int | Literal["auto"] = "auto"
-    """GES on labels: number of variables, those with the greatest gains by themselves, that an edge may join a variable
-    to; fewer need fewer tables, and may miss edges; 0: all; auto: all, or as many as --megabytes has room for"""
+    """GES on labels: edges of a variable are considered only to this number of other variables, those with the greatest
+    marginal gains. A smaller number needs fewer tables, but may miss edges; 0: all; auto: all, or as many as
+    --megabytes allows"""
     cells: int = 4_000_000
     """approximate largest number of table cells to request in one exchange"""
     rounds: int = 10_000
     """largest number of exchanges"""
     weights: Literal["common", "own"] = "common"
-    """for numbers; own: each silo fits its own coefficients, and the silos' own scores are added up; for silos that
-    share a structure and differ in the strength of effects"""
+    """for numbers; common: all silos have the same coefficients; own: each silo fits its own coefficients, and the
+    silos' scores are added up, for silos that share a structure but differ in the strength of effects"""
     segments: int = 1
-    """time series with weights=own: equal parts of each series, one after the other, with weights of their own; for
+    """time series with weights=own: number of consecutive equal parts of each series with separate weights, for
     strengths that change over time"""
     lags: Lags = AUTO
     """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
     target_rows: TargetRows = "own"
-    """experiments: a variable is also scored on the rows in which it was set, with parameters of their own (own), or
-    only on the others (left-out), which is exact if experiments cut a variable off from its causes"""
+    """experiments: use of the rows in which a variable was set, in the score of this variable; own: scored with
+    separate parameters; left-out: not scored, which is exact if experiments cut a variable off from its causes"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -338,7 +339,7 @@ class SecureSearch(SearchSettings):
 
     @property
     def center_series(self) -> bool:
-        """Whether windows of series are about the means of their series: they always are."""
+        """True: windows are always about the means of their series."""
         return True
 
     def reach(self, schema: Schema) -> int:

@@ -6,10 +6,9 @@ What leaves a silo: the arcs of its DAG, each round. What the server needs: the 
 round costs a silo one GES with at most `limit` insertions, and the server one fusion.
 
 The union of many noisy graphs is unstable: it oscillates, or grows far beyond any silo's graph, and silos that start
-from it do not recover. Therefore a fusion that differs from the silos' graphs by too large a share of their edges (the
-mean over the silos, between moral graphs) is replaced by the silo graph that is nearest to all the others. The limit is
-stricter at the end than in earlier rounds, in which silos may have found different edges first. This is not in the
-paper.
+from it cannot remove the surplus edges. Therefore a fusion is replaced by the most central of the silos' graphs if it
+is too far from them: if the mean distance between moral graphs exceeds a share of their edges. The limit is stricter in
+the last round, because in earlier rounds silos may have found different edges first. This rule is ours.
 """
 
 from dataclasses import dataclass, replace
@@ -50,7 +49,7 @@ class FedGes(FusionSettings):
     convergence: Literal["repeated", "unchanged"] = "repeated"
     """stop when every silo's graph equals its last one (unchanged), or any earlier one (repeated)"""
     drift: float = 1.0
-    """largest distance of a fusion from the silos' graphs, as a share of their edges, at which it is still used"""
+    """maximum distance of a fusion from the silos' graphs, as a share of their edges; a fusion beyond it is replaced"""
     last_drift: float = 0.4
     """the same for the last fusion; 1000 for both accepts any fusion, as in Torrijos et al. 2024"""
 

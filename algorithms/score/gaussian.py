@@ -64,7 +64,8 @@ def _gaussian_score(n, S, first, members):  # type: ignore[no-untyped-def]  # no
 
 
 MIN_RESIDUAL_ROWS = 3
-"""degrees of freedom that a silo's own regression must leave; otherwise its parents count as explaining nothing"""
+"""minimum residual degrees of freedom of a silo's own regression; with fewer, its parents count as explaining
+nothing"""
 
 
 def score_own_rows(moments: FloatArray, d: int, batch: Batch) -> FloatArray:

@@ -6,8 +6,8 @@ TURN, and the plan starts again while anything changes. The best gain of every p
 gains that the last move can have changed are recomputed; the condition on paths is checked for the best candidates
 only.
 
-With sparse candidates (Friedman, Nachman & Pe'er 1999), an edge may only join a variable to those that have the
-greatest gains by themselves: of many variables, most pairs need no table with a third variable.
+With sparse candidates (Friedman, Nachman & Pe'er 1999), edges of a variable are considered only to the variables with
+the greatest marginal gains, so that with many variables most pairs need no table with a third variable.
 
 A search computes no scores. `advance` continues until it needs unknown scores of families, adds all of them to the
 pending ones, and returns; the scores then come from local rows or from an exchange with the silos.
@@ -193,7 +193,8 @@ def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> Eq
         move = best_move(kind, search.graph, known, families.tables)
         if move[2] <= MIN_GAIN or (kind in NEW_EDGE and search.limit == 0):
             break
-        # Only pairs that the move changes are looked at: the scores that others wait for do not come meanwhile.
+        # # Only pairs that the move changes are examined, because pending scores of other pairs cannot arrive
+        # meanwhile.
         search = _apply(replace(search, stale=np.zeros_like(waiting)), kind, move)
         waiting &= ~search.stale
         _refresh(search, kind, search.stale, search.gain, families)

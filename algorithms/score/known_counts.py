@@ -1,9 +1,9 @@
 """The server's cache of counts: the summed corners of all sets counted so far, and scores of families from them.
 
 The table of a family follows from the corners of all subsets of its variables (`statistics/corner_counts.py`). The
-server requests the corners that it does not have, so each is counted and sent once in a run, whichever exchange needs
-it: a family within sets that were counted before costs no exchange. The tables are the same as if they were counted,
-and so are the scores.
+server requests the corners that it does not have, so each corner is counted and sent only once in a run. A family
+within sets that were counted before needs no exchange. The tables are the same as if they were counted, and so are the
+scores.
 
 The common level of a variable, which corners leave out, is the most frequent one in the rows of all silos. It is chosen
 after the first exchange, which uses level 0.
