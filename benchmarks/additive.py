@@ -1,9 +1,9 @@
-"""Curved effects: the default, which tries an additive model where its diagnosis finds them, and secure-linear.
+"""Curved effects: `auto`, which fits an additive model if its diagnosis finds curvature, and `secure-linear`.
 
-`python benchmarks/additive.py` runs all tables, `--table NAME` one of them. Columns are in random order; 4,000 rows
-over 8 silos of unequal sizes with means of their own; ER graphs. Seeds 2 to 11, or 2 to 21 for linear data; the rules
-were found on seeds from 100 on. CPU seconds are those of a run with its diagnosis: silos and coordinator, compiled code
-warm.
+`python benchmarks/additive.py` runs all tables, `--table NAME` one of them. The data come from ER graphs: 4,000 rows
+over 8 silos that differ in size and means, with columns in random order. Seeds 2 to 11, or 2 to 21 for linear data; the
+rules were chosen on seeds from 100 on. CPU seconds are those of silos and coordinator for a run with its diagnosis,
+with compiled code already loaded.
 """
 
 import time

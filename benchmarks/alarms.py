@@ -1,12 +1,12 @@
-"""False alarms of the diagnoses on clean data, and how many faults they notice: `python benchmarks/alarms.py`.
+"""False alarms of the diagnoses on clean data, and the share of faults they find: `python benchmarks/alarms.py`.
 
-1,000 clean data sets in which a linear model holds: 5 to 20 columns, 2 to 12 silos of unequal size, 60 to 1,000 rows a
-silo on average, errors of all kinds, columns as drawn, standardised or in other units; a quarter with site offsets, of
-which the findings "site means" and "shifted silo" are true, and a tenth tables with labels, numbers and counts. And 100
-data sets with each fault that a rule is for. A rule raises a finding if its figure exceeds the value of 1 in units of
-its own threshold. The curve of hits against false alarms (ROC) varies that value; `docs/pictures/diagnosis-roc.png`
-shows it. The second table has the curved and distorted data sets of `additive.py` and `skewed.py`. Seeds from 3000 on;
-no rule was chosen on them.
+A linear model holds in the 1,000 clean data sets. They have 5 to 20 columns and 2 to 12 silos of unequal size, with 60
+to 1,000 rows a silo on average. Errors are of all kinds; columns are as drawn, standardised or in other units. A
+quarter have site offsets, for which the findings "site means" and "shifted silo" are correct; a tenth are tables with
+labels, numbers and counts. For each rule there are 100 data sets with the fault that it detects. A rule raises a
+finding if its figure, divided by its threshold, exceeds 1. The curve of hits against false alarms (ROC) varies that
+value; `docs/pictures/diagnosis-roc.png` shows it. The second table has the curved and distorted data sets of
+`additive.py` and `skewed.py`. Seeds are from 3000 on, which were not used to choose any rule.
 """
 
 import sys

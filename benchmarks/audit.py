@@ -1,11 +1,11 @@
 """Membership inference against whole private runs: what the best of five attacks gains, and what ε allows it to gain.
 
 `python benchmarks/audit.py` runs all learners, 500 runs with a target record in silo a and 500 with another record in
-its place, at ε = 1 and 8, and at ε = 10,000 as a control, which shows that the attacks work. Both records are the worst
-that there are for the mechanisms: as far apart as clipping allows, and in other buckets or cells everywhere.
+its place, at ε = 1 and 8, and at ε = 10,000 as a control, which shows that the attacks work. The two records are the
+worst case for the mechanisms: as far apart as clipping allows, and in different buckets or cells everywhere.
 
-The adversary is the coordinator together with silo c. It sees every message of silo a or, of secure sums, the sum
-without the summand of c, and it knows all rows but the target. Its five attacks give each run a number:
+The adversary is the coordinator together with silo c. It sees every message of silo a; of a secure sum, it sees the sum
+minus the summand of c. It knows all rows except the target. Its five attacks give each run a number:
 
 - likelihood: the log-likelihood ratio of all released counts and second moments (for steps: of counts and spreads);
 - nearest: how much nearer the released numbers are to those expected with the target, in the ℓ₂ norm;

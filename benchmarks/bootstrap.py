@@ -1,11 +1,11 @@
-"""Are edges of strength s right in about s of the cases? Reliability curves and Brier scores of `--bootstrap`.
+"""Calibration of `--bootstrap`: reliability curves and Brier scores of edge strengths and directions.
 
 `python benchmarks/bootstrap.py` measures `secure-sum` and `secure-boss`, `--algorithm NAME` another learner. The data:
 linear Gaussian, Erdős-Rényi graphs of 20 variables with 20 expected edges, 500 and 5000 rows in all over 5 silos,
-columns shuffled, seeds 2 to 11. Each writes results/bootstrap-NAME.json. Strengths are held against the true skeleton
-over all pairs; directions, those that most resamples have, against the true directions of the true edges that any
-resample has. A Brier score is the mean squared difference of a share and of what is so, 1 or 0; that of the edges of
-the run itself, as if they were sure, is beside it. CPU seconds are of all silos and the server.
+columns shuffled, seeds 2 to 11. Each learner writes results/bootstrap-NAME.json. Strengths are compared with the true
+skeleton over all pairs. The most frequent directions are compared with the true directions, for true edges that occur
+in a resample. A Brier score is the mean squared difference between a share and the truth, 1 or 0; beside it is the
+score of the run's own edges with strength 1. CPU seconds are of all silos and the server.
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""The composition of every private run: its releases with sensitivity, noise and cost, from the code's own plans.
+"""Privacy accounting of every private run: its releases with sensitivity, noise and cost, from the code's own plans.
 
 `python benchmarks/composition.py` prints the tables of docs/privacy/composition.md for the example schemas below, first
-what is charged, then what is not; `--write` writes them to the page. Nothing is learned: all follows from settings and
-public numbers. `tests/test_privacy_documents.py` compares it with everything that the silos of real runs send.
+charged releases, then uncharged ones; `--write` writes them to the page. Nothing is learned: the tables follow from
+settings and public numbers. `tests/test_privacy_documents.py` compares it with everything that the silos of real runs
+send.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The constraint-based learners on discrete data: SHD, exchanges, bytes, CPU seconds, as Wang, Ma & Wang tabulate.
+"""The constraint-based learners on discrete data, as in Wang, Ma & Wang: SHD, exchanges, bytes, CPU seconds.
 
 `python benchmarks/constraint.py` runs all tables, `--table NAME` one of them, each in a process of its own. Seeds 2 to
 11; the defaults were chosen on seeds from 100 on. SHD is strict, between CPDAGs or PAGs; "lenient" is the paper's.

@@ -1,9 +1,8 @@
 """The continuous learners on ER graphs with d and 4d edges: accuracy, bytes, CPU seconds; Sachs; personalisation.
 
 `python benchmarks/continuous.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11, as in Fassy El Fehri et
-al.; the defaults were chosen on seeds from 100 on. The columns of drawn data are shuffled, so that no learner can lean
-on their order. Each table runs in a process of its own, so that its peak memory
-is its own.
+al.; the defaults were chosen on seeds from 100 on. The columns of drawn data are shuffled, so no learner can exploit
+their order. Each table runs in its own process, so its peak memory is measured separately.
 """
 
 from collections.abc import Callable, Sequence

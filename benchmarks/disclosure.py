@@ -1,9 +1,9 @@
-"""What disclosure control costs and hides: published models with and without it, and with owners that suppress cells.
+"""What disclosure control hides and what it costs: published models with it, without it, and with suppressed cells.
 
-`python benchmarks/disclosure.py` prints one table and writes results/disclosure.json. Seeds 2 to 6. A model is learned
-by `fed-pc` with its tables, and judged by the mean log-likelihood of rows that it has not seen: 10,000 drawn ones,
-or a fifth of each hospital. The attack undoes the smoothing (`estimated_counts`). Heart disease: rows of the four
-hospitals that are complete in seven columns, numbers as they are (mixed) or in terciles (labels).
+`python benchmarks/disclosure.py` prints one table and writes results/disclosure.json. Seeds 2 to 6. `fed-pc` learns a
+model with its tables. The model is judged by the mean log-likelihood of held-out rows: 10,000 drawn ones, or a fifth of
+each hospital. The attack undoes the smoothing (`estimated_counts`). The heart disease data are the rows of the four
+hospitals that are complete in seven columns, with numbers as they are (mixed) or in terciles (labels).
 """
 
 import statistics

@@ -1,8 +1,8 @@
-"""The learners of time series in the settings of Chen, Ma & Yue 2025, and beyond them: W and A apart, bytes, CPU.
+"""The time-series learners in the settings of Chen, Ma & Yue 2025 and in others: scores of W and A, bytes, CPU.
 
 `python benchmarks/dynamic.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11, fewer where a row says so.
-The columns of the data are in random order. SHD, TPR and FDR are means over the silos, each against its own truth where
-the silos have such.
+The columns of the data are in random order. SHD, TPR and FDR are means over the silos; a silo with its own true graph
+is compared with that graph.
 """
 
 import multiprocessing

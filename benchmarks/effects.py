@@ -6,11 +6,12 @@ means, as `fedbnsl effect --data` sums them; "model" takes those that the regres
 tables estimated from the pooled counts. Writes `results/effects.json`.
 
 With `--learned`, the graph is learned by `auto` from the same rows, and the treatment may be any other variable: the
-interval of the learned graph beside that of `--bootstrap 100`. Writes `results/effects-learned.json`.
+table compares the interval for the learned graph with the interval of `--bootstrap 100`. Writes
+`results/effects-learned.json`.
 
     .venv/bin/python benchmarks/effects.py [--draws 1000]
-With `--clipped`, moments are those that a run with an ε would release if its noise were zero: rows are clipped to the
-norm of `-p clip`. Writes `results/effects-clipped.json`.
+With `--clipped`, rows are clipped to the norm of `-p clip`. The moments are then those that a private run would release
+without noise. Writes `results/effects-clipped.json`.
 
     .venv/bin/python benchmarks/effects.py --learned [--draws 200]
     .venv/bin/python benchmarks/effects.py --clipped [--draws 300]

@@ -1,9 +1,9 @@
-"""What a long run and a run of many silos hold in memory, and what a long run leaves on disk.
+"""Memory and disk use of a long run, and memory use of a run with many silos.
 
-`python benchmarks/endurance.py [--table rounds|silos]`. Rounds: 1000 of `notears-admm` over 3 silos, d = 10, through
-Prefect; resident memory (RSS) of the coordinator and of each worker every 100 rounds. Silos: 64 of 500 rows, d = 20;
-coordinator, workers and what starts them, as PSS, in which pages that processes share count once. Prefect's server is a
-process of its own, as where a site runs one: it is shown, and not counted.
+`python benchmarks/endurance.py [--table rounds|silos]`. Table `rounds`: 1000 rounds of `notears-admm` over 3 silos, d =
+10, through Prefect. It shows the resident memory (RSS) of the coordinator and of each worker every 100 rounds. Table
+`silos`: 64 silos of 500 rows, d = 20. It shows the memory of coordinator, workers and their fork server as PSS, which
+counts shared pages once. Prefect's server is a separate process; its memory is shown, but not counted.
 """
 
 import argparse

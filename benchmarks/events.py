@@ -1,9 +1,10 @@
-"""Event sequences: `python benchmarks/events.py [DATA]`, or `linked` for linked devices alone.
+"""Event sequences: `python benchmarks/events.py [DATA]`, or with the argument `linked` for linked devices only.
 
 Graphs of random Hawkes processes (`prepare events`, about 20,000 events on 60 devices, dealt to five unequal silos) for
 seeds from 1000 on. With DATA, a folder with the 18-variable alarms of telecom devices (`18V_55N_Wireless_alarms.csv.gz`
-and `18V_55N_Wireless_truth.json` of the PCIC 2021 competition): devices dealt at random to five unequal silos, each
-observed during the whole recording, compared with the same rows in one silo. They have no links between devices.
+and `18V_55N_Wireless_truth.json` of the PCIC 2021 competition): its devices are assigned at random to five unequal
+silos and observed during the whole recording; the result is compared with the same rows in one silo. This data set has
+no links between devices.
 """
 
 import json

@@ -1,9 +1,10 @@
-"""Experiments: drawn data, the nine conditions of Sachs et al., GIES by the package `gies`, and unknown targets.
+"""Interventional data: drawn data, the nine conditions of Sachs et al., the package `gies`, and unknown targets.
 
 `python benchmarks/experiments.py` runs all tables, `--table NAME` one of them. Drawn data are those of `prepare
-interventions`: six silos of unequal sizes with offsets of their own, of which four set one or two variables each;
-columns in a random order, 3/2 edges a variable, ten seeds from 1000 on. SHD is between the learned class and the true
-interventional class. The graphs of gies are frozen in `tests/references/gies_graphs.json`, with their provenance.
+interventions`: six silos that differ in size and offsets, four of which intervene on one or two variables each. Columns
+are in random order; there are 3/2 edges per variable and ten seeds from 1000 on. SHD is between the learned class and
+the true interventional class. The graphs of gies are frozen in `tests/references/gies_graphs.json`, with their
+provenance.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A story: one run and the faults that befall it, told to its end and compared with a run that nobody disturbed."""
+"""A fault story: one run with its faults, started and observed to its end, and compared with an undisturbed run."""
 
 import re
 import shutil

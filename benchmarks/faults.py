@@ -1,9 +1,9 @@
-"""Every fault that a run must bear, done for real: processes killed, files damaged, databases locked, silos away.
+"""Fault injection in real processes: killed processes, damaged files, locked databases, absent silos.
 
-`python benchmarks/faults.py [--story NAME]` starts the command line in processes of its own. A line for every fault has
-its exit code, what it said, whether the result is bit for bit that of a run that nobody disturbed, and ε after, which
-must be that of such a run. `faults_local.py` and `faults_federation.py` have the faults. `--record` writes the
-table to `results/faults.json`.
+`python benchmarks/faults.py [--story NAME]` starts the command line in separate processes. The line for a fault shows
+the exit code, the message, whether the result equals that of an undisturbed run bit for bit, and the spent ε, which
+must be that of an undisturbed run. The faults are defined in `faults_local.py` and `faults_federation.py`. `--record`
+writes the table to `results/faults.json`.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Faults of a federation over TLS: its coordinator and its silos are processes, as owners start them."""
+"""Faults of a federation over TLS: coordinator and silos are processes, started as their owners start them."""
 
 import re
 import shutil

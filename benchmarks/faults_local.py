@@ -1,4 +1,4 @@
-"""Faults of runs whose silos are on this machine."""
+"""Faults of runs with all silos on this machine."""
 
 import re
 import shutil

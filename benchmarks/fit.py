@@ -1,9 +1,9 @@
-"""False alarms and power of the fit without a truth, given the true graph: `python benchmarks/fit.py [--draws 200]`.
+"""False alarms and power of the fit tests on the true graph: `python benchmarks/fit.py [--draws 200]`.
 
 Each draw has its own graph with shuffled columns and silos of unequal size with their own offsets. "true graph": how
-often Fisher's C has p < .05, and how often any independence fails, where all hold. "an edge removed": how often both
-show that a random edge of the graph is missing, and how often the independence named first is that of its ends. Writes
-`results/fit.json`.
+often Fisher's C has p < .05, and how often an independence is rejected, although all hold. "an edge removed": how often
+both detect that a random edge of the graph is missing, and how often the independence named first is that of the edge's
+ends. Writes `results/fit.json`.
 """
 
 import argparse

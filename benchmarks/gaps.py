@@ -1,10 +1,10 @@
-"""Empty cells: what `auto` learns from tables with gaps, beside leaving out rows and taking "empty" for a level.
+"""Empty cells: `auto` on tables with gaps, compared with dropping incomplete rows and with "empty" as a level.
 
 `python benchmarks/gaps.py` runs all tables, `--table NAME` one of them. Columns are in a random order, silos differ in
-size and, where they hold numbers, in their means. Gaps are made by `data/generators/amputate.py`: MCAR empties cells by
-chance, MAR those of half of the columns by what the others hold. Distances are of classes (CPDAG), or of skeletons
-where the line says so: to the truth, and to what the same data give without gaps. Seeds 2 to 6; defaults were chosen on
-seeds from 31 on.
+size and, where they hold numbers, in their means. Gaps are made by `data/generators/amputate.py`: MCAR empties cells at
+random; MAR empties cells of half of the columns depending on the values of the others. Distances are between classes
+(CPDAG), or between skeletons if the line says so: to the truth, and to the result for the same data without gaps. Seeds
+2 to 6; defaults were chosen on seeds from 31 on.
 """
 
 import time

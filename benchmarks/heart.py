@@ -1,7 +1,7 @@
 """The four hospitals of the UCI heart disease data as they are: words, gaps, and one site without cholesterol.
 
-`python benchmarks/heart.py` reads them from the folder FEDBNSL_DATA, and times `fedbnsl learn` in a process of its own,
-start and imports included, compiled code warm.
+`python benchmarks/heart.py` reads the data from the folder in the environment variable FEDBNSL_DATA. It measures
+`fedbnsl learn` in a separate process, including start and imports, with compiled code already built.
 """
 
 import json

@@ -1,11 +1,11 @@
 """Labels as owners write them: published networks without declared levels, with their own labels and with others.
 
 `python benchmarks/labels.py` runs all tables, `--table NAME` one of them. Each network is drawn for 5 silos of 2,000
-rows and written as CSV files without `about.json`. Under "words", cells such as None and NA are labels of the network;
-"renamed" has other words for them, as the reference. Under "many", the networks have columns of more than 50 labels,
-which "set aside" leaves out. What is learned is the default; distances are of classes (CPDAG), and a column that is set
-aside loses its edges. Seeds 2 to 6. Under "steep", a number has a steep effect on a label, with and without empty
-cells: seeds 1000 to 1009, on which nothing was chosen.
+rows and written as CSV files without `about.json`. In table "words", cells such as None and NA are labels of the
+network; "renamed", the reference, has other words for them. In table "many", the networks have columns of more than 50
+labels, which "set aside" leaves out. The learner is the default; distances are between classes (CPDAG), and a column
+that is left out loses its edges. Seeds 2 to 6. In table "steep", a number has a steep effect on a label, with and
+without empty cells; its seeds are 1000 to 1009, which were not used to choose anything.
 """
 
 import tempfile

@@ -1,4 +1,4 @@
-"""A silo of 50 columns in a Parquet file larger than memory is to hold, beside a small one.
+"""A silo of 50 columns in a Parquet file that does not fit into memory, together with a small silo.
 
 `python benchmarks/large.py [--table shared|series] [--rows N] [--seed N] [--scratch FOLDER]` makes the file, 8 GB for
 20,000,000 rows, measures each step in a process of its own, and removes the file again.

@@ -1,8 +1,8 @@
-"""Series larger than memory: how much of them a run holds, and its CPU seconds, in Parquet and in CSV.
+"""Time series larger than memory: peak memory and CPU seconds of a run, in Parquet and in CSV.
 
-The silo has a stable model of 10 variables with one lag (`dynamic`), in 4 series with a gap each; beside it is a small
-silo, so that sums are masked. `FEDBNSL_IN_MEMORY_BYTES` is 1 MB, so both sizes are read in passes. Each figure comes
-from a process of its own, with one thread, as in `large_silo.py`; the last lines are of the same rows in memory.
+The large silo has 4 series with a gap each, from a stable model of 10 variables with one lag (`dynamic`). A second,
+small silo makes masked sums possible. `FEDBNSL_IN_MEMORY_BYTES` is 1 MB, so both sizes are read in passes. Each figure
+comes from a separate process with one thread, as in `large_silo.py`. The last lines are for the same rows in memory.
 """
 
 import os

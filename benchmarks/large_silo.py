@@ -1,10 +1,10 @@
-"""A silo larger than memory: how much of it a run holds, and how fast its rows are read and summed.
+"""A silo larger than memory: peak memory of a run, and the speed of reading and summing its rows.
 
 `shared` measures how much faster two processes of the owner read it than one.
 
-The silo is a Parquet file of a linear model; beside it is a small one, so that sums are masked. Each figure comes from
-a process of its own, with one thread: its CPU seconds, and the most memory it ever held (`resource.getrusage`). A run
-holds coordinator and both silos in one process, so a worker of the silo alone holds less.
+The silo is a Parquet file of a linear model. A second, small silo makes masked sums possible. Each figure comes from a
+separate process with one thread: its CPU seconds and its peak memory (`resource.getrusage`). A run holds coordinator
+and both silos in one process, so a worker for the silo alone needs less.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
-"""The layered drawing beside that of igraph: how many pieces of edges cross, how wide it is, and the CPU it takes.
+"""The layered drawing compared with igraph's: edge crossings, width and CPU time.
 
-`pip install igraph` (under the GPL, so no part of the project), then `python benchmarks/layout.py`: ER graphs, nodes as
-wide as their names want, means over five seeds. igraph knows one width for nodes and for the slots of long edges.
+`pip install igraph` (under the GPL, so no part of the project), then `python benchmarks/layout.py`: ER graphs, with
+nodes as wide as their names require, and means over five seeds. igraph uses one width for nodes and for the slots of
+long edges.
 """
 
 import time

@@ -1,10 +1,11 @@
-"""Causal feature selection on LUCAS: the target predicted from the Markov blanket that is learned.
+"""Causal feature selection on LUCAS: the target is predicted from its learned Markov blanket.
 
 Source: Wang, Ma & Wang 2023, §7.5, Table 2.
 
-2000 rows of LUCAS0 over K silos teach the features, and a linear regression on these features of all rows; it is tested
-on 10,000 rows each of LUCAS0, 1 and 2, in which more and more variables are set by an agent. Levels count -1 and 1, as
-in the paper's figures. Seeds 2 to 11. `python benchmarks/lucas.py` writes results/lucas.json.
+The features are learned from 2000 rows of LUCAS0 over K silos, and a linear regression on these features is fitted to
+all rows. It is tested on 10,000 rows each of LUCAS0, 1 and 2; from one to the next, more variables are manipulated.
+Levels are coded -1 and 1, as in the paper's figures. Seeds 2 to 11. `python benchmarks/lucas.py` writes
+results/lucas.json.
 """
 
 import json

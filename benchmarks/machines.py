@@ -1,9 +1,9 @@
-"""A federation over four machines: network namespaces with an address each, joined by a switch that is listened to.
+"""A federation over four machines, simulated by network namespaces on a switch whose traffic is recorded.
 
 `sudo python benchmarks/machines.py` (Linux, root, `ip`): a coordinator and three owners, each with one experimental
-condition of Sachs et al.'s data, learn over mutual TLS with masked replies. Shown are: that the run ends, that a
-client without a certificate is refused at the socket, that no cell of any row is in what went over the wires (and that
-one sent on purpose is found), and that a silo which is killed in round 5 and started again changes no bit.
+condition of Sachs et al.'s data, learn over mutual TLS with masked replies. It shows four things. The run ends. A
+client without a certificate is refused at the socket. The recorded traffic contains no cell of any row, and one sent on
+purpose is found. A silo that is killed in round 5 and restarted changes no bit of the result.
 """
 
 import csv

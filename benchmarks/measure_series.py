@@ -1,4 +1,4 @@
-"""Run learners of time series over several seeds and score W and A apart, as `learn` does: means over the silos."""
+"""Run learners of time series over several seeds and score W and A separately, as means over the silos."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
-"""Data that no DAG with few edges explains, and clean data that must not be taken for such.
+"""Data that no sparse DAG explains, and clean data that must not be mistaken for such data.
 
 `python benchmarks/misfit.py` runs all tables, `--table NAME` one of them. d = 20, 40 edges, 4,000 rows in 8 silos of
-unequal size, columns shuffled, seeds from 1000 on; the rule was found on seeds below 100. The peer is BOSS of
-causal-learn on the pooled rows, with its columns in a random order, where the package is installed.
+unequal size, columns shuffled, seeds from 1000 on; the rule was chosen on seeds below 100. If causal-learn is
+installed, its BOSS on the pooled rows, with columns in random order, is the comparison.
 """
 
 import importlib.util

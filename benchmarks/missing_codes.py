@@ -1,4 +1,4 @@
-"""How often codes of missing values are suggested: in clean data (false alarms) and where they were planted (found).
+"""How often missing-value codes are suggested: in clean data (false alarms) and where they were planted (found).
 
     python benchmarks/missing_codes.py [--data FOLDER] [--seeds 20] [--first 1000]
 

@@ -1,9 +1,10 @@
-"""Mixed tables: d = 20, half of them labels, 5,000 rows over 5 silos of unequal size with other means each; d = 50.
+"""Mixed tables with d = 20 and d = 50: half of the columns are labels; 5 silos differ in size and means.
 
 `python benchmarks/mixed.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11; defaults were chosen on seeds
-from 100 on. "lh" are additive effects, "clg" effects with slopes by level, "by configuration" those with intercepts by
-configuration, too (`data/generators/mixed.py`), with d and 2d expected edges; the generator draws the columns in
-a random order. Beside what `auto` takes: the tests of `fed-pc`, and BDeu on numbers cut at the quartiles of each silo.
+from 100 on. "lh" means additive effects, "clg" effects with a slope for each level, and "by configuration" effects that
+also have an intercept for each configuration (`data/generators/mixed.py`). Graphs have d and 2d expected edges, and
+columns are in random order. The choice of `auto` is compared with the tests of `fed-pc`, and with BDeu on numbers cut
+at the quartiles of each silo.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""The greatest score that any DAG over a few variables has, by dynamic programming over their subsets.
+"""The highest score of any DAG over a few variables, by dynamic programming over subsets.
 
-Silander & Myllymäki 2006: the best network over a set of variables has a sink; without it, it is the best network over
-the others, and the sink has the best of its parent sets among them.
+Silander & Myllymäki 2006: the best network over a set of variables has a sink. Without the sink, it is the best network
+over the other variables, and the sink has its best parent set among them.
 """
 
 from itertools import combinations

@@ -1,7 +1,7 @@
-"""What Prefect, Dask and MLflow cost on top of the algorithm: CPU per task run, time to the first output, same result.
+"""Overhead of Prefect, Dask and MLflow: CPU per task run and time to the first output, with equal results.
 
-`python benchmarks/orchestration.py`: d = 20, 8 silos of 5000 rows. Every run is the command line in a fresh process
-with empty databases, so that all that a user waits for is counted. CPU seconds are those of the whole process tree.
+`python benchmarks/orchestration.py`: d = 20, 8 silos of 5000 rows. Every run is a command in a fresh process with empty
+databases, so the measured time is the whole waiting time of a user. CPU seconds are those of the whole process tree.
 """
 
 import csv

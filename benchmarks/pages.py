@@ -4,8 +4,9 @@
     python benchmarks/pages.py --check    # exit code 1 if a page differs from what would be written
 
 A topic is a Markdown file with placeholders: `{{ er-d20 }}` stands for the table of `results/er-d20.json`, and
-`{{ er-d20: run | SHD }}` for these columns of it. So a figure stands in one place, the file that its benchmark wrote.
-`{{ verdicts-PAPER }}` is the table of what `papers/verdicts.toml` says of that paper, with figures of `results/*.json`.
+`{{ er-d20: run | SHD }}` for these columns of it. A figure is therefore stored once, in the file that its benchmark
+wrote. `{{ verdicts-PAPER }}` stands for the table of the verdicts on that paper in `papers/verdicts.toml`, with figures
+of `results/*.json`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The private learners on ER graphs with d edges, 8 silos of 5000 rows, δ = 1/n_p²; exact secure sums; masking.
 
 `python benchmarks/private.py` runs all tables, `--table NAME` one of them. Seeds 2 to 11; defaults were chosen on seeds
-from 100 on. The noise is fresh from the operating system in every run: figures vary a little from one call to the next.
+from 100 on. Every run draws new noise from the operating system, so figures vary a little between calls.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""Processes of the command line that a script starts, watches and kills, and what they leave."""
+"""Command-line processes that a script starts, watches and kills, and the processes they leave behind."""
 
 import os
 import re

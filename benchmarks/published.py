@@ -1,8 +1,8 @@
-"""The default on published networks whose figures depend on few rows, and how its graphs score beside the true ones.
+"""The default on published networks with few rows for their parameters, and the scores of learned and true graphs.
 
-`python benchmarks/published.py` runs all tables, `--table NAME` one of them: seeds 1000 to 1009, which no rule was
-found on, rows over 8 silos whose sizes differ, columns in a random order. A learner that reaches a better score than
-that of the true graph is not limited by its search: on these rows, its graph explains the data better.
+`python benchmarks/published.py` runs all tables, `--table NAME` one of them: seeds 1000 to 1009, which were not used to
+choose any rule, 8 silos of different sizes, and columns in random order. If a learned graph scores better than the true
+graph, the search is not the limit: the learned graph explains these rows better.
 """
 
 import math

@@ -1,10 +1,10 @@
-"""The default, no option given, on data as owners have them: other means, units and errors, dense graphs, few rows.
+"""The default without options on realistic data: different means, units and errors, dense graphs, few rows.
 
 `python benchmarks/real.py` runs all tables, `--table NAME` one of them. Columns are shuffled; the silos differ in size,
-some five times as large as others; 40,000 rows in all over 8 silos unless a line says otherwise. Seeds 2 to 6 (2 to 11
-for the diagnoses); the rules were found on seeds from 100 on. CPU seconds are of silos and coordinator, compiled code
-warm, the exchanges that follow a run left out. `--table tables` reads real
-tables from the folder FEDBNSL_DATA.
+some five times as large as others. There are 40,000 rows in all over 8 silos unless a line says otherwise. Seeds 2 to 6
+(2 to 11 for the diagnoses); the rules were chosen on seeds from 100 on. CPU seconds are those of silos and coordinator,
+with compiled code already loaded and without the exchanges after the rounds. `--table tables` reads real tables from
+the folder in the environment variable FEDBNSL_DATA.
 """
 
 import json

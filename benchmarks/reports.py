@@ -1,9 +1,10 @@
-"""Reports of ten kinds of runs as pictures, for a look at what a reader gets.
+"""Pictures of the reports of ten kinds of runs, for a visual check.
 
     python benchmarks/reports.py                  # docs/pictures/reports/*.png, and what a browser measures
     python benchmarks/reports.py DIR KIND...      # also whole pages, at 1,200 and 390 pixels, and as PDF, into DIR
 
-It takes Chromium and the extra `dev`. "Overflow" is by how many pixels the page is wider than the screen; it must be 0.
+This needs Chromium and the extra `dev`. "Overflow" is the number of pixels by which the page is wider than the screen;
+it must be 0.
 """
 
 import io

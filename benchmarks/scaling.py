@@ -1,9 +1,9 @@
-"""CPU seconds, bytes and memory against the numbers of variables, rows, silos and edges; and the required figures.
+"""CPU seconds, bytes and memory against the numbers of variables, rows, silos and edges, and the required figures.
 
-`python benchmarks/scaling.py required [NAME ...]` measures the cases with a requirement, or those whose names begin so;
-`curves [LEARNER ...]` measures six learners and two pooled ones along each size, fits exponents and draws
-`docs/pictures/scaling.png`; `profile NAME [SECONDS]` prints the functions in which a case spends its time,
-or its first CPU seconds.
+`python benchmarks/scaling.py required [NAME ...]` measures the cases with a requirement, or those whose names begin
+with NAME. `curves [LEARNER ...]` measures six learners and two pooled ones for growing sizes, fits exponents and draws
+`docs/pictures/scaling.png`. `profile NAME [SECONDS]` prints the functions in which a case spends its time; SECONDS
+limits it to the first CPU seconds.
 """
 
 import contextlib

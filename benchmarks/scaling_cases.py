@@ -1,7 +1,7 @@
-"""Cases of `scaling.py`: what is learned from what, and one run of a case in a process of its own.
+"""Cases of `scaling.py`: their data and learners, and one run of a case in a process of its own.
 
-A process draws the data, runs the learner once on a small table, so that compiled code is loaded, and then measures CPU
-seconds on one thread, the bytes of all messages, and the most memory that it ever held, data included.
+A process draws the data and runs the learner once on a small table to load compiled code. It then measures CPU seconds
+on one thread, the bytes of all messages, and its peak memory including the data.
 """
 
 import json

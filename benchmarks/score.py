@@ -1,9 +1,9 @@
 """Score-based learners on published networks, 5000 rows in all: FedGES by silos and fusion, pooled and secure searches.
 
-`python benchmarks/score.py` runs all tables, `--table NAME` one of them; each writes results/score-NAME.json (every
-single run). Seeds 2 to 6; defaults were chosen on seeds from 100 on. A silo's rows are drawn
-from the network's published tables (pgmpy's wheel); its columns stand in an order drawn by the seed, and the searches
-take the same seed. CPU seconds are of all silos and the server, compiled code warm.
+`python benchmarks/score.py` runs all tables, `--table NAME` one of them; each writes every single run to
+results/score-NAME.json. Seeds 2 to 6; defaults were chosen on seeds from 100 on. A silo's rows are drawn from the
+network's published tables (pgmpy's wheel). The seed determines the order of the columns and is also the seed of the
+searches. CPU seconds are of all silos and the server, with compiled code already loaded.
 """
 
 import resource

@@ -1,7 +1,7 @@
-"""What `auto` learns from time series of every kind: W and A apart, lag orders, false alarms, CPU seconds.
+"""`auto` on all kinds of time series: scores of W and A, lag orders, false alarms, CPU seconds.
 
-`python benchmarks/series.py` runs all tables, `--table NAME` one of them. Fresh seeds from 1000 on; silos are of
-unequal lengths, and columns in random order (`series_cases.py`).
+`python benchmarks/series.py` runs all tables, `--table NAME` one of them. Seeds are from 1000 on and were not used for
+choices. Silos have different lengths, and columns are in random order (`series_cases.py`).
 """
 
 import os

@@ -1,6 +1,7 @@
-"""Time series of one model: silos of unequal lengths and of levels of their own, columns in random order.
+"""Time series from one model, in silos with different lengths and means; columns are in random order.
 
-Every variable has an effect on itself one step later; the other lagged effects, and those within a step, are drawn.
+Every variable has an effect on itself one step later. The other lagged effects and the effects within a step are drawn
+at random.
 """
 
 from dataclasses import dataclass, replace

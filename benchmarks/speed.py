@@ -1,6 +1,7 @@
 """CPU seconds of `learn` in this process, on one thread: run it with two versions in turn to compare them.
 
-`python benchmarks/speed.py [NAME ...]` runs all cases, or those named, `REPEATS` times after one that warms up.
+`python benchmarks/speed.py [NAME ...]` runs all cases or the named ones `REPEATS` times, after one run that is not
+measured.
 """
 
 import os

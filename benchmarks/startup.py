@@ -1,9 +1,9 @@
-"""How long a user waits: for the first line, for the first round, for the result, and for the small commands.
+"""Waiting times of a user: to the first line, the first round and the result, and for the small commands.
 
-`python benchmarks/startup.py [--clone]`, on a machine with nothing else to do: medians of five runs in processes of
-their own, wall clock and CPU of all processes. "Warm" runs find their databases, "fresh" ones begin them; both find
-compiled code. `--clone` also times `make learn` in a new clone of this repository, with packages in the installer's
-cache.
+`python benchmarks/startup.py [--clone]`, on an idle machine, shows medians of five runs in separate processes:
+wall-clock time, and CPU time of all processes. "Warm" runs use existing databases, and "fresh" ones create them; both
+use existing compiled code. `--clone` also measures `make learn` in a new clone of this repository, with packages in the
+installer's cache.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""How many files one run enters: a reader who follows a run from command to result has to open these.
+"""How many source files one run goes through: a reader who follows it from command to result has to open these.
 
     python benchmarks/trace.py            # prints the four counts and the files behind them
 
 A `fed-sparse` run over three CSV files is traced inline: every project file in which a function is called (module
 bodies, which run at import, are not counted). `cell` counts the files between the bytes of a CSV file and the numbers
-that a silo learns from, `epsilon` those in which a function that names ε receives it, until the noise is drawn, and
-the one that draws it.
+that a silo learns from. `epsilon` counts the files with a function that takes ε as an argument before the noise is
+drawn, and the file that draws it.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Settings chosen by `fedbnsl tune` without a truth, compared with the best of the candidates by SHD.
 
 For each data set, the candidates run on all rows as well; the SHD of the class of each is compared with the truth.
-Asked: the chosen one within 1 of the best in 8 of 10 data sets. Columns are shuffled, silos have 5, 10, 25 and 60 % of
-the rows and their own offsets. Writes `results/tune.json`.
+The requirement is that in 8 of 10 data sets the SHD of the chosen candidate is within 1 of the best. Columns are
+shuffled; the silos have 5, 10, 25 and 60 % of the rows and their own offsets. Writes `results/tune.json`.
 
     .venv/bin/python benchmarks/tune.py [--draws 20] [--first 1000]
 """

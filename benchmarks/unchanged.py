@@ -1,11 +1,11 @@
-"""Whether a change of the code changed any result: a fixed list of runs, recorded with one version and compared.
+"""Check that a change of the code changes no result: record a fixed list of runs and compare them later.
 
     python benchmarks/unchanged.py record FILE.json     # with the version to compare with
     python benchmarks/unchanged.py compare FILE.json    # with the version at hand; exit code 1 if anything differs
     python benchmarks/unchanged.py compare FILE.json fed-pc pc    # only the runs whose names begin so
 
-Compared bit for bit: structure, scores, metrics, the rows of all rounds, local structures, parameters. Only the seconds
-are left out. Floating-point sums depend on the machine's BLAS, so both versions must run on the same machine.
+Structure, scores, metrics, the rows of all rounds, local structures and parameters are compared bit for bit. Only the
+seconds are left out. Floating-point sums depend on the machine's BLAS, so both versions must run on the same machine.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""One BLAS thread in every test process and what it starts, as oversubscription costs far more than it gives.
+"""One BLAS thread in every test process and its children, because oversubscription is slower.
 
-Hypothesis sets no deadline: how long an example takes depends on what else the machine does.
+Hypothesis sets no deadline, because the time of an example depends on the load of the machine.
 """
 
 import os

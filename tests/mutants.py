@@ -1,13 +1,14 @@
-"""Plant known defects one at a time and print those that the tests let through.
+"""Plant known defects one at a time and print those that the tests do not detect.
 
     python tests/mutants.py [GROUP...] [--quick] [--each N] [--match WORD] [--baseline]
 
-`tests/planted/GROUP.toml` has a table `[[mutant]]` a defect: `what` it is, the `file` it goes into, the `old` text,
-which occurs once in that file, the `new` one, the `tests` that must notice, and `quick = true` if those take next to no
-time. Each defect goes into a copy of the package, which its tests and all processes that they start import in place of
-the checkout. The exit code is 1 if a defect survives, cannot be planted, or stops its tests from being collected.
+`tests/planted/GROUP.toml` has a table `[[mutant]]` for each defect. `what` describes it; `file` is changed by replacing
+the text `old`, which occurs once in it, by `new`; `tests` must fail; `quick = true` marks defects whose tests are very
+fast. Each defect is planted in a copy of the package. Its tests, and all processes that they start, import this copy in
+place of the checkout. The exit code is 1 if a defect survives, cannot be planted, or stops its tests from being
+collected.
 
-Tests run in forks of this process, which has imported what takes seconds to import, but nothing of the package.
+Tests run in forks of this process, which has imported the slow third-party packages, but nothing of this package.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The deployment files: commands that the program takes, containers without privileges, units that systemd accepts."""
+"""The deployment files: valid commands, containers without privileges, and units that systemd accepts."""
 
 import re
 import shlex

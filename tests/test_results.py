@@ -1,4 +1,4 @@
-"""The pages of benchmark results say what the recorded figures say."""
+"""The pages of benchmark results agree with the recorded figures."""
 
 import importlib.util
 import json

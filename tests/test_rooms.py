@@ -1,4 +1,4 @@
-"""The rooms stay ones that one can find one's way in: no circle of imports, few files at a door, short functions."""
+"""The structure of the packages: no circular imports, few files in a folder, short modules and functions."""
 
 import ast
 import re

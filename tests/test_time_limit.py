@@ -1,4 +1,4 @@
-"""The limits on the time of a test: above it a test fails, and one marked slow has another."""
+"""The limits on the time of a test: a test above its limit fails; tests marked slow have a separate limit."""
 
 import os
 import re

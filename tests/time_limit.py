@@ -1,9 +1,9 @@
-"""A test that takes too long fails, although it found nothing wrong: `make test` is to stay short.
+"""A test that takes too long fails even if all its assertions pass, because `make test` must stay short.
 
-A test may take `CPU_SECONDS` of processor time, with the processes that it starts. One marked `slow` is left out of
-`make test`, and may take `SECONDS` of wall time, or those of its mark: `slow(120)`. Both are without fixtures. The
-limit on wall time grows with the load of the machine where that is above one task a core, because the delay is then due
-to other work. `--cpu` prints the processor time of the longest tests and of all by folder, with fixtures.
+A test may take `CPU_SECONDS` of processor time, with the processes that it starts. A test marked `slow` is left out of
+`make test`, and may take `SECONDS` of wall time, or the time in its mark: `slow(120)`. Neither limit includes fixtures.
+If the load of the machine is above one task per core, the limit on wall time grows with it, because other work then
+causes the delay. `--cpu` prints the processor time of the longest tests and of all by folder, with fixtures.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Silos drawn from additive models with curved effects, of unequal sizes and with means of their own."""
+"""Silos of different sizes and means, drawn from additive models with curved effects."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Rows with second moments known to the last digit, so that a decision can be tested on both sides of its threshold."""
+"""Rows with exactly given second moments, for tests on both sides of a threshold."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Federations that lose silos, and what they are compared with."""
+"""Federations that lose silos, and the results they are compared with."""
 
 from fedbnsl.algorithms.core.protocol import gather, rounds, traffic_of
 from fedbnsl.tasks.transport.in_process import InProcessFederation

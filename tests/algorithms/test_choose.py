@@ -1,4 +1,4 @@
-"""What `auto` stands for, by kind and ε: something that exists, learns from that kind, and promises where it must."""
+"""The choice of `auto` by kind and ε: a registered learner for that kind of data, private if there is an ε."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""One public name of a class means one thing in all of the package."""
+"""A public class name is used only once in the whole package."""
 
 import ast
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Silos that differ in everything a federation must not mind: numbers of rows, means, spreads, and units of columns."""
+"""Silos that differ in numbers of rows, means, spreads and units, none of which may change the result."""
 
 import numpy as np
 

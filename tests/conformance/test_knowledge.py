@@ -1,4 +1,4 @@
-"""The laws of background knowledge: every algorithm ends in agreement with it, and what is true never misleads."""
+"""Rules for background knowledge: every result agrees with it, and true knowledge never makes the result worse."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The laws every algorithm of the registry obeys, whatever it computes."""
+"""The rules that every registered algorithm obeys."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace

@@ -1,7 +1,7 @@
-"""Runs in a row on silos that stay up: each gives what it gives on silos that were started for it, and in one process.
+"""Successive runs on long-lived silos give the same results as runs on newly started silos and in one process.
 
-What differs between the runs is what a silo may keep from one to the next: its variables, the marks of missing values,
-which rows count, the levels and the kinds of columns, the seed.
+The runs differ in everything that a silo might keep from one run to the next: its variables, missing-value marks,
+selected rows, levels, kinds of columns, and the seed.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Every setting of every learner changes its run: another value, another number of rounds, traffic or structure.
 
-A new setting fails until it has a value here. What differs is looked for in what the silos' answers came to, never in
-the settings themselves, so a setting that nothing reads is noticed.
+The test of a new setting fails until the setting has a value here. Only results of the silos' answers are compared,
+never the settings themselves, so the test notices a setting that no code reads.
 """
 
 from dataclasses import dataclass, field, fields

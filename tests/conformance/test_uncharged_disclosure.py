@@ -1,7 +1,7 @@
-"""Whatever leaves a silo of a private run without being charged is the same, byte for byte, for neighbouring tables.
+"""Uncharged output of a silo in a private run is equal, byte for byte, for neighbouring tables.
 
-Two tables are neighbours if they differ in one row. Everything that a service returns or raises is recorded; the seals
-of the rows, keyed with a secret of each silo, and the replies of charged rounds are all that may differ.
+Two tables are neighbours if they differ in one row. Everything that a service returns or raises is recorded. Only the
+replies of charged rounds and the seals of the rows, which are keyed with a secret of each silo, may differ.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""What the worker of private silos sends over Dask is the same, byte for byte, for neighbouring tables.
+"""Uncharged bytes that a private silo's worker sends over Dask are equal for neighbouring tables.
 
-The tap is on the worker's sockets: results as they are serialised, errors included, and what Dask itself reports of a
-finished task (type and size). Seals of the rows may differ. Replies of charged rounds may, too: here each is replaced
-by the one that the ordinary table gave, so that whatever follows from it can be compared as well.
+The test records the worker's sockets: serialised results and errors, and Dask's own reports of a finished task (type
+and size). Seals of the rows may differ. Replies of charged rounds may differ, too. The test replaces each of them by
+the reply for the first table, so that later messages can be compared as well.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""How rows come to silos: no two silos hold the same rows, and the seed that is told is the one that dealt them."""
+"""How rows are assigned to silos: no two silos hold the same rows, and the reported seed was the one used."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Every walk-through runs from its first cell to its last, and shows what it says it does."""
+"""Each walk-through runs from its first cell to its last, and shows what its text describes."""
 
 import os
 import re

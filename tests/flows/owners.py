@@ -1,4 +1,4 @@
-"""A federation for tests: over real TLS sockets, its coordinator and its silos' workers in threads of this process."""
+"""A federation for tests over real TLS sockets; coordinator and workers run in threads of this process."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""Attacks on one's own folder: each finds what it promises, and its protection prevents that."""
+"""Attacks on one's own results folder: each finds what it describes, and its protection prevents it."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""One file with the rows of all silos: `--by COLUMN` learns what a file for each silo would give."""
+"""One file with the rows of all silos: `--by COLUMN` gives the same result as one file for each silo."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Runs with targets of experiments, from a folder to the files of a run: both engines, masks, refusals, marks."""
+"""Runs with intervention targets, from a folder to the run's files: both engines, masks, errors, marks."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What Prefect's servers and its client begin with."""
+"""The settings with which Prefect's servers and its client start."""
 
 from contextlib import contextmanager
 

@@ -2,8 +2,8 @@
 
     python tests/references/dowhy_effects.py > tests/references/dowhy_effects.json
 
-Needs dowhy (MIT), which is no part of this project: `pip install dowhy`. The indicators of two silos are parents of all
-variables in DoWhy's graph, so that its regressions have an intercept per silo, too.
+Needs dowhy (MIT), which is no part of this project: `pip install dowhy`. Indicator variables of two silos are parents
+of all variables in DoWhy's graph, so its regressions also have an intercept per silo.
 """
 
 import json

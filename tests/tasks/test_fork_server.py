@@ -1,4 +1,4 @@
-"""How workers start: with what a silo's first round needs, and without the script that started them."""
+"""How workers start: with the modules of a silo's first round, and without the script that started them."""
 
 import subprocess
 import sys

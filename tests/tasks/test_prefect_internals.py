@@ -1,4 +1,4 @@
-"""Only one module uses what Prefect does not document."""
+"""Only one module uses undocumented parts of Prefect."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""With how many silos a run goes on: exactly the quorum is enough, one less is not, and the reason says so."""
+"""The number of silos with which a run continues: exactly the quorum suffices, one less stops it with a reason."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The steps of a run: where they are recorded, with Prefect and without it, and which are repeated after an error."""
+"""The steps of a run: where they are recorded, with and without Prefect, and which are repeated after an error."""
 
 from contextlib import contextmanager
 from functools import partial

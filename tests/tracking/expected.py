@@ -1,7 +1,7 @@
-"""Texts as they are expected: whole outputs of the golden runs, kept in files beside this one.
+"""Expected texts: the whole outputs of the golden runs, in files beside this one.
 
-`FEDBNSL_RENEW=1 pytest tests/tracking tests/flows/outputs` writes them anew. Read the difference before you commit it:
-a figure that has moved to another row, column, sign or unit is a fault, a sentence that reads better is none.
+`FEDBNSL_RENEW=1 pytest tests/tracking tests/flows/outputs` writes them anew. Read the difference before you commit it.
+A figure that has moved to another row, column, sign or unit is a fault; an improved sentence is not.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""Finished runs in which every figure differs from every other one, so that any exchange of two shows.
+"""Finished runs in which all figures differ, so that a test notices if two of them are swapped.
 
-Everything is asymmetric: weights of both signs, edges in both orders of their variables, matrices unlike their
-transpose, silos unlike each other. One run for each kind of output; `RUNS` has them all by name.
+Everything is asymmetric: weights have both signs, edges occur in both orders of their variables, matrices differ from
+their transposes, and silos differ from each other. There is one run for each kind of output; `RUNS` has them all by
+name.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A discrete network with labels of its own, and a finished run that learned it."""
+"""A discrete network with its own labels, and a finished run that learned it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How sure the edges are, in files, report and pictures."""
+"""The confidence in edges, in files, report and pictures."""
 
 import csv
 import json

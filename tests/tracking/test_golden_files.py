@@ -1,4 +1,4 @@
-"""The files of the golden runs, read back: every figure in its own row and column, whole files as expected."""
+"""The files of the golden runs, read back: every figure in its own row and column, and whole files as expected."""
 
 import csv
 import json

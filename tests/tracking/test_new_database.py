@@ -1,4 +1,4 @@
-"""New databases are copies of an empty one, where there is one; what is there already is never touched."""
+"""A new database is a copy of an empty one if that exists; an existing database is never changed."""
 
 import sqlite3
 from contextlib import closing

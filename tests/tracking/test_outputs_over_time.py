@@ -1,4 +1,4 @@
-"""The files of a run on time series: lags beside the edges, and every silo's own structure and scores."""
+"""The files of a run on time series: edges with lags, and every silo's own structure and scores."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What a run writes is for its user alone, also where new files may be read by everybody."""
+"""Files of a run are readable only by its user, also if the umask makes new files public."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""The silos' own structures side by side."""
+"""The silos' own structures, compared with each other."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The pages as a browser shows them, with everything but this machine out of reach; `make ui-test` runs this.
+"""The pages in a real browser without network access beyond this machine; `make ui-test` runs this.
 
 Headless Chromium opens the report, the run page of Prefect, and the run table and the comparison of MLflow, of one run
 that is learned for it. What the pages showed is kept as pictures in `.cache/ui/`.

@@ -1,4 +1,4 @@
-"""What ends the consensus learners on dense graphs: a fit in the metric of the model, and the order that it implies."""
+"""The final steps of the consensus learners on dense graphs: the weighted fit, and the order that it implies."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Background knowledge in the consensus learners: what cannot be stays zero in every round, and orders keep to it."""
+"""Background knowledge in the consensus learners: forbidden edges are zero in every round, and orders are respected."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the continuous learners learn: the truth where there is enough data, and no worse than published programs."""
+"""Accuracy of the continuous learners: the true graph from enough data, and no worse than published programs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The consensus over silos that differ in rows, means and units: every row counts the same, each formula holds."""
+"""The consensus over silos that differ in rows, means and units: every row has the same weight."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Data to test on: random discrete networks (Wang, Ma & Wang 2023, §7.4), drawn here, and federations of them."""
+"""Test data: random discrete networks (Wang, Ma & Wang 2023, §7.4), and federations with their rows."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""χ² and G² against scipy table by table, against causal-learn, and against their own distribution."""
+"""χ² and G² against scipy for each table, against causal-learn, and against their theoretical distribution."""
 
 import numpy as np
 import pytest

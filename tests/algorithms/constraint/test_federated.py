@@ -1,4 +1,4 @@
-"""FedPC and FedFCI: what pooled PC and FCI find, from sums alone, however the rows are split and whoever is lost."""
+"""FedPC and FedFCI find from sums what PC and FCI find on pooled rows, for any split and after lost silos."""
 
 from dataclasses import dataclass, fields, is_dataclass, replace
 

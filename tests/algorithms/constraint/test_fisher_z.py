@@ -1,4 +1,4 @@
-"""Fisher's z against causal-learn and least squares, and pooled_moments that add up."""
+"""Fisher's z against causal-learn and least squares, and `pooled_moments` against the moments of pooled rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""PC and FCI with background knowledge: what it decides is not tested, and what it directs helps the rest."""
+"""PC and FCI with background knowledge: decided edges are not tested, and known directions orient other edges."""
 
 import numpy as np
 import pytest

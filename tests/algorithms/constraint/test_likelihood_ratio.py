@@ -1,4 +1,4 @@
-"""Likelihood ratio tests of mixed data: by determinants, by simulation, and beside Fisher's z where one fits."""
+"""Likelihood ratio tests of mixed data against determinants, simulation and Fisher's z."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""χ² on noisy tables: the usual test without noise, the right moments with it, and as many false alarms as it says."""
+"""χ² on noisy tables: the usual test without noise, correct moments with it, and the stated rate of false alarms."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Private count tables: what one row moves, what that costs, and runs that stay within what they promise."""
+"""Private count tables: the effect of one row, the privacy cost, and runs that stay within their budget."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""χ² by random projection: the corrected estimator, what it makes of tests, and what it does not hide."""
+"""χ² by random projection: the corrected estimator, its effect on tests, and what it fails to hide."""
 
 from dataclasses import replace
 

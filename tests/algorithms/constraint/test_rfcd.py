@@ -1,4 +1,4 @@
-"""RFCD: what silos say of a graph is what it scores, proposals are all there are, the worst regret only falls."""
+"""RFCD: silos report differences of scores, all neighbouring graphs are proposed, and the worst regret only falls."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""The conditioning sets that are asked for: all of them, each once, the promising first."""
+"""The requested conditioning sets: each is requested exactly once, and promising ones come first."""
 
 from itertools import combinations
 

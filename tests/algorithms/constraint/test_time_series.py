@@ -1,4 +1,4 @@
-"""fed-pc on time series: the graph of PCMCI+ by tigramite, from one masked sum of the moments of windows."""
+"""fed-pc on time series finds the graph of PCMCI+ by tigramite, from one masked sum of moments of windows."""
 
 import importlib.util
 import json

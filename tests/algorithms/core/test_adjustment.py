@@ -1,4 +1,4 @@
-"""What a silo subtracts from its series: exactly a trend and a season, and a forecast adds it again."""
+"""Adjusted series: a silo subtracts exactly a trend and a season, and a forecast adds them again."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What background knowledge says of edges and orders, and what it refuses by name."""
+"""Background knowledge about edges and orders, and the errors that name what is wrong with it."""
 
 import numpy as np
 import pytest

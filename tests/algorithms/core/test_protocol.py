@@ -1,4 +1,4 @@
-"""The loop and what crosses the boundary, on an algorithm simple enough to know the answer of: the pooled mean."""
+"""The round loop and its messages, with an algorithm whose answer is known: the pooled mean."""
 
 import time
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A specification on its way to a worker: packed, unpacked, and built again with its wrappers."""
+"""A specification is packed for a worker, unpacked, and built again with its wrappers."""
 
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal, get_args, get_origin, get_type_hints

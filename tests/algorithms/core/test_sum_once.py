@@ -1,4 +1,4 @@
-"""An algorithm from one summand and one function of the server: the Chow-Liu tree of all silos' rows."""
+"""An algorithm given by one summand and one server function: the Chow-Liu tree of the rows of all silos."""
 
 import networkx as nx
 import numpy as np

@@ -1,4 +1,4 @@
-"""Weights that change over time: the sums against plain regressions, false alarms, and power."""
+"""Weights that change over time: the sums against ordinary regressions, false alarms, and power."""
 
 import numpy as np
 import pytest

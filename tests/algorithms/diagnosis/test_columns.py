@@ -1,4 +1,4 @@
-"""Findings on columns: skewed, derived, and with impossible causes."""
+"""Findings about columns: skewed columns, derived columns, and columns with impossible causes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Curved effects are found in the rows of each silo, and linear effects are not taken for curved ones."""
+"""Curved effects are detected in the rows of each silo, and linear effects are not reported as curved."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Each finding on data just above and just below its threshold, and its exact words, all numbers distinct."""
+"""Each finding just above and just below its threshold, and its exact text; all numbers in it are different."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What each edge adds to the fit, against regressions and count tables over all rows in one place."""
+"""The contribution of each edge to the fit, against regressions and count tables over the pooled rows."""
 
 import math
 from dataclasses import replace

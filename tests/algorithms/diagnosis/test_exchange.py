@@ -1,4 +1,4 @@
-"""The two exchanges of a diagnosis against plain numpy: sums, and each silo beside the others."""
+"""The two exchanges of a diagnosis against numpy: the sums, and the comparison of each silo with the others."""
 
 from dataclasses import replace
 

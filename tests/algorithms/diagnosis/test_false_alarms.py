@@ -1,4 +1,4 @@
-"""False alarms of the diagnoses of silos on clean data, for all errors and sizes of silos."""
+"""False alarms of the silo diagnoses on clean data, for all error distributions and silo sizes."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Each finding where it should be and not where it should not, and the silo that it names."""
+"""Each finding appears on data with its fault and not on other data, and names the right silo."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The fit without a truth: tests of implied independences, Fisher's C and BIC, against pooled computations."""
+"""Fit without a true graph: tests of implied independences, Fisher's C and BIC, against pooled computations."""
 
 from dataclasses import replace
 

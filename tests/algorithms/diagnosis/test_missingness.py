@@ -1,4 +1,4 @@
-"""Whether gaps are by chance: dependence on what is there is named, and chance is not."""
+"""Missingness that depends on observed columns is reported; random missingness is not."""
 
 import numpy as np
 import pytest

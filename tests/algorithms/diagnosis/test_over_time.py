@@ -1,4 +1,4 @@
-"""Trend, season and random walks are named where they are, with a command that removes them, and nowhere else."""
+"""Trends, seasons and random walks are found only in series that have them, with a command that removes them."""
 
 import re
 

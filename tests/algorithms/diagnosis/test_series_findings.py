@@ -1,4 +1,4 @@
-"""Weights that change over time are named in a run, masked or not, for all silos or for one."""
+"""Weights that change over time are reported in a run, masked or not, for all silos or for one."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The windows of a silo's series that are compared: all in memory, evenly spaced ones of series read in passes."""
+"""The windows of a silo used for comparison: all of a series in memory, evenly spaced ones of a large series."""
 
 import math
 from dataclasses import replace

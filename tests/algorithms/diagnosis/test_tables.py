@@ -1,4 +1,4 @@
-"""What summed counts say of discrete data: which silo is another, which columns are one, too few rows; else nothing."""
+"""Findings from summed counts of discrete data: a deviating silo, duplicate columns, too few rows; otherwise none."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""dp-fed-sparse: what one record can do, what is paid for, that nothing else gets out, and what is learned."""
+"""dp-fed-sparse: the effect of one record, the charges, the absence of other output, and the learned graph."""
 
 from dataclasses import replace
 

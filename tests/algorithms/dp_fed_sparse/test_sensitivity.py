@@ -1,4 +1,4 @@
-"""Replace one record by the worst there is: what is released must move by no more than its stated sensitivity."""
+"""Each release moves by at most its stated sensitivity when one record is replaced by the worst one."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The noise of private steps is that which is paid for, and no two releases share it."""
+"""The noise of private steps has the planned variance, and no two releases share noise."""
 
 import numpy as np
 import pytest

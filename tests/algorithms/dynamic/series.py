@@ -1,4 +1,4 @@
-"""What the tests of learners of time series share."""
+"""Shared data and helpers for the tests of time-series learners."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""FDBNL: the block system of the paper, the lasso over lagged columns, and what is learned."""
+"""FDBNL: the block system of the paper, the lasso over lagged columns, and the learned graphs."""
 
 import numpy as np
 import pytest

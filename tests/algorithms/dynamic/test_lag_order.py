@@ -1,4 +1,4 @@
-"""The lag order of least BIC: of one sum, the same masked, and right where there is enough data."""
+"""The lag order with the lowest BIC: from one sum, equal with masks, and correct with enough data."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""PFDBNL: the silo's problem, who takes part, what is collected, and what personal structures gain."""
+"""PFDBNL: the silo's problem, the participants, the collected values, and the benefit of personal structures."""
 
 from dataclasses import replace
 

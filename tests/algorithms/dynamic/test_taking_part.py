@@ -1,4 +1,4 @@
-"""PFDBNL where silos sit out rounds: means are over those that take part, and duals stand still meanwhile."""
+"""PFDBNL with partial participation: means are over the participants, and the duals of other silos do not change."""
 
 from collections import defaultdict
 from dataclasses import replace

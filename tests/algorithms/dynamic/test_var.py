@@ -1,4 +1,4 @@
-"""The ridge VAR: between least squares and correlations, from one sum."""
+"""The ridge VAR lies between least squares and correlations, and needs one sum."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Adjusted regressions over silos: those of statsmodels on pooled rows, masked, with a silo lost, and placebos."""
+"""Adjusted regressions over silos against statsmodels on pooled rows: masked, with a lost silo, and placebos."""
 
 import numpy as np
 import pytest

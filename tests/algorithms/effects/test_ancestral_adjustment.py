@@ -1,8 +1,8 @@
 """Adjustment in PAGs, against the effects of all linear models with unmeasured causes that a PAG describes.
 
-The models of a PAG are those of all DAGs over the variables and unmeasured causes of pairs, whose PAG it is. A set of
-covariates is valid if and only if the regression on it gives the effect in each of them: that is the definition of an
-adjustment set, and uses none of the criteria.
+The models of a PAG are those of all DAGs over the variables and unmeasured causes of pairs that have this PAG. By
+definition, a set of covariates is an adjustment set if and only if the regression on it gives the effect in each of
+these models. The test uses this definition and none of the criteria.
 """
 
 from itertools import combinations, permutations, product

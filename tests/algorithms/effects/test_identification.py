@@ -1,4 +1,4 @@
-"""Identification: adjustment sets against an enumeration of all DAGs of a class, and the reasons for having none."""
+"""Identification: adjustment sets against all DAGs of a class, and the reasons if there is no adjustment set."""
 
 from itertools import product
 

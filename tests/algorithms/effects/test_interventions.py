@@ -1,4 +1,4 @@
-"""Effects in networks with labels: the g-formula against truncated factorisation, coverage, and simulation."""
+"""Effects in discrete networks: the g-formula against truncated factorisation, coverage, and simulation."""
 
 from itertools import product
 from math import prod

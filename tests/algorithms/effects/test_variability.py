@@ -1,4 +1,4 @@
-"""Effects over resamples with graphs of their own, and between silos: weights, quantiles, and Cochran's Q."""
+"""Effects over resamples, each with its own graph, and between silos: weights, quantiles, and Cochran's Q."""
 
 import numpy as np
 import pytest

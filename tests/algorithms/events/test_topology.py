@@ -1,4 +1,4 @@
-"""Links between devices: the likelihood against sums over all pairs of events, and what runs make of links."""
+"""Links between devices: the likelihood against sums over all pairs of events, and runs with links."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The PAG of a DAG with latent variables by enumeration: no orientation rule, no search, only definitions."""
+"""The PAG of a DAG with latent variables by enumeration: only definitions, no orientation rules and no search."""
 
 from itertools import combinations, product
 

@@ -1,4 +1,4 @@
-"""The averaged network and its threshold, which is held against a search over all thresholds."""
+"""The averaged network and its threshold, against a search over all thresholds."""
 
 import numpy as np
 import pytest

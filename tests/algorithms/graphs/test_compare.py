@@ -1,4 +1,4 @@
-"""Comparing a learned structure with the truth: cases made by hand, and laws that hold for all graphs."""
+"""Comparison of a learned structure with the truth: cases made by hand, and properties that hold for all graphs."""
 
 import numpy as np
 import pytest

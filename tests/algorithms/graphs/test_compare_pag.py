@@ -1,4 +1,4 @@
-"""Comparing PAGs: cases made by hand, and the laws of a distance."""
+"""Comparison of PAGs: cases made by hand, and the axioms of a distance."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The classes of edges: cases made by hand, and the one rule against the definition, pair by pair."""
+"""The classes of edges: cases made by hand, and the computed class of each pair against the definition."""
 
 from itertools import combinations
 

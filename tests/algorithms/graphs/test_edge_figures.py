@@ -1,4 +1,4 @@
-"""The p-values of a search beside the figures of edges, and how many of their digits are published."""
+"""The p-values of a search with the figures of edges, and the number of digits that are published."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A graph made to agree with what is known: it does, it stays what it was otherwise, and once is enough."""
+"""Knowledge imposed on a graph: the graph agrees, nothing else changes, and imposing it again changes nothing."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a Structure refuses, and how it reads its matrix."""
+"""The matrices that `Structure` refuses, and how it reads the others."""
 
 import numpy as np
 import pytest

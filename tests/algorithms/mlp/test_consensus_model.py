@@ -1,4 +1,4 @@
-"""What the server and the silos solve in NOTEARS-MLP-ADMM, against the problems as they are written."""
+"""The problems that the server and the silos solve in NOTEARS-MLP-ADMM, against their formulas."""
 
 import numpy as np
 from scipy.optimize import approx_fprime, minimize

@@ -1,4 +1,4 @@
-"""What the nonlinear learners learn: as much as the authors' program, and together more than alone."""
+"""Accuracy of the nonlinear learners: as good as the authors' program, from silos and with few rows, too."""
 
 import json
 from pathlib import Path

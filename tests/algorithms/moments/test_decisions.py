@@ -1,4 +1,4 @@
-"""What the learners of moments decide, on both sides of each threshold, and the exact sentences they give for it."""
+"""Decisions of the learners from moments on both sides of each threshold, and the exact sentences about them."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Fits with equal error variances, and the choice between equal and free ones, against closed forms and plain rows."""
+"""Fits with equal error variances, and the choice between equal and free ones, against closed forms and raw rows."""
 
 import math
 from dataclasses import replace

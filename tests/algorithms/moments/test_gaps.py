@@ -1,4 +1,4 @@
-"""secure-linear on tables with gaps: the covariance of EM, the rows they are worth, directions from what is there."""
+"""secure-linear on tables with gaps: the covariance by EM, effective rows, and directions from observed cells."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Edges into labels are tested by logistic regressions after the search, if `auto` learns from a mixed table."""
+"""In mixed tables, `auto` tests edges into labels by logistic regressions after the search."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Mixed data by secure-sum: exact as secure-boss, and with an ε what one record can move, and what noise leaves."""
+"""secure-sum on mixed data: equal to secure-boss without ε; with ε, the effect of one record and of the noise."""
 
 import warnings
 from dataclasses import replace

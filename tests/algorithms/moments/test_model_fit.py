@@ -1,4 +1,4 @@
-"""Whether any sparse DAG fits the second moments, and what the default does if none does."""
+"""Whether a sparse DAG fits the second moments, and what the default does if none fits."""
 
 import math
 

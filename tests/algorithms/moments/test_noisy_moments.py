@@ -1,4 +1,4 @@
-"""Learners from private moments count the noise as a loss of rows."""
+"""Learners from private moments treat the noise as a loss of rows."""
 
 import numpy as np
 import pytest

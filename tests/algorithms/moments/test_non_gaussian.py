@@ -1,4 +1,4 @@
-"""Directions by errors that are not Gaussian: means against plain rows, and which way they point."""
+"""Directions from non-Gaussian errors: the means against raw rows, and the resulting directions."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The noise in a silo's part of a private sum: as much as its plan says, twice as much on the diagonal."""
+"""The noise in a silo's part of a private sum has the planned variance, and twice that on the diagonal."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""PC on one secure sum of second moments: what FedPC finds with the same rows, and what noise takes from it."""
+"""PC on one secure sum of second moments against FedPC on the same rows, and the loss by noise."""
 
 import numpy as np
 import pytest

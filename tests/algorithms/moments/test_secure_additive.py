@@ -1,4 +1,4 @@
-"""Additive models from one more masked sum: curved effects direct edges, and linear data keep the linear result."""
+"""Additive models from one more masked sum: curved effects direct edges, and linear data give the linear result."""
 
 import math
 from dataclasses import replace

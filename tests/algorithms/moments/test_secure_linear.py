@@ -1,4 +1,4 @@
-"""What `auto` runs on numbers: masked as unmasked, whatever site means, units, order of columns and lost silos."""
+"""`auto` on numbers: equal with and without masks, for any site means, units, column order and lost silos."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""DirectLiNGAM from sums: the order and contrasts of the published program, behind masks and over any silos."""
+"""DirectLiNGAM from sums: order and contrasts equal the published program's, with masks and for any silos."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Summed moments of time series: the pooled learner's result, every learner, and the price of what is protected."""
+"""Summed moments of time series: results of the pooled learners, for every learner, and the cost of protection."""
 
 from dataclasses import replace
 

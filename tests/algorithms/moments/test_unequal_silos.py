@@ -1,4 +1,4 @@
-"""Sums over silos that differ in rows, means and units: every row counts the same, and lost silos leave no trace."""
+"""Sums over silos that differ in rows, means and units: rows have equal weight, and lost silos leave no trace."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Weak effects under exact and approximate models: no threshold, and reversals of uncertain edges."""
+"""Weak effects under exact and approximate models: when weak edges are kept, and reversals of uncertain edges."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Time series of a known dynamic network, in silos with gaps, and what their windows say when they lie in one place."""
+"""Time series of a known dynamic network, in silos with gaps, and the values computed from their pooled windows."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""BIF text: what is written is read back, whatever the labels; what cannot be written or read is said."""
+"""BIF text is read back as written, for all labels; errors say what cannot be written or read."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The DAG that parameters are hung on."""
+"""The DAG for which parameters are fitted."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Forecasts from a past with empty cells are conditional expectations of the joint Gaussian distribution."""
+"""Forecasts from a past with empty cells equal conditional expectations of the joint Gaussian distribution."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Queries of networks: against enumeration, conditional normals, samples, and pgmpy."""
+"""Queries of networks against enumeration, conditional normal distributions, samples, and pgmpy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Families of series with labels: fits and forecast errors against their definitions, and what a run makes of them."""
+"""Families of series with labels: fits and forecast errors against their definitions, and their use in a run."""
 
 import json
 from dataclasses import replace

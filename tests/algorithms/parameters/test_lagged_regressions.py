@@ -1,4 +1,4 @@
-"""Parameters and forecast errors of dynamic structures from sums: those of all windows in one place, row by row."""
+"""Parameters and forecast errors of dynamic structures from sums, against all windows pooled, row by row."""
 
 import numpy as np
 import pytest

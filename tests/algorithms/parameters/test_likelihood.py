@@ -1,4 +1,4 @@
-"""Log likelihoods of rows against scipy's densities, and tables read off by hand."""
+"""Log likelihoods of rows against scipy's densities, and against tables looked up by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Networks of mixed variables: the regressions of pooled rows, wherever they lie, and what is drawn from them."""
+"""Networks of mixed variables: regressions equal those of pooled rows for any split, and samples follow them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Gaussian networks as JSON: what is written is read back, and contradictions are refused."""
+"""Gaussian networks as JSON are read back as written, and contradictory files are refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Predictions of empty cells: against enumeration, regressions, integrals and queries."""
+"""Predictions of empty cells against enumeration, regressions, integrals and queries."""
 
 import numpy as np
 import pytest

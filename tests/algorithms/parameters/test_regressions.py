@@ -1,4 +1,4 @@
-"""Linear Gaussian parameters from sums: least squares over all rows, from no more moments than that takes."""
+"""Linear Gaussian parameters from sums equal least squares over all rows, from no more moments than needed."""
 
 import numpy as np
 import pytest

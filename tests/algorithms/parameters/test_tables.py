@@ -1,4 +1,4 @@
-"""Probability tables from sums: those of all rows however they are split, masked or not, and whoever is lost."""
+"""Probability tables from sums equal those of pooled rows, for any split, masked or not, and after lost silos."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
-"""Trying to refute a privacy claim: a lower bound of ε from what a mechanism did on two neighbouring tables.
+"""Audit of a privacy claim: a lower bound of ε from the outputs of a mechanism on two neighbouring tables.
 
-If a mechanism is (ε, δ)-DP, no event E has P(E) > e^ε·Q(E) + δ. From how often an event happened in independent runs on
-each table, Clopper-Pearson bounds of both probabilities give an ε that the mechanism's true one is not below, with the
-stated confidence. A bound above the claim refutes it; one below proves nothing.
+If a mechanism is (ε, δ)-DP, no event E has P(E) > e^ε·Q(E) + δ. The frequencies of an event in independent runs on each
+table give Clopper-Pearson bounds of both probabilities. These give a lower bound of the mechanism's true ε with the
+stated confidence. A bound above the claimed ε refutes the claim; a bound below it proves nothing.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Whatever floats a record holds, what is released moves by no more than its stated sensitivity, before any noise."""
+"""Releases move by at most their stated sensitivity before noise, for any floats in a record."""
 
 import math
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""In one process, too, a charge is for one question, one set of settings and one table."""
+"""In one process, too, a charge covers one question, one set of settings and one table."""
 
 import pytest
 

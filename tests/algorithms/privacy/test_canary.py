@@ -1,8 +1,8 @@
-"""A canary in a silo: whoever sees everything that is released must not tell whether it is there better than ε allows.
+"""A canary record in a silo cannot be detected from all releases better than ε allows.
 
-Whole runs on two tables that differ in one record, the worst there is, each with noise of its own; its keys are drawn
-from a seed, so that this test says the same every time. The outcomes of half of the runs choose what to look for, those
-of the other half give a lower bound on ε that holds with high confidence. Masks are left out: they change no sum.
+The runs use two tables that differ in one worst-case record, and each run draws its own noise. The noise keys come from
+a seed, so the result of this test is reproducible. Half of the runs choose the statistic of the attack; the other half
+give a lower bound on ε with high confidence. Masks are left out because they do not change sums.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Published counts: what a reader who knows the rule cannot find out, from one table or from several that overlap."""
+"""Published counts: what stays hidden from a reader who knows the rule, with one table or several overlapping ones."""
 
 import numpy as np
 import pytest

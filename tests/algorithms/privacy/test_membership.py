@@ -1,6 +1,7 @@
-"""Membership attacks on whole private runs (benchmarks/audit.py), on a small scale: they gain what the noise allows.
+"""Membership attacks on whole private runs (benchmarks/audit.py) at small scale gain no more than the noise allows.
 
-At ε = 8 the best attacks come near what the noise allows, so that half of the noise is seen. All noise is seeded.
+At ε = 8 the best attacks come close to the limit set by the noise, so the test would notice if half of the noise were
+missing. All noise is seeded.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""A coordinator that sends odd public numbers is refused, or learns nothing of one record by whether a round fails."""
+"""Unusual public numbers from a coordinator are refused, or reveal no record by the failure of a round."""
 
 import numpy as np
 import pytest

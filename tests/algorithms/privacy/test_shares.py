@@ -1,4 +1,4 @@
-"""Shares of noise: what is left in a sum after drop-outs, and after a silo has subtracted its own, suffices for ε."""
+"""Shares of noise: after drop-outs, and after a silo subtracts its own share, the rest still suffices for ε."""
 
 from fractions import Fraction
 

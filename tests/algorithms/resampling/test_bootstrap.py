@@ -1,4 +1,4 @@
-"""The bootstrap in lockstep is what the learner finds on each resample by itself."""
+"""The bootstrap in lockstep gives the same graphs as separate runs of the learner on each resample."""
 
 from dataclasses import replace
 

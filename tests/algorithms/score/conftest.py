@@ -1,4 +1,4 @@
-"""Data to test on: rows of random networks, discrete and linear Gaussian, and federations of them."""
+"""Test data: rows of random networks, discrete and linear Gaussian, and federations with them."""
 
 import json
 from dataclasses import dataclass

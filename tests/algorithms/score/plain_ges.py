@@ -1,7 +1,8 @@
-"""GES as its paper states it, to be read in one sitting: the specification that the compiled search is checked against.
+"""GES as stated in its paper, in short readable code: the reference for the compiled search.
 
-Chickering 2002, "Optimal structure identification with greedy search". A graph is a CPDAG, boolean `[d, d]`: `[i, j]`
-alone is i → j, `[i, j]` and `[j, i]` are i — j. `score(child, parents)` is decomposable and the greater the better.
+Chickering 2002, "Optimal structure identification with greedy search". A graph is a CPDAG as a boolean matrix `[d, d]`.
+If only `[i, j]` is set, the edge is i → j; if `[j, i]` is set as well, it is i — j. `score(child, parents)` is the
+score of one family, and greater is better.
 """
 
 from itertools import combinations, permutations

@@ -1,4 +1,4 @@
-"""BOSS: grow-shrink trees against growing and shrinking afresh, and its result against every order there is."""
+"""BOSS: grow-shrink trees against new growing and shrinking, and its result against all orders."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""The compiled steps of a search against the plain ones of `graphs/cpdag.py`."""
+"""The compiled search steps against the plain ones of `graphs/cpdag.py`."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The exact end of BOSS: the best of all DAGs, from rows and from sums alike, and only where it was asked for."""
+"""The exact final step of BOSS: the best of all DAGs, equal from rows and from sums, and only on request."""
 
 from itertools import permutations
 

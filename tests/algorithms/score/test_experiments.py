@@ -1,4 +1,4 @@
-"""Learning from experiments: the targets of silos and of conditions within them, by every search and kind of data."""
+"""Learning from experiments with targets of silos and of conditions, for every search and kind of data."""
 
 import itertools
 from dataclasses import replace

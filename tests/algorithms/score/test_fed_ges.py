@@ -1,4 +1,4 @@
-"""FedGES: its rounds, both convergence checks, the fusion that drifts, and the one-shot baseline."""
+"""FedGES: its rounds, both convergence checks, the limit on the density of the fusion, and the one-shot baseline."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Fusion: the order, the independence maps by d-separation, the votes, and what cannot be fused."""
+"""Fusion: the order, independence maps by d-separation, the votes, and graphs that cannot be fused."""
 
 from itertools import pairwise
 

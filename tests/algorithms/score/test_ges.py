@@ -1,4 +1,4 @@
-"""GES against another program's, against all there is for five variables, and against itself without shortcuts."""
+"""GES against another program, against all DAGs of five variables, and against itself without shortcuts."""
 
 import zlib
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The server's cache of counts: scores from corners are those from rows, and each corner is requested once."""
+"""The server's cache of counts: scores from corners equal scores from rows, and no corner is requested twice."""
 
 import math
 

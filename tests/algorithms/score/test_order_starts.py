@@ -1,4 +1,4 @@
-"""Searches over orders that end at a given time: the same moves as without one, and the best graph until then."""
+"""Order searches with a time limit: the same moves as without one, and the best graph found so far."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""GES refined by BOSS near its graph: never a worse score, the same from sums, and only families near the graph."""
+"""GES refined by BOSS near its graph: the score never falls, sums give the same, and only near families are scored."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""secure-ges and secure-boss: what pooled GES and BOSS find, from sums alone, in few exchanges."""
+"""secure-ges and secure-boss find from sums what GES and BOSS find on pooled rows, in few exchanges."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The starts of BOSS: the best end is kept, the seed says which orders, no column comes first by its number."""
+"""The starts of BOSS: the best result is kept, the seed determines the orders, and column numbers do not matter."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Targets that are not known: found in numbers and labels, and which side is the unchanged one."""
+"""Unknown targets: they are found in numbers and labels, and the unchanged side is identified."""
 
 from dataclasses import replace
 

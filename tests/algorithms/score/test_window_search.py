@@ -1,4 +1,4 @@
-"""Searches over windows of time series: the past has no parents, and scores are those of the windows' regressions."""
+"""Searches over windows of time series: past variables have no parents, and scores equal regressions on windows."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a coordinator that lies and the silos that work for it can compute from the exchanges of a whole run."""
+"""What a lying coordinator and colluding silos can compute from the exchanges of a whole run."""
 
 import contextlib
 from collections.abc import Mapping

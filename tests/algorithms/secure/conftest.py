@@ -1,4 +1,4 @@
-"""Silos in this process that answer through bytes only, fall silent as told, and leave a transcript."""
+"""Silos in this process that answer in bytes only, stop answering on request, and keep a transcript."""
 
 import hashlib
 from collections.abc import Callable, Mapping

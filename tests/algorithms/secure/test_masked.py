@@ -1,4 +1,4 @@
-"""What a silo adds to a sum must leave room for all the others', and its secrets differ."""
+"""A silo's summand leaves room for those of all other silos, and the silos' secrets differ."""
 
 from dataclasses import replace
 from types import SimpleNamespace

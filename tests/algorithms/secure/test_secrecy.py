@@ -1,4 +1,4 @@
-"""What the coordinator may not learn, as laws; and defects, each planted to see that its law finds it."""
+"""Properties that hide rows from the coordinator, and planted defects that show that each test works."""
 
 from dataclasses import replace
 

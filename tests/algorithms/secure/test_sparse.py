@@ -1,4 +1,4 @@
-"""Secure sums of many silos: what the sum is, what a coalition learns over a run, and what a silo refuses."""
+"""Secure sums of many silos: the sum, what a coalition learns over a run, and what a silo refuses."""
 
 import hashlib
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is changed, swapped or replayed on its way, and what a silo sends that it should not."""
+"""Messages that are changed, swapped or replayed in transit, and invalid messages from a silo."""
 
 import numpy as np
 import pytest

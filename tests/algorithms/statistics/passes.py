@@ -1,4 +1,4 @@
-"""Tables that are drawn again in each pass, and the memory that is needed to read them."""
+"""Tables that are drawn again in each pass, and the memory needed to read them."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Correlations of coded tables: log determinants against numpy, and which columns have no place in them."""
+"""Correlations of coded tables: log determinants against numpy, and the columns that are left out."""
 
 import numpy as np
 import pytest

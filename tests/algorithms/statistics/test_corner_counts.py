@@ -1,4 +1,4 @@
-"""Corners of count tables against counting by hand, of rows as they are and of distinct rows with their weights."""
+"""Corners of count tables against counting by hand, for single rows and for weighted distinct rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Count tables against counting by hand, and what a silo's numbers add up to."""
+"""Count tables against counting by hand, and the totals of a silo's counts."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""EM over silos: the maximum likelihood covariance, wherever rows lie and wherever sites stand."""
+"""EM over silos gives the maximum likelihood covariance for any split of rows and any site means."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The E-step: what rows with empty cells are expected to give, held against the textbook's row-by-row formulas."""
+"""The E-step for rows with empty cells, against the textbook's formulas for each row."""
 
 from dataclasses import dataclass, replace
 

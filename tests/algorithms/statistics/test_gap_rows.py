@@ -1,4 +1,4 @@
-"""What rows with empty cells are worth, in EM and in the moments expected: recounted from the pooled rows by pandas."""
+"""Effective numbers of rows with empty cells, in EM and in expected moments, recomputed by pandas from pooled rows."""
 
 from dataclasses import replace
 from itertools import combinations

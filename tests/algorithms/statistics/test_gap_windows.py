@@ -1,4 +1,4 @@
-"""EM over windows of series with empty cells, and what learners make of it: against a plain EM, and pooled series."""
+"""EM over windows of series with empty cells, and learners on them, against a simple EM and pooled series."""
 
 from dataclasses import replace
 

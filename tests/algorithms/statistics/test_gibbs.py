@@ -1,4 +1,4 @@
-"""Draws of empty cells: as the network says they are distributed given the cells that are there."""
+"""Draws of empty cells follow the network's distribution given the observed cells."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Windows of time series, and how many a schema promises."""
+"""Windows of time series, and the number of windows that a schema states."""
 
 import numpy as np
 import pytest

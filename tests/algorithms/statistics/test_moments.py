@@ -1,4 +1,4 @@
-"""Moments of columns: what silos add up is what the pooled rows have."""
+"""Moments of columns: the silos' sums equal the moments of the pooled rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Columns that determine each other, by counts and by correlations."""
+"""Columns that determine each other, detected by counts and by correlations."""
 
 import numpy as np
 import pytest

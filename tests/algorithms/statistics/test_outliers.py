@@ -1,4 +1,4 @@
-"""Cells that are far from their column or unlikely given their row: which become empty, and which do not."""
+"""Cells far from the rest of their column or improbable given their row: which are emptied and which are kept."""
 
 import numpy as np
 import pytest

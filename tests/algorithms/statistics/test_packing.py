@@ -1,4 +1,4 @@
-"""Summands: one description packs them, says where they may differ from zero, and unpacks their sum."""
+"""Summands: one description packs them, marks positions that can be nonzero, and unpacks their sum."""
 
 import numpy as np
 import pytest

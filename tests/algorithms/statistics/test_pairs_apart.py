@@ -1,4 +1,4 @@
-"""Pairs of columns that no row has together: neither joined nor separated, and reported."""
+"""Pairs of columns that no row has together: they are neither joined nor separated, and they are reported."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is summed over a table that is read in passes is what the table in memory gives, however it is cut."""
+"""Sums over a table that is read in passes equal those of the table in memory, for any chunks."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""The spectral radius says how fast a shock to a dynamic model dies away."""
+"""The spectral radius states how fast a shock to a dynamic model decays."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The units in which masked sums travel: powers of two near the columns' deviations, for every kind of summand."""
+"""The units of masked sums are powers of two near the columns' deviations, for every kind of summand."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Windows of series that are read in passes: the same sums as in memory, wherever the chunks end."""
+"""Windows of series that are read in passes: the same sums as in memory, for any chunk boundaries."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Every fault of a folder is one line that names file, line or row, column and value."""
+"""Each error in a folder gives one line that names file, line or row, column and value."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""Series that are read in passes are cut as those in memory, wherever batches end, and refused in one line."""
+"""Series read in passes are split as series in memory, for any batch boundaries, and errors are one line."""
 
 from dataclasses import replace
 

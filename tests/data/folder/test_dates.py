@@ -1,4 +1,4 @@
-"""Columns of dates: set aside with the option named, or days since the first date of all silos."""
+"""Columns of dates: left out with a hint at the option, or days since the first date of all silos."""
 
 import numpy as np
 import pandas as pd

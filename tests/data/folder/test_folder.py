@@ -1,4 +1,4 @@
-"""A folder written is read back bit for bit, and a folder somebody already has is understood."""
+"""A written folder is read back bit for bit, and a user's existing folder is read, too."""
 
 import json
 import re

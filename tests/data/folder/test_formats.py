@@ -1,4 +1,4 @@
-"""Tables of other programs: every format gives the same data, the same errors, and one line for what it cannot do."""
+"""Table formats of other programs: each gives the same data, the same errors, and one line for what is unsupported."""
 
 import bz2
 import gzip

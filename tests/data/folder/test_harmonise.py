@@ -1,4 +1,4 @@
-"""What about.json declares for one silo: recoded labels and other units, wherever and however its rows are read."""
+"""Declarations in about.json for one silo: recoded labels and other units, for every way of reading its rows."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What most cells of a column suggest, at all silos together."""
+"""The kind of a column that the cells of all silos together suggest."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How columns are read, just above and just below each threshold, in memory and in passes."""
+"""The kinds of columns just above and just below each threshold, in memory and in passes."""
 
 import json
 import re

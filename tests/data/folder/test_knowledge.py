@@ -1,4 +1,4 @@
-"""Background knowledge from a file: every rule, and every refusal with file, line, column and value."""
+"""Background knowledge from a file: every rule, and every error with file, line, column and value."""
 
 import pytest
 

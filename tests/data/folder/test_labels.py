@@ -1,4 +1,4 @@
-"""A discrete folder written is read back, code for code, and one that somebody already has is understood."""
+"""A written discrete folder is read back with the same codes, and a user's existing folder is read, too."""
 
 import json
 import time

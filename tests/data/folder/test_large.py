@@ -1,4 +1,4 @@
-"""Tables that are read in passes are read as those in memory: the same profile, the same rows, the same refusals."""
+"""Tables read in passes and in memory give the same profile, the same rows and the same errors."""
 
 import sys
 from dataclasses import replace

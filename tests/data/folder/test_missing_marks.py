@@ -1,4 +1,4 @@
-"""Words such as None and NA: labels in columns of words, marks of missing values among numbers, alike in all silos."""
+"""Words such as None and NA are labels in columns of words and missing values among numbers, in all silos."""
 
 import json
 

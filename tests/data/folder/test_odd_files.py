@@ -1,4 +1,4 @@
-"""Files as they come: each is read rightly, or refused in one line that says what to do."""
+"""Unusual files: each is read correctly, or refused with one line that says what to do."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A run with an ε reads every table of a shape alike: no cell decides what is described, or whether it can be read."""
+"""Runs with an ε: what is described and whether a table can be read depend on no cell, only on the table's shape."""
 
 import gzip
 import json

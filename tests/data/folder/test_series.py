@@ -1,4 +1,4 @@
-"""Folders of time series: which rows follow each other, whatever their order, their gaps and their holes."""
+"""Folders of time series: the order of rows, gaps between them, and empty cells."""
 
 import json
 from dataclasses import replace

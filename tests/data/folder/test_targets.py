@@ -1,4 +1,4 @@
-"""Targets of experiments, from about.json and from a file: what is read, and what is refused in one line."""
+"""Intervention targets from about.json and from a file, and one-line errors for invalid ones."""
 
 import json
 

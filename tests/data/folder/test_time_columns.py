@@ -1,4 +1,4 @@
-"""Rows as time series by a column of times that is named, by quarters and months, or by years and their parts."""
+"""Rows as time series by a named time column, by quarters and months, or by years and their parts."""
 
 import numpy as np
 import pandas as pd

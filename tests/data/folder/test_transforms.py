@@ -1,4 +1,4 @@
-"""Transforms and counts in a folder: what decides on them, for all silos alike, and what is refused."""
+"""Transforms and counts in a folder: how they are chosen for all silos alike, and which are refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Gaps made on purpose: where they are, how many, and what tells them."""
+"""Gaps made on purpose: their positions, their number, and the columns they depend on."""
 
 from dataclasses import replace
 

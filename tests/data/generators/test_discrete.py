@@ -1,4 +1,4 @@
-"""Random discrete networks: what Wang, Ma & Wang 2023 say, and what the shares must be."""
+"""Random discrete networks follow Wang, Ma & Wang 2023, and the silos' shares are correct."""
 
 import numpy as np
 import pytest

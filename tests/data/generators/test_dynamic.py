@@ -1,4 +1,4 @@
-"""Time series drawn from a known W and A: what regressions on the true parents find, and what silos share."""
+"""Time series drawn from a known W and A: regressions on the true parents, and what silos have in common."""
 
 import networkx as nx
 import numpy as np

@@ -1,4 +1,4 @@
-"""Rows of experiments: what an experiment does to its targets, and to nothing else."""
+"""Rows of experiments: an intervention changes its targets and no other mechanism."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hidden variables: which, what stays of the data, and the PAG that is then true."""
+"""Hidden variables: which are hidden, the remaining data, and the true PAG."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The generators draw what the paper says, and the same again under a seed."""
+"""The generators draw from the model of the paper, and a seed repeats the data."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Random mixed data: kinds, silos, means, and effects that are what the model says."""
+"""Random mixed data: kinds, silos, means, and effects as in the model."""
 
 import numpy as np
 import pytest

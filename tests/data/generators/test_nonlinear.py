@@ -1,4 +1,4 @@
-"""The nonlinear generator draws the model of Zheng et al. 2020, and the same again under a seed."""
+"""The nonlinear generator draws from the model of Zheng et al. 2020, and a seed repeats the data."""
 
 import numpy as np
 import pytest

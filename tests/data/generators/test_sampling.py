@@ -1,4 +1,4 @@
-"""Forward sampling draws from the network: tested against exact marginals, and by defects it would have to show."""
+"""Forward sampling draws from the network: tested against exact marginals, and with planted defects."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""BIF files against pgmpy's reader and the repository's own counts, and files that cannot be read."""
+"""BIF files against pgmpy's reader and the repository's own counts, and invalid files."""
 
 import gzip
 import time

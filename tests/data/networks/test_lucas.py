@@ -1,4 +1,4 @@
-"""LUCAS against the published tables and against other draws of them."""
+"""LUCAS against the published tables and against independent samples from them."""
 
 import gzip
 import json

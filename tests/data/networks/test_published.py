@@ -1,4 +1,4 @@
-"""The published networks, against facts checked by hand and the moments their coefficients imply."""
+"""The published networks, against facts checked by hand and the moments implied by their coefficients."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The Sachs data: the table of the cdt wheel, its nine conditions, and the four graphs people compare with."""
+"""The Sachs data: the table of the cdt wheel, its nine conditions, and four reference graphs from the literature."""
 
 import json
 from importlib.metadata import PackageNotFoundError, version

@@ -1,4 +1,4 @@
-"""Silos by a surrogate variable: what Wang, Ma & Wang 2023 say, and what the shares must be."""
+"""Silos by a surrogate variable as in Wang, Ma & Wang 2023, and the silos' shares."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The files of two benchmarks, written here as they are written there: NetSim's .mat, DREAM4's .tsv."""
+"""Files in the formats of two benchmarks, written by the test: NetSim's .mat and DREAM4's .tsv."""
 
 import numpy as np
 import pytest

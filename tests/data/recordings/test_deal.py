@@ -1,4 +1,4 @@
-"""Recorded series dealt to silos: whole, by owner, or in consecutive pieces, and no row next to a stranger."""
+"""Recorded series assigned to silos whole, by owner or in consecutive pieces; no row gets a wrong neighbour."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The estimator keeps scikit-learn's rules, and learns what `learn` does."""
+"""The estimator follows scikit-learn's rules and learns the same as `learn`."""
 
 import numpy as np
 import pandas as pd

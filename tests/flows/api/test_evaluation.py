@@ -1,4 +1,4 @@
-"""`evaluate` and `learn(truth=...)`: graphs in the forms of other libraries give the same scores."""
+"""`evaluate` and `learn(truth=...)`: graphs in the formats of other libraries give the same scores."""
 
 import networkx as nx
 import numpy as np

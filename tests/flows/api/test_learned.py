@@ -1,4 +1,4 @@
-"""What `learn` returns in the forms that notebooks, matplotlib, networkx and pgmpy know."""
+"""The result of `learn` in the formats of notebooks, matplotlib, networkx and pgmpy."""
 
 import re
 from base64 import b64decode

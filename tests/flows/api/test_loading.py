@@ -1,4 +1,4 @@
-"""A finished run comes back from its folder: the same classes with the same numbers, for every kind of data."""
+"""A finished run is loaded from its folder with the same classes and numbers, for every kind of data."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The line that says how far a run is: in notebooks by default, elsewhere on request, and gone at the end."""
+"""The progress line: shown in notebooks by default and elsewhere on request, and removed at the end."""
 
 import sys
 from types import ModuleType, SimpleNamespace

@@ -1,4 +1,4 @@
-"""What Python shows of the objects that `fedbnsl` returns: a line that says what they are, and no rows."""
+"""How Python displays the objects that `fedbnsl` returns: one line that describes them, without rows."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Parameters as typed settings: the same run as by keyword, and a class for every algorithm."""
+"""Settings as typed classes: the same run as with keywords, and one class for every algorithm."""
 
 from dataclasses import fields
 from typing import get_type_hints

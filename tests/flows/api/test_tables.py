@@ -1,4 +1,4 @@
-"""Tables of a program as silos: whichever form they come in, the same silos; whatever is none is said in one line."""
+"""Tables of a program as silos: all accepted forms give the same silos, and other objects give one-line errors."""
 
 import numpy as np
 import pandas as pd

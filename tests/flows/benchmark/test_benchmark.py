@@ -1,4 +1,4 @@
-"""`benchmark`: data × algorithms × seeds, other programs, resumed after a kill; tables that say what the rows say."""
+"""`benchmark`: data × algorithms × seeds, other programs, resuming after a kill, and correct tables."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`fedbnsl choose`: what it says of each kind of data, and that an ε keeps it from the rows."""
+"""`fedbnsl choose`: its recommendation for each kind of data; with an ε, it reads no rows."""
 
 import numpy as np
 import pytest

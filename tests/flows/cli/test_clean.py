@@ -1,4 +1,4 @@
-"""What old runs have left is shown, and removed if that is asked for; what was spent stays spent."""
+"""The remains of old runs are listed, and removed on request; spent ε stays recorded."""
 
 import os
 import sqlite3

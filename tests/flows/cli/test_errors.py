@@ -1,4 +1,4 @@
-"""Whatever is wrong with files, options or surroundings is one line with exit code 2, and nothing is written."""
+"""Errors in files, options or the environment give one line and exit code 2, and nothing is written."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""`fedbnsl features`: what is next to a target, as a table and as a file; a bad target is one line."""
+"""`fedbnsl features`: the neighbours of a target as a table and as a file; an invalid target gives one line."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`fedbnsl federation demo`: certificates, processes and a run in one command, as a newcomer calls it."""
+"""`fedbnsl federation demo`: certificates, processes and a run from one command, as a new user calls it."""
 
 import json
 import subprocess

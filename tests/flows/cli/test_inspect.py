@@ -1,4 +1,4 @@
-"""How the tables of a folder are read is shown before anything is learned, and stays with the result."""
+"""How the tables of a folder are read is shown before learning and kept with the result."""
 
 import json
 from pathlib import Path

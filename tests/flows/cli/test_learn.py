@@ -1,4 +1,4 @@
-"""`fedbnsl learn` for programs and for silence."""
+"""`fedbnsl learn` with output for programs, and without output."""
 
 import json
 

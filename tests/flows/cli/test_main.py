@@ -1,4 +1,4 @@
-"""The command line itself: version, help that says what to type, completion, the nearest of what there is not."""
+"""The command line in general: version, help, completion, and suggestions for mistyped names."""
 
 import gc
 import os

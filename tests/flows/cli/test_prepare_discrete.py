@@ -1,4 +1,4 @@
-"""Discrete data sets from the command line and the forms, and how silos agree on their levels."""
+"""Discrete data sets from the command line and the forms, and levels that silos have in common."""
 
 import json
 from dataclasses import dataclass, replace

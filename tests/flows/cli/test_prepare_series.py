@@ -1,4 +1,4 @@
-"""Time series from the command line and the forms, and how silos agree on them."""
+"""Time series from the command line and the forms, and the schema that silos have in common."""
 
 import json
 from pathlib import Path

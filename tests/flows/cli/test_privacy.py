@@ -1,4 +1,4 @@
-"""The plan for a budget: what it says of labels holds, and a hopeless budget is no error."""
+"""The plan for a budget: what it says about labels is true, and a hopeless budget is not an error."""
 
 import numpy as np
 import pytest

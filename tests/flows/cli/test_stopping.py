@@ -1,4 +1,4 @@
-"""A run that is told to stop says so, leaves with 130, and takes its workers and servers with it."""
+"""A stopped run prints a message, exits with code 130, and ends its workers and servers."""
 
 import os
 import signal

@@ -1,7 +1,7 @@
 """`fedbnsl ui` as a user runs it: both interfaces answer, and Ctrl-C stops what it has started.
 
-The Prefect server is the one that all flow tests share (a second one takes half a minute of CPU), so it is treated as
-the user's own: it is shown, and it stays.
+The Prefect server is shared by all flow tests, because a second one takes half a minute of CPU. The command treats it
+as the user's own server: it shows the server and does not stop it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The silos of a run as the engine of Prefect connects them, with no worker behind them."""
+"""The silos of a run as Prefect's engine connects them, without workers."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace

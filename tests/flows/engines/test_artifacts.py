@@ -1,4 +1,4 @@
-"""What the log in Prefect's run page says, and how often the server is asked to take it."""
+"""The log on Prefect's run page: its text, and how often it is sent to the server."""
 
 import logging
 from contextlib import suppress

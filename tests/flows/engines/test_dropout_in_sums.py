@@ -1,4 +1,4 @@
-"""Real worker processes that die inside a masked sum: it is begun anew with fresh keys, and no bit is another."""
+"""Worker processes that die inside a masked sum: the sum restarts with fresh keys, and the result is unchanged."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Event sequences from end to end: both engines, masks, an interrupted run, a lost silo, and the files of a run."""
+"""Event sequences from end to end: both engines, masks, an interrupted run, a lost silo, and the run's files."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""A federation over TLS: who is let in, what its silos refuse, and what a run does when one of them is away."""
+"""A federation over TLS: who may connect, what silos refuse, and what a run does without one of them."""
 
 import asyncio
 import contextlib

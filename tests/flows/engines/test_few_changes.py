@@ -1,4 +1,4 @@
-"""Runs after few rows have changed since an earlier one: nights are skipped, and owners on their machines refuse."""
+"""Runs after few rows have changed since an earlier run: scheduled runs are skipped, and remote owners refuse."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Owners on machines of their own declare the labels and units of their rows; the coordinator knows nothing of them."""
+"""Owners on other machines declare labels and units of their rows, which the coordinator does not know."""
 
 import json
 

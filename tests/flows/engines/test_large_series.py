@@ -1,4 +1,4 @@
-"""Runs on series that are read in passes: what they give is what the same series give in memory, on both engines."""
+"""Runs on series read in passes and on the same series in memory give the same result, on both engines."""
 
 import subprocess
 import sys

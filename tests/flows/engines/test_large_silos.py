@@ -1,4 +1,4 @@
-"""Runs on silos that are read in passes: what they give is what the same rows give in memory, on both engines."""
+"""Runs on silos read in passes and on the same rows in memory give the same result, on both engines."""
 
 import numpy as np
 import pandas as pd

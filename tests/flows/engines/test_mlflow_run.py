@@ -1,4 +1,4 @@
-"""How a run is called in MLflow, and its parameters there."""
+"""The name of a run in MLflow, and its parameters there."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What a silo refuses is the same over both engines; a federation that stays up sees its rows change."""
+"""Both engines report a silo's refusal alike; a long-lived federation notices changed rows."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What a run is pinned to when it begins, and what follows its rounds where an owner refuses it."""
+"""The properties of rows that a run fixes at its start, and the end of a run after an owner's refusal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Private and masked runs as users make them: through Prefect and Dask, and on the command line."""
+"""Private and masked runs as users start them: through Prefect and Dask, and on the command line."""
 
 import json
 import shutil

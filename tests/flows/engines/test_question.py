@@ -1,4 +1,4 @@
-"""When a scheduled run counts as the same question as the one before: whatever can change its answer is part of it."""
+"""When a scheduled run asks the same question as the previous one: everything that can change the answer counts."""
 
 import json
 

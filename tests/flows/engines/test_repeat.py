@@ -1,4 +1,4 @@
-"""Runs that follow each other, without a server: what is skipped, what is compared, what is kept, who is told."""
+"""Repeated runs without a server: what is skipped, compared and kept, and who is notified."""
 
 import json
 import sys

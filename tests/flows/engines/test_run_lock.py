@@ -1,4 +1,4 @@
-"""One process at a time works on a run's folder; what a killed one left is cleaned; results can always be written."""
+"""Only one process works in a run's folder; remains of a killed one are removed; results can always be written."""
 
 import os
 import signal

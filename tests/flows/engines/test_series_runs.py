@@ -1,4 +1,4 @@
-"""Learners of time series from end to end: their files, both engines, what is refused, and what is said of privacy."""
+"""Time-series learners from end to end: files, both engines, errors, and statements on privacy."""
 
 import json
 from pathlib import Path

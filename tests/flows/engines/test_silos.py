@@ -1,4 +1,4 @@
-"""What a run's options say of its silos reaches those who wait for them."""
+"""A run's options about its silos reach the code that waits for them."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""An interrupted run is resumed from any working folder, with all that it began with."""
+"""An interrupted run is resumed from any working folder, with all its original inputs."""
 
 from pathlib import Path
 from types import SimpleNamespace

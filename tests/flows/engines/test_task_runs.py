@@ -1,4 +1,4 @@
-"""What Prefect's pages show of steps: completed, failed, and running while they last."""
+"""Steps on Prefect's pages: completed, failed, or running while they last."""
 
 import time
 from threading import Event, Thread

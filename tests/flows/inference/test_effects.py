@@ -1,4 +1,4 @@
-"""`fedbnsl effect` and `found.effect`: pooled estimates, ranges, assumptions, and errors of one line."""
+"""`fedbnsl effect` and `found.effect`: pooled estimates, ranges, assumptions, and one-line errors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A graph edited by hand beside the learned one: the figures of runs, and one clear line for a bad file."""
+"""A graph edited by hand compared with the learned one: the figures of runs, and one-line errors for bad files."""
 
 import json
 from dataclasses import replace

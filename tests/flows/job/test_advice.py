@@ -1,4 +1,4 @@
-"""The advice of findings: its options work on the very data of the finding, and it is not what was just done."""
+"""The advice of findings: its options work on the data of the finding, and it never repeats what was already done."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`learn` without an option: what `auto` becomes, over both engines, after a crash, and what it tells."""
+"""`learn` without options: what `auto` runs, on both engines, after a crash, and what it prints."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`--bootstrap`: from the command line, from Python, over both engines, masked, of time series, and after a crash."""
+"""`--bootstrap` from the command line and Python: both engines, masks, time series, and after a crash."""
 
 import csv
 import json

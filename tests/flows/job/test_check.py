@@ -1,4 +1,4 @@
-"""The settings of a run are parsed once, and its algorithm is built once, whatever asks for them."""
+"""The settings of a run are parsed once, and its algorithm is built once, for all users of them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Constraint-based runs as users make them: the same on both engines, behind masks, with noise, with a silo lost."""
+"""Constraint-based runs as users start them: both engines agree, with masks, with noise, with a lost silo."""
 
 import numpy as np
 import pytest

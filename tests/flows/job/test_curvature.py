@@ -1,4 +1,4 @@
-"""Curved effects in a run: the finding, its advice, and `auto`, which follows it with one further masked sum."""
+"""Curved effects in a run: the finding, its advice, and `auto`, which needs one more masked sum."""
 
 import re
 

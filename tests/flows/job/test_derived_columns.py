@@ -1,4 +1,4 @@
-"""The advice on derived columns and impossible causes is a command that removes the finding."""
+"""The advice on derived columns and impossible causes is a command after which the finding is gone."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Silos with different columns: a missing column is an empty one, and pairs that no row has together are marked."""
+"""Silos with different columns: a missing column counts as empty, and pairs that no row has together are marked."""
 
 import json
 

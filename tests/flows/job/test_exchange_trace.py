@@ -1,7 +1,7 @@
 """Which exchanges a run makes with its silos, whether they are masked, and whether they are charged, over both engines.
 
-A step before or after the rounds that sends sums in the clear, where the rounds mask theirs, gives away what they hid;
-one that a private run does not charge gives it away for nothing.
+Two faults would disclose data: a step before or after the rounds that sends unmasked sums although the rounds are
+masked, and a step of a private run that is not charged.
 """
 
 from dataclasses import dataclass, field

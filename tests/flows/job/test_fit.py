@@ -1,4 +1,4 @@
-"""The fit that a run reports: that of the pooled rows, on both engines, masked or not; and when it is left out."""
+"""The fit that a run reports equals that of the pooled rows, on both engines, with and without masks."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""Runs on series with empty cells: what is modelled, what is left out, and that both engines learn the same."""
+"""Runs on series with empty cells: what is modelled, what is left out, and equal results on both engines."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Runs on data with empty cells, of every kind and with both engines: what is learned, and what is said of the gaps."""
+"""Runs on data with empty cells, of every kind and on both engines: the result, and the statements about gaps."""
 
 import json
 from dataclasses import replace

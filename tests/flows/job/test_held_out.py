@@ -1,4 +1,4 @@
-"""The likelihood of each silo's rows under the model of the others: by runs without it, masked, on both engines."""
+"""The likelihood of each silo's rows under a model learned without that silo, masked, on both engines."""
 
 from dataclasses import replace
 

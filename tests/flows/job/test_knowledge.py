@@ -1,4 +1,4 @@
-"""Runs with background knowledge through the command line: what every file, the report and the terminal say of it."""
+"""Background knowledge on the command line: its traces in every file, the report and the terminal."""
 
 import csv
 import json

@@ -1,6 +1,6 @@
-"""Runs on time series: what they are scored by, the model they end with, and what is printed of them.
+"""Runs on time series: their scores, their final model, and their terminal output.
 
-The learner is one that always finds the same: what comes after the rounds is the same for every learner.
+The learner here always finds the same graph, because the steps after the rounds are the same for every learner.
 """
 
 import json

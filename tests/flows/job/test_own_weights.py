@@ -1,4 +1,4 @@
-"""Silos whose weights differ: the finding, its advice, and `auto`, which continues with the silos' own scores."""
+"""Silos with different weights: the finding, its advice, and `auto`, which continues with separate scores."""
 
 import math
 import re

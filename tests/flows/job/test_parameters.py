@@ -1,4 +1,4 @@
-"""The model of a run: complete, of all rows, the same with either engine and behind masks; none where it may not be."""
+"""The model of a run: complete, from all rows, equal on both engines and with masks, and absent where it must be."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""After the rounds: what is refitted, and from which rows, and which figure the silos' errors come to."""
+"""After the rounds: what is refitted, from which rows, and how the silos' errors are combined."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""A run that goes on after an interruption counts what it had used: its time, its bytes, its rounds."""
+"""A resumed run adds to the time, bytes and rounds that it had used before the interruption."""
 
 import pytest
 from numba.core.event import Event, EventStatus, broadcast

@@ -1,4 +1,4 @@
-"""Score-based runs as users make them: the same on both engines, and behind masks."""
+"""Score-based runs as users start them: equal on both engines, and with masks."""
 
 import json
 

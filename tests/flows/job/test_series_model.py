@@ -1,4 +1,4 @@
-"""The model of series with labels that a run ends with: its prior, the errors of its forecasts, and what it costs."""
+"""The final model of series with labels: its prior, its forecast errors, and its cost."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What follows the rounds of a run uses the run's own settings: the centre of series, the prior of mixed tables."""
+"""Steps after the rounds use the run's own settings: the centre of series, the prior of mixed tables."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a run publishes of a cell of one row: nothing by default, the exact count if its owners ask for it."""
+"""Publication of a cell with one row: hidden by default, and the exact count at the owners' request."""
 
 import csv
 import json

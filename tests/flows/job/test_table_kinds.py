@@ -1,4 +1,4 @@
-"""Every kind of table of docs/tables.md: masked or not, with an ε, and with both engines."""
+"""Every kind of table of docs/tables.md: masked or not, with an ε, and on both engines."""
 
 import json
 from dataclasses import replace

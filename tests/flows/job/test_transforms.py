@@ -1,4 +1,4 @@
-"""Runs on transformed numbers: the advice is a command that helps, and masks and pooling change nothing."""
+"""Runs on transformed numbers: the advised command helps, and masks and pooling change nothing."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""Tuning: which candidate is chosen, by what, in how many exchanges, and what is refused."""
+"""Tuning: which candidate is chosen, by which criterion, in how many exchanges, and which requests are refused."""
 
 import json
 

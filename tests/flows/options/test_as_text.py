@@ -1,4 +1,4 @@
-"""Options of several names take text, lists, pairs and paths, and say in one line what they expect."""
+"""Options with several names accept text, lists, pairs and paths; an error states in one line what is expected."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Advice and errors in Python: what a notebook reads is what can be typed there."""
+"""Advice and errors in Python use Python's keywords instead of command-line options."""
 
 import re
 

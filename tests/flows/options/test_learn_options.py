@@ -1,4 +1,4 @@
-"""Every option of `learn` changes what comes out: a table of two values for each, and what must differ."""
+"""Every option of `learn` changes the output: a table with two values for each, and the expected difference."""
 
 import csv
 import json

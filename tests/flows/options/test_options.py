@@ -1,4 +1,4 @@
-"""An option, its default and its meaning stand in one model; command line, Python, Prefect's form and README agree."""
+"""One model defines each option with default and meaning; command line, Python, Prefect's form and README agree."""
 
 import inspect
 import re

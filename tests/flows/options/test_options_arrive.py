@@ -1,4 +1,4 @@
-"""What a user asks for reaches the run, by whichever door: no command and no call drops an option on the way."""
+"""Options reach the run from every entry point: no command and no call drops one."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""Every option of `prepare` changes the data: a table of another value for each, for each kind of data."""
+"""Every option of `prepare` changes the data: a table with another value for each, for each kind of data."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""A value of each option of `learn` that is not its default."""
+"""For each option of `learn`, a value that differs from its default."""
 
 OTHER = {
     "params": {"l1": 0.19},

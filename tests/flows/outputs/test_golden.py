@@ -1,4 +1,4 @@
-"""What the golden runs look like in the terminal, in a notebook, in Prefect's log and among its artifacts."""
+"""The golden runs in the terminal, in a notebook, in Prefect's log and among its artifacts."""
 
 import base64
 import json

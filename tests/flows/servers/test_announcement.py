@@ -1,4 +1,4 @@
-"""A run finds the server that `fedbnsl ui` started, and never sends the token to anybody else."""
+"""A run finds the server that `fedbnsl ui` started, and sends the token to no other server."""
 
 import os
 import subprocess

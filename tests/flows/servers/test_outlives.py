@@ -1,4 +1,4 @@
-"""A run outlives MLflow and the Prefect server it was begun with, bit for bit."""
+"""If MLflow or the Prefect server ends, the run continues, and its result is unchanged bit for bit."""
 
 import select
 import socket

@@ -1,4 +1,4 @@
-"""One process can use a Prefect server of its own more than once, and ends when its work is done."""
+"""One process can use its own Prefect server more than once, and exits when its work is done."""
 
 import os
 import subprocess

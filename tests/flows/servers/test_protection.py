@@ -1,4 +1,4 @@
-"""Prefect's API runs flows as this user: it answers holders of the token and pages of its own origin alone."""
+"""Prefect's API, which runs flows as this user, answers only token holders and pages of its own origin."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The line on the agreement of the silos' own structures."""
+"""The terminal line about the agreement between the silos' own structures."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The ε that is shown is what the ledgers say was spent: by the silo that spent most, in this run and in all."""
+"""The printed ε equals the ledgers' totals, of this run and of all, for the silo that spent most."""
 
 import math
 from dataclasses import replace

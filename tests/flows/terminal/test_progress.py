@@ -1,4 +1,4 @@
-"""The lines of a run that nobody watches in a terminal."""
+"""The progress lines of a run whose output is not a terminal."""
 
 from types import SimpleNamespace
 

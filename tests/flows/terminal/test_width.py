@@ -1,4 +1,4 @@
-"""The width of what a command prints where there is no terminal."""
+"""The width of a command's output without a terminal."""
 
 import pytest
 

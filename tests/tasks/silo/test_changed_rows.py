@@ -1,4 +1,4 @@
-"""A silo that stays up learns from the rows that are there, and a run whose rows change half-way ends."""
+"""A long-lived silo learns from its current rows, and a run stops if rows change during it."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The owner's limits on counts: every table that leaves a silo obeys them, whichever algorithm asked for it."""
+"""The owner's limits on counts hold for every table that leaves a silo, for all algorithms."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a silo erases after a run is gone from its files, and two processes never spend one budget twice."""
+"""Data that a silo erases after a run are gone from its files, and two processes never spend one budget twice."""
 
 import threading
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What a silo on its owner's machine refuses to a coordinator that lies."""
+"""What a silo on its owner's machine refuses to a lying coordinator."""
 
 import json
 from dataclasses import replace

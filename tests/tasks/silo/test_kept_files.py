@@ -1,4 +1,4 @@
-"""What lies beside the rows of a silo: who may read it, what outlives a run, and what damage or loss does."""
+"""Files beside a silo's rows: who may read them, which outlive a run, and the effects of damage or loss."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Within the block all of linear algebra uses one thread, whatever was loaded when."""
+"""Inside the block, linear algebra uses one thread, also in libraries that were loaded earlier or later."""
 
 import json
 import os

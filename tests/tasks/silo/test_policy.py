@@ -1,4 +1,4 @@
-"""What an owner allows is all that its silo does, whoever asks and however often."""
+"""A silo does only what its owner's policy allows, for every caller and any number of requests."""
 
 import pytest
 

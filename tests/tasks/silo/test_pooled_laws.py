@@ -1,7 +1,7 @@
-"""Silos that differ in rows, means and units, asked through their services: each sum is that of their pooled rows.
+"""Silos that differ in rows, means and units, called through their services: each sum equals that of pooled rows.
 
-Whatever is a sum over rows is computed once more from the stacked tables with numpy, pandas and scipy, for all silos
-and for those that are left when one is lost, in the clear and behind masks.
+Each sum over rows is recomputed from the stacked tables with numpy, pandas and scipy. This is done for all silos and
+for those that remain after one is lost, unmasked and masked.
 """
 
 from dataclasses import replace

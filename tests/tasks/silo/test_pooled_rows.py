@@ -1,4 +1,4 @@
-"""Rows that a pooled baseline reads from a folder: whose they are stays known on the way to it."""
+"""A pooled baseline reads rows from a folder, and it stays known which silo owns each row."""
 
 from fedbnsl.data.federated import pool
 from fedbnsl.data.folder.folder import read_folder, write_folder

@@ -1,4 +1,4 @@
-"""Two publications without an ε differ in no row or in enough: hostile changes between them, at a silo's service."""
+"""Two publications without an ε differ in no row or in many rows: attacks between them on a silo's service."""
 
 import sqlite3
 from contextlib import closing, suppress

@@ -1,4 +1,4 @@
-"""Processes that read the parts of a silo's rows: the same bits for any number, and nothing lost if one ends."""
+"""Processes that read the parts of a silo's rows: equal bits for any number, and no loss if one ends."""
 
 import json
 import os

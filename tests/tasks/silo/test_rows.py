@@ -1,4 +1,4 @@
-"""What a worker reads of its own file: the columns of the schema in its order, whatever the file and its form."""
+"""What a worker reads of its own file: the schema's columns in their order, for all file formats."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A silo whose rows are not those that were announced: nothing is learned from them."""
+"""Nothing is learned from a silo whose rows differ from those it announced."""
 
 from contextlib import closing
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Seals know rows again, whatever they are called, and tell others nothing."""
+"""Seals recognise equal rows under any file name, and reveal nothing about the rows to others."""
 
 import hashlib
 import sqlite3

@@ -1,4 +1,4 @@
-"""Silos behind a secure sum: what the coordinator hears, and what a silo refuses to answer."""
+"""Silos behind a secure sum: the coordinator's view, and the requests that a silo refuses."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""What a silo's source states of its cells."""
+"""What the source of a silo's rows states about its cells."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A peer of a federation that lies, as a process of its own: it has the certificate of a silo, and prints what it got.
+"""A lying peer of a federation in a process of its own: it has a silo's certificate and prints the replies.
 
 python rogue.py FOLDER NAME ADDRESS ATTACK [VICTIM]
 """

@@ -1,4 +1,4 @@
-"""Certificates: who believes whom, who can read a key, and what Dask is told to demand."""
+"""Certificates: which party trusts which, who can read a key, and Dask's security settings."""
 
 import datetime
 import shutil

@@ -1,4 +1,4 @@
-"""Who is there when a run begins, as Dask's scheduler tells it."""
+"""The workers that are present when a run begins, as Dask's scheduler reports them."""
 
 from types import SimpleNamespace
 

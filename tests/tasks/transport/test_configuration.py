@@ -1,4 +1,4 @@
-"""The files of an owner and of a coordinator: what `federation init` writes is read, what is wrong is named."""
+"""Configuration files of owner and coordinator: files of `federation init` are read, and errors name the fault."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Whom the coordinator takes in, and what a silo may ask of it; the connections are stand-ins."""
+"""Which peers the coordinator accepts, and what a silo may ask of it; the connections are fakes."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a call to a silo comes to when its worker, or the scheduler between, has gone."""
+"""The outcome of a call to a silo whose worker or scheduler has gone."""
 
 import asyncio
 

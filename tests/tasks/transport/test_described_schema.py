@@ -1,4 +1,4 @@
-"""The schema that silos describe: what must agree between them, and which silo and column the refusal names."""
+"""The schema that silos describe: what must agree, and the silo and column that an error names."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""MLflow is told by a thread: in order, without being waited for, and to the end."""
+"""A thread reports to MLflow: in order, without making the run wait, and completely."""
 
 import time
 from threading import Event

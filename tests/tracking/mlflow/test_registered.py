@@ -1,4 +1,4 @@
-"""What MLflow has besides the run: candidates as child runs, versions of a registered model, effects as metrics."""
+"""Other entries in MLflow: candidates as child runs, versions of a registered model, effects as metrics."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Models as MLflow keeps them: they predict, and come back for pgmpy."""
+"""Models in MLflow: they predict, and pgmpy can load them."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Whatever becomes of MLflow, a run goes on, says so once, and hands over later what is missing."""
+"""If MLflow fails, the run continues, reports it once, and sends the missing entries later."""
 
 import shutil
 import sqlite3

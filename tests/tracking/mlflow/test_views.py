@@ -1,4 +1,4 @@
-"""The views that MLflow's pages find in the experiment, and the links that open them."""
+"""The saved views on MLflow's experiment page, and the links to them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Pictures read back: what a figure shows, from its artists, in the coordinates and words that a reader sees."""
+"""What a figure shows, read back from its artists in a reader's coordinates and words."""
 
 from dataclasses import dataclass
 

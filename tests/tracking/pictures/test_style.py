@@ -1,4 +1,4 @@
-"""The look of edges and the legend."""
+"""The style of edges, and the legend."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A report read back: its sections by their titles, with their paragraphs and tables as a reader sees them."""
+"""A report read back: its sections by title, with their paragraphs and tables as text."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser

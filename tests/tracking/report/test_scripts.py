@@ -1,4 +1,4 @@
-"""What the page's scripts say, run by Node where there is one; the views themselves are for a browser."""
+"""The text output of the page's scripts, run by Node if available; the views are tested in a browser."""
 
 import json
 import shutil

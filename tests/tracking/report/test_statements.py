@@ -1,4 +1,4 @@
-"""What the report says of the strongest edges: effects of the fitted model in words, and nothing that it cannot say."""
+"""The report's sentences about the strongest edges: effects of the fitted model, and no unsupported claims."""
 
 from dataclasses import replace
 
