@@ -6,7 +6,7 @@ ROWS = {"a": 40, "b": 90, "c": 310}
 
 
 def exact(S, rows=None, seed=0, draw=None):
-    """Tables of silos with means of their own, each with covariance `S` `[d, d]` (divided by its rows less one).
+    """Tables of silos with different means, each with covariance `S` `[d, d]` (divided by its rows minus one).
 
     The covariance within all silos, per degree of freedom, is `S` as well. `draw(rng, size)` gives the errors before
     they are made uncorrelated; by default they are Gaussian.
@@ -16,7 +16,7 @@ def exact(S, rows=None, seed=0, draw=None):
     for silo, n in sorted((rows or ROWS).items()):
         errors = draw(rng, (n, d)) if draw else rng.normal(size=(n, d))
         errors = errors - errors.mean(axis=0)
-        # The symmetric root mixes the columns least, so that errors keep their shapes.
+        # # The symmetric root mixes the columns least, so errors keep the shape of their distribution.
         values, vectors = np.linalg.eigh(errors.T @ errors / (n - 1))
         white = errors @ (vectors / np.sqrt(values)) @ vectors.T
         tables[silo] = white @ factor.T + 3 * rng.normal(size=d)
@@ -24,7 +24,7 @@ def exact(S, rows=None, seed=0, draw=None):
 
 
 def freedom(tables):
-    """The rows of all silos less one for each."""
+    """The number of rows of all silos minus the number of silos."""
     return sum(map(len, tables.values())) - len(tables)
 
 

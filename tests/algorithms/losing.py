@@ -5,7 +5,7 @@ from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 class Losing(InProcessFederation):
-    """A federation in which the silos of `lost` answer no round from the one named on."""
+    """A federation in which each silo in `lost` stops answering from the given round on."""
 
     def __init__(self, schema, tables, lost):
         super().__init__(schema, tables)

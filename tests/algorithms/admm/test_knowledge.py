@@ -19,7 +19,7 @@ from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 def standardised(seed):
-    """Rows whose scales say nothing about the order, and three tiers of the truth with one of its arcs."""
+    """Rows whose scales do not reveal the order, and knowledge of three tiers and one edge of the true graph."""
     data = homogeneous(10, 3, 400, seed)
     rows = np.vstack(list(data.tables.values()))
     tables = {silo: (table - rows.mean(axis=0)) / rows.std(axis=0) for silo, table in data.tables.items()}
@@ -32,7 +32,7 @@ def standardised(seed):
 
 
 def ahead(place, precedes):
-    """Whether every variable has those that precede it before it."""
+    """Whether every variable comes after all variables that must precede it."""
     return all(place[i] < place[j] for i, j in np.argwhere(precedes))
 
 

@@ -80,7 +80,7 @@ def test_the_papers_preset_runs_the_papers_settings() -> None:
     first = run[0].server
     dense = run[0].traffic.formula
     assert dense > 0
-    assert type(first) is consensus.Server  # the papers' loop alone: no scales, no phases
+    assert type(first) is consensus.Server  # only the papers' loop: no scales, no phases
 
 
 def test_holding_small_changes_back_saves_bytes_and_no_edge() -> None:
@@ -96,7 +96,7 @@ def test_holding_small_changes_back_saves_bytes_and_no_edge() -> None:
 
 
 def test_the_server_follows_the_silos_sums() -> None:
-    """ΣB_p and Σβ_p at the server, made from changes alone, are the sums of what the silos hold."""
+    """ΣB_p and Σβ_p at the server, computed from changes only, equal the sums of the silos' own values."""
     data = homogeneous(6, 3, 300, 72)
     algorithm = registry.build(registry.specify("fed-sparse", {"rounds": 40}))
     federation = federate(data.tables)
@@ -104,7 +104,7 @@ def test_the_server_follows_the_silos_sums() -> None:
         states = list(federation.states().values())
         np.testing.assert_allclose(one.server.B_sum, sum(state.B for state in states), atol=1e-12)
         if one.number > 1:
-            # a silo's β is one dual update behind the server's: it makes it when it hears of the new W
+            # # a silo's β is one dual update behind the server's, because the silo updates it on receipt of the new W
             r = (states[0].rho2 * one.server.scale)[:, None]
             ahead = sum(state.beta + r * (state.B - one.server.W) for state in states)
             np.testing.assert_allclose(one.server.beta_sum, ahead, atol=1e-9)
@@ -112,7 +112,7 @@ def test_the_server_follows_the_silos_sums() -> None:
 
 @pytest.mark.parametrize("name", ["fed-sparse", "notears-admm"])
 def test_silos_of_different_size_and_kind_count_by_their_rows(name: str) -> None:
-    """Unequal silos with spreads and means of their own learn what one silo learns with all their centred rows."""
+    """Silos with different spreads and means learn what one silo learns from all their centred rows."""
     tables = unequal({"a": 50, "b": 200, "c": 900}, dag=True, seed=1)
     tables = {silo: table / np.geomspace(1, 10, table.shape[1]) for silo, table in tables.items()}
     centred = {silo: table - table.mean(axis=0) for silo, table in tables.items()}

@@ -37,7 +37,7 @@ def value(p: Lasso, B: np.ndarray) -> float:
 
 
 def proximal_gradient(p: Lasso, steps: int = 20_000) -> np.ndarray:
-    """A plain solver of the same lasso: one step size for all entries, nothing greedy."""
+    """A simple solver of the same lasso: one step size for all entries, and no greedy choice."""
     B = np.zeros_like(p.S)
     size = 1 / (np.linalg.eigvalsh(p.S)[-1] + p.r.max())
     for _ in range(steps):
@@ -57,7 +57,10 @@ def test_pgcd_solves_the_lasso(seed: int, ordered: bool, start: bool, gamma: flo
 
 
 def test_pgcd_takes_the_largest_score_first() -> None:
-    """From zero, the one step goes where the guaranteed decrease is largest (Fassy El Fehri et al., Eq. 8)."""
+    """From zero, a single step changes the entry with the largest guaranteed decrease (Fassy El Fehri et al., Eq.
+
+    8).
+    """
     p = problem(3, l1=0.4)
     M = np.diag(p.S) + p.r
     G = -p.S + p.linear
@@ -70,7 +73,7 @@ def test_pgcd_takes_the_largest_score_first() -> None:
 
 
 def test_curvature_goes_by_the_row() -> None:
-    """The second derivative along B_ij is S_ii + r_i, not S_jj as Fassy El Fehri et al., Eq. 14 prints."""
+    """The second derivative along B_ij is S_ii + r_i, not S_jj as in Fassy El Fehri et al., Eq. 14."""
     p = problem(1, l1=0.0)
     rng = np.random.default_rng(0)
     for i, j in [(0, 3), (4, 1), (2, 5)]:
@@ -82,7 +85,7 @@ def test_curvature_goes_by_the_row() -> None:
 
 
 def test_the_column_rule_would_diverge() -> None:
-    """A planted defect: swap the curvature to the column's and the same descent leaves the solution behind."""
+    """A planted defect: with the column's curvature, the same descent moves away from the solution."""
     p = problem(8, l1=0.01)
 
     def descend(M: np.ndarray) -> float:
@@ -128,7 +131,7 @@ def test_frank_wolfe_stays_in_the_ball_and_comes_down() -> None:
 
 
 def test_frank_wolfe_reaches_the_constrained_minimum() -> None:
-    """The ball's minimum by projected gradient: Frank-Wolfe comes within its O(1/k) of it."""
+    """Projected gradient gives the minimum over the ball; Frank-Wolfe comes within its O(1/k) bound of it."""
     p = problem(5, d=4, l1=0.0)
     radius = 1.0
     B = np.zeros_like(p.S)

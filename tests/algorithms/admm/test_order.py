@@ -46,7 +46,7 @@ def test_without_an_order_all_but_the_diagonal_is_allowed() -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, 6), st.integers(0, 6), st.booleans())
 def test_each_column_is_solved_over_its_own_free_entries(seed: int, d: int, lagged: int, in_order: bool) -> None:
-    """In an order, lagged rows first, all columns share a factorisation; elsewhere each has its own."""
+    """If the free entries follow an order, lagged rows first, all columns share one factorisation."""
     rng = np.random.default_rng(seed)
     m = d + lagged
     support = np.ones((m, d), bool) if in_order else rng.random((m, d)) < 0.6

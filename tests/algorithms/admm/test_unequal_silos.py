@@ -66,7 +66,7 @@ def test_every_row_of_the_federation_counts_the_same(center):
 
 @pytest.mark.parametrize("center", [False, True])
 def test_windows_of_time_series_are_weighted_and_centred_alike(center):
-    """Far from zero, as here, all columns have a level, which `center` takes away."""
+    """The means of these columns are far from zero, and `center` subtracts them."""
     tables = {silo: table + 1000.0 for silo, table in unequal({"a": 30, "b": 80}).items()}
     schema = Schema(tuple("vwxyz"), {"a": 30, "b": 80}, "time-series", stretches={"a": (10, 20), "b": (80,)})
     moments = {silo: weighted_moments(t, schema, silo, center=center, lags=1) for silo, t in tables.items()}
@@ -77,7 +77,7 @@ def test_windows_of_time_series_are_weighted_and_centred_alike(center):
 
 
 def test_silos_that_differ_agree_on_what_all_rows_say():
-    """With no price and a known order, the consensus is the least squares of all rows: the small silo weighs little."""
+    """Without a penalty and in a known order, the consensus is least squares over all rows."""
     tables = unequal({"a": 60, "b": 150, "c": 600}, dag=True, seed=3)
     tables = {silo: table / np.geomspace(1, 10, D) for silo, table in tables.items()}
     X = stacked(tables)
@@ -103,7 +103,7 @@ def test_the_price_of_a_row_is_its_root_scale():
 
 
 def test_other_units_of_measurement_give_the_same_graph_in_those_units():
-    """Penalties go by mean squares, so columns measured in other units give W in other units, and no other edge."""
+    """Penalties are relative to mean squares, so other units of the columns change the units of W and no edge."""
     tables = unequal(dag=True, seed=2)
     algorithm = registry.build(registry.specify("fed-sparse", {"rounds": 12, "send_threshold": 0.0, "threshold": 0.0}))
     one = list(rounds(algorithm, federate(tables)))[-1].server.W
@@ -112,7 +112,7 @@ def test_other_units_of_measurement_give_the_same_graph_in_those_units():
 
 
 def test_the_server_minimises_what_the_papers_say():
-    """W is a stationary point of ρ₂P/2‖W − B̄‖² + αh(W) + ρ₁/2h(W)² in the rows' scales, on a target full of cycles."""
+    """W is a stationary point of ρ₂P/2‖W − B̄‖² + αh(W) + ρ₁/2h(W)² in the rows' scales; the target has cycles."""
     tables = unequal()
     own = replace(terms(tables), l1=0.0, scale=np.ones(D))
     change = 0.1 * np.random.default_rng(6).normal(size=(D, D)) * ~np.eye(D, dtype=bool)
@@ -156,7 +156,7 @@ def test_residuals_are_relative_to_the_weights_in_their_scales():
 
 
 def test_scores_tell_of_edges_below_the_threshold():
-    """τ makes edges of weights; the strength of the others stays known, to rank them."""
+    """τ decides which weights are edges; the scores of the others are kept to rank them."""
     tables = unequal()
     W = np.triu(np.arange(25.0).reshape(5, 5), 1) / 20
     found = consensus.structure(plain_server(tables, W=W), W, ConsensusSettings(threshold=0.5))
@@ -166,7 +166,7 @@ def test_scores_tell_of_edges_below_the_threshold():
 
 
 def test_a_move_is_worth_taking_beyond_what_chance_gains_in_all_silos():
-    """Chance lowers a silo's sum of variances by about d/n of the least; P silos are added up."""
+    """By chance, a silo's sum of variances falls by about d/n of the smallest variance; P silos are added up."""
     tables = unequal()
     opened = staged_admm.open_server(schema_of(tables), model(), RefinedSettings())
     server = replace(opened, scale=np.array([3.0, 2.0, 8.0, 5.0, 4.0]))
@@ -177,7 +177,7 @@ def test_a_move_is_worth_taking_beyond_what_chance_gains_in_all_silos():
 
 
 def test_a_silo_with_fewer_rows_than_variables_judges_moves_as_well():
-    """Its moments have no inverse; (d/n)² of the diagonal makes one, and is next to nothing where rows are many."""
+    """Its moments have no inverse. A ridge of (d/n)² of the diagonal gives one, and is negligible for many rows."""
     table = unequal({"a": 3, "b": 400})["a"]
     S = table.T @ table / 3
     within = LinearProblem(SecondMoments(S, 3), lambda lasso: lasso.start).contemporaneous_moments(np.zeros((D, D)))
@@ -188,7 +188,7 @@ def test_a_silo_with_fewer_rows_than_variables_judges_moves_as_well():
 
 
 def test_means_of_silos_are_taken_away_or_kept_as_asked():
-    """With `center` shifting a silo changes nothing; without it, it does."""
+    """With `center`, a shift of a silo changes nothing; without it, the result changes."""
     tables = unequal(dag=True, seed=1)
     shifted = {silo: table + 40.0 * (silo == "b") for silo, table in tables.items()}
 
@@ -201,7 +201,7 @@ def test_means_of_silos_are_taken_away_or_kept_as_asked():
 
 
 def test_the_papers_presets_are_the_papers():
-    """Fassy El Fehri et al., B.3.2 and B.3.4: the literals, and nothing of ours added."""
+    """The presets have the values of Fassy El Fehri et al., B.3.2 and B.3.4, and none of our additions."""
     paper, sachs, ours = PRESETS["paper"], PRESETS["paper-sachs"], PRESETS["sachs"]
     assert (paper.rho1 * 8, paper.rho2, paper.l1, paper.gamma, paper.threshold) == (1000, 1, 0.1, 0.5, 0.3)
     assert (sachs.rho1 * 3, sachs.rho2, sachs.l1, sachs.gamma, sachs.threshold) == (10_000, 5, 1, 0.1, 0.1)

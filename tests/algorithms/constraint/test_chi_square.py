@@ -60,7 +60,7 @@ def test_without_a_degree_of_freedom_there_is_no_evidence_of_dependence(table):
 
 
 def test_p_values_of_independent_variables_are_uniform():
-    """Given a variable on which both depend; without it they are dependent, and with it they are not."""
+    """The variables are independent given a common cause, and dependent without it."""
     rng = np.random.default_rng(1)
     given_z, marginal = [], []
     for _ in range(300):

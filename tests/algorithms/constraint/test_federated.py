@@ -57,7 +57,7 @@ class TestTheSameAsPooled:
 
     @each_federated
     def test_silos_that_are_split_by_a_variable(self, name, drawing, dealing):
-        """Each silo sees one level of v0 alone, which is a constant there: by itself it would find nothing about it."""
+        """In each silo, v0 has a single level, so no silo could find its edges by itself."""
         drawn = drawing(8, 2000, 4)
         parts = [np.flatnonzero(drawn.table[:, 0] == level) for level in range(drawn.cardinalities[0])]
         assert len(parts) > 1
@@ -121,7 +121,7 @@ def test_continuous_data_take_one_exchange(drawing, dealing):
 
 @dataclass
 class Losing:
-    """A federation that silos drop out of: `lost[number]` do not answer from round `number` on."""
+    """A federation that loses silos: those in `lost[number]` do not answer from round `number` on."""
 
     whole: InProcessFederation
     lost: dict[int, tuple[str, ...]]
@@ -152,7 +152,7 @@ class TestASiloIsLost:
 
     @each_federated
     def test_between_exchanges_it_costs_its_counts_of_those_to_come(self, name, drawing, dealing):
-        """Level 0 is tested on all rows, the rest on three quarters of them."""
+        """A silo is lost between exchanges: level 0 is tested on all rows, other levels on three quarters of them."""
         drawn = drawing(8, 1200, 2)
         losing = list(rounds(algorithm(name), Losing(dealing(drawn, self.PARTS), {2: ("s01",)})))
         all_rows = list(rounds(algorithm(name), dealing(drawn, self.PARTS)))
@@ -188,7 +188,7 @@ def discrete_federation(name, drawing, dealing, rows=300):
 
 @everyone
 class TestTheLawsOnDiscreteData:
-    """Those of tests/conformance, whose data are continuous."""
+    """The rules of tests/conformance, whose data are continuous, on discrete data."""
 
     def test_the_order_of_silos_and_rows_does_not_matter(self, name, drawing, dealing):
         one = discrete_federation(name, drawing, dealing)
@@ -228,7 +228,7 @@ class TestTheLawsOnDiscreteData:
             np.testing.assert_array_equal(replies.total, np.round(replies.total))
 
     def test_nothing_that_travels_grows_with_the_rows(self, name, drawing, dealing):
-        """At one cap on tests, four times the rows give at most four times the numbers, and no row."""
+        """With the same limit on tests, four times the rows give at most four times the numbers, and no row is sent."""
         for rows in (307, 1229):
             federation = discrete_federation(name, drawing, dealing, rows)
             learner, seen = algorithm(name, rows_per_cell=0, depth=1), []

@@ -94,7 +94,7 @@ def test_the_order_of_the_variables_does_not_matter_whatever_the_triples(dag, ra
 
 
 def test_meeks_own_order_would_matter():
-    """Two colliders that contradict each other: the closure of cpdag.py lets the one it comes to first decide."""
+    """Two colliders contradict each other; in the closure of cpdag.py, the first one that it visits would decide."""
     joined = graph("a-b b-c c-d", 4)
     both = triples([(0, 1, 2), (1, 2, 3)])
     np.testing.assert_array_equal(orient(joined, both), graph("a>b b-c d>c", 4))
@@ -103,7 +103,7 @@ def test_meeks_own_order_would_matter():
 
 
 def test_conclusions_that_contradict_each_other_leave_an_edge_undirected():
-    """R1 asks for b > c because of a and e, and for c > b because of d and f."""
+    """R1 requires b > c because of a and e, and c > b because of d and f."""
     joined = graph("a-b e-b b-c c-d c-f", 6)
     directed = graph("a>b e>b b-c d>c f>c", 6)
     np.testing.assert_array_equal(orient(joined, triples([(0, 1, 4), (3, 2, 5)])), directed)

@@ -60,14 +60,14 @@ class TestSensitivity:
     @settings(max_examples=200, deadline=None)
     @given(queries, st.lists(records, min_size=1, max_size=8), records, records)
     def test_no_replaced_row_moves_the_tables_by_more(self, sets, table, one, other):
-        """Sets may repeat: a server that asks twice for the same table gets as much noise as for two."""
+        """Sets may repeat: a server that requests the same table twice gets the noise of two tables."""
         assert distance(sets, np.array(table), one, other) <= sensitivity(len(sets))
 
     def test_a_row_that_differs_everywhere_reaches_it(self):
         sets = [[0, 1], [1, 2, 3], [4], [0, 2, 3, 4]]
         reached = distance(sets, np.zeros((3, D)), np.zeros(D), np.ones(D))
         assert reached == pytest.approx(sensitivity(len(sets)), rel=1e-12)
-        assert reached > math.sqrt(len(sets))  # the sensitivity to a row added or left out would be too small
+        assert reached > math.sqrt(len(sets))  # the sensitivity for adding or removing a row would be too small
 
 
 def planned(rows, epsilon, colluders, exchanges):
@@ -201,10 +201,10 @@ class TestRuns:
 
 @pytest.mark.slow
 class TestCanary:
-    """Two tables that differ in one row, everywhere: whoever sees the sum must not tell which it was."""
+    """Two tables that differ in all cells of one row: an observer of the sum cannot tell which table was used."""
 
     EPSILON, DELTA, RUNS = 1.0, 1e-3, 1200
-    """300 runs bound the mutant's epsilon by .97 at times; 1,200 by 1.85 to 2.7"""
+    """with 300 runs, the lower bound of the mutant's ε is sometimes only .97; with 1,200 it is 1.85 to 2.7"""
 
     def bound(self, dealing, drawing):
         drawn, seen = drawing(3, 36, 0), []
@@ -223,7 +223,7 @@ class TestCanary:
         return audit(seen[0], seen[1], self.DELTA, 0.999)
 
     def outcome(self, learner, states, query, rng):
-        """What the sum of all replies, with new noise, says along the direction in which the canaries differ."""
+        """The sum of all replies, with new noise, projected on the direction in which the canaries differ."""
         keyed = [learner.private.with_key(state, rng.bytes(32)) for state in states]
         total = sum(learner.summand(learner.local_solve(state, query)[1]) for state in keyed)
         return float(np.tile([1, 0, 0, -1], 3) @ total)
@@ -232,7 +232,7 @@ class TestCanary:
         assert self.bound(dealing, drawing) <= self.EPSILON
 
     def test_the_sensitivity_of_one_table_for_all_is_caught(self, dealing, drawing, monkeypatch):
-        """Mutant: noise for a small part of the distance, down to the floor that every cell keeps."""
+        """Mutant: the noise is for a small part of the distance, but every cell keeps its minimum noise."""
         monkeypatch.setattr(private_counts, "sensitivity", lambda tables: 0.05)
         assert self.bound(dealing, drawing) > self.EPSILON
 
@@ -257,7 +257,7 @@ def test_continuous_data_are_refused(drawing, dealing):
 
 
 def test_the_tests_allow_for_the_noise_of_all_silos(drawing, dealing):
-    """The χ² tests look at the sum of five shares: calibrated to one, they would take noise for edges."""
+    """The χ² tests use the sum of five noise shares; if they allowed for one share only, noise would give edges."""
     settings, dealt = FederatedSettings(epsilon=1.0), dealing(drawing(4, 500, 0), np.split(np.arange(500), 5))
     learner = algorithm()
     server = learner.open_server(dealt.schema)

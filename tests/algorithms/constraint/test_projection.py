@@ -28,7 +28,7 @@ L = 50
 
 @pytest.mark.parametrize("square", [4.0, 300.0])
 def test_the_geometric_mean_is_unbiased_and_the_printed_sum_is_not(square):
-    """The sum of |e_k|^(2/l), as Wang, Ma & Wang 2023, Theorem 1 prints, is some 90 whatever χ² is."""
+    """The sum of |e_k|^(2/l), as printed in Wang, Ma & Wang 2023, Theorem 1, is about 90 for any χ²."""
     u = np.random.default_rng(0).normal(size=12)
     u *= np.sqrt(square) / np.linalg.norm(u)
     e = project(np.tile(u, (4000, 1))[:, None], np.random.default_rng(1), L).reshape(4000, L)
@@ -82,7 +82,7 @@ def through(drawn, dealing, tests, seed, silos=3, lose=None):
 
 
 def test_a_silo_lost_between_margins_and_projections_is_found_out(drawing, dealing):
-    """Both are asked for again; the result is that of the rows that are left."""
+    """Margins and projections are requested again; the result is that of the remaining rows."""
     drawn, tests = a_table(drawing)
     left = np.sort(np.concatenate([np.arange(k, 3000, 3) for k in (0, 2)]))
     alone = type(drawn)(drawn.dag, drawn.cardinalities, drawn.table[left])
@@ -108,7 +108,7 @@ def test_fed_pc_by_projection_finds_nearly_the_skeleton(drawing, dealing):
 
 
 def test_whoever_knows_the_projection_reads_the_table(drawing, dealing):
-    """The docstring says so: margins and P·u are linear equations, and here more of them than cells."""
+    """As the documentation says, margins and P·u are linear equations; here there are more of them than cells."""
     drawn, _ = a_table(drawing)
     test = np.array([[0, 1, 2]], np.int16)
     columns = np.ascontiguousarray(drawn.table.T, np.int16)

@@ -61,7 +61,7 @@ def test_a_judgement_is_the_difference_of_scores(drawing, dealing):
 
 
 def test_the_worst_off_silo_decides():
-    """x → y gains the first silo much and the second nothing; y → z helps both a little: that is taken."""
+    """x → y improves the first silo much and the second not at all; y → z improves both a little and is chosen."""
     gains = [np.zeros((3, 3)), np.zeros((3, 3))]
     gains[0][0, 1], gains[0][1, 2], gains[1][1, 2] = 50.0, 3.0, 2.0
     replies = Replies(("a", "b"), tuple(Judgement(60.0, one) for one in gains))

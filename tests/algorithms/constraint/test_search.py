@@ -31,7 +31,7 @@ def search(procedure, answer, d, chosen, levels=None, rows=1000):
 
 
 def graph(procedure, dag, latent=(), **changes):
-    """What `procedure` makes of the true independences."""
+    """The graph that `procedure` finds from the true independences."""
     observed = [v for v in range(len(dag)) if v not in latent]
     chosen = settings(**changes)
     found = search(procedure, oracle(dag, observed), len(observed), chosen)
@@ -93,7 +93,7 @@ def test_fci_on_larger_graphs_agrees_with_the_pag_of_their_mag(dag_of):
 
 
 def needs_possible_d_sep():
-    """2 and 4 are separated by {0, 1, 3} alone, and 1 is joined to neither of them; 5 to 7 are latent."""
+    """Only {0, 1, 3} separates 2 and 4, and 1 is joined to neither of them; 5 to 7 are latent."""
     dag = np.zeros((8, 8), bool)
     for i, j in ((0, 2), (1, 3), (3, 4), (5, 0), (5, 1), (6, 0), (6, 4), (7, 2), (7, 3)):
         dag[i, j] = True
@@ -163,10 +163,10 @@ def test_sending_a_level_in_parts_changes_no_graph_and_saves_tests(procedure, dr
 
 
 def test_pools_stay_as_they_were_when_the_level_began():
-    """Tests in exchanges of one each remove edges on the way; no set may go untried for that, whatever tests answer."""
+    """With one test per exchange, edges disappear within a level; no set may remain untested because of that."""
 
     def answer(tests):
-        """Call about one in eight independent, as a hash of the test says."""
+        """Report about one test in eight as independent, selected by a hash of the test."""
         drawn = [np.random.default_rng([255 & int(v) for v in test]).random() for test in tests]
         return Results(np.where(np.array(drawn) < 1 / 8, 1.0, 0.0), np.ones(len(tests)))
 

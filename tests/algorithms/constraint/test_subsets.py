@@ -69,7 +69,7 @@ def test_batches_do_not_change_the_order_within_a_pair():
 
 
 def test_the_promising_come_first():
-    """Sets of the k best before any with the next: by the weaker of the dependences on both ends."""
+    """Sets of the k best variables come before sets with the next one; the weaker of two dependences ranks."""
     draw = drawing(6, 2, pools=~np.eye(6, dtype=bool))
     (tests,) = all_of(draw, np.array([[0, 1]]))
     promise = np.minimum(draw.strength[0], draw.strength[1])

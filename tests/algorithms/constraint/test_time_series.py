@@ -29,7 +29,7 @@ def draw(case):
 
 
 def dealt(parts, silos, **other):
-    """The series in `parts` at so many silos, in turn."""
+    """The series in `parts`, assigned to this number of silos in turn."""
     names = [f"s{place % silos}" for place in range(len(parts))]
     own = {name: [part for part, of in zip(parts, names, strict=True) if of == name] for name in dict.fromkeys(names)}
     tables = {name: np.vstack(series) for name, series in own.items()}

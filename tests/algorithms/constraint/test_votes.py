@@ -16,7 +16,7 @@ TAIL, ARROW, CIRCLE = 1, 2, 3
 
 
 def poll(*graphs):
-    """What the ballots of graphs on two variables, given as (mark at 0, mark at 1), add up to."""
+    """The result of a vote between graphs on two variables; a ballot is (mark at 0, mark at 1)."""
     each = [np.array([[0, there], [here, 0]]) for here, there in graphs]
     counted = np.array([[marks == mark for mark in (TAIL, ARROW, CIRCLE)] for marks in each]).sum(axis=0)
     return Poll(("a", "b"), counted.astype(float), len(each))
@@ -48,7 +48,7 @@ def test_a_cpdag_is_elected_edge_by_edge(graphs, elected):
     [
         ([(CIRCLE, ARROW), (TAIL, ARROW), (CIRCLE, ARROW)], (CIRCLE, ARROW)),
         ([(TAIL, ARROW), (TAIL, ARROW), (CIRCLE, CIRCLE)], (TAIL, ARROW)),
-        ([(TAIL, ARROW), (ARROW, ARROW), (CIRCLE, TAIL)], (CIRCLE, ARROW)),  # one each: open
+        ([(TAIL, ARROW), (ARROW, ARROW), (CIRCLE, TAIL)], (CIRCLE, ARROW)),  # one vote each: undirected
         ([(TAIL, ARROW), APART, APART], (0, 0)),
     ],
 )
@@ -76,7 +76,7 @@ def test_one_voter_decides(name, kind, drawing, dealing, learning):
 
 
 def test_a_test_is_decided_by_more_than_half(drawing, dealing):
-    """Silos whose own rows speak for dependence are outvoted by those whose rows do not."""
+    """Silos whose own rows show dependence are outvoted by the others."""
     rng = np.random.default_rng(0)
     drawn = drawing(2, 300, 0)
     table = rng.integers(0, 2, (300, 2))
@@ -96,7 +96,7 @@ def test_a_test_is_decided_by_more_than_half(drawing, dealing):
 
 @pytest.mark.parametrize("name", ["pc", "fci"])
 def test_a_silo_votes_for_what_its_own_rows_bear_and_no_more(name, drawing, dealing, learning):
-    """The ballots are the graphs that silos of 60, 200 and 540 rows find alone, by tests that so few rows allow."""
+    """The ballots are the graphs that silos of 60, 200 and 540 rows find alone, with the tests their rows allow."""
     drawn = drawing(9, 800, 5, density=0.5)
     parts = np.split(np.arange(800), [60, 260])
     federation = dealing(drawn, parts)
@@ -123,7 +123,7 @@ def test_votes_on_tests_ask_for_none_that_the_average_silo_has_no_rows_for(name,
 
 
 def test_small_silos_vote_worse_than_their_sum_knows(drawing, dealing):
-    """The reason for federated tests: 60 silos of 25 rows see little each, and everything together.
+    """The reason for federated tests: each of 60 silos with 25 rows finds little, and together they find all edges.
 
     Source: Wang, Ma & Wang 2023, §4.2.
     """

@@ -60,7 +60,7 @@ def test_differences_cross_no_gap_and_shorten_every_stretch():
 
 @pytest.mark.parametrize("adjustment", [Adjustment(True, 4), Adjustment(difference=True), Adjustment(True, 0, True)])
 def test_a_forecast_continues_trend_and_season(adjustment):
-    """Without errors the next row is known: a model without effects adds only what was subtracted."""
+    """Without errors the next row is known: a model without effects adds only the trend and season."""
     times = np.arange(41)[:, None]
     rows = 5.0 + 0.3 * times * [1.0, -4.0] + (season(times) if adjustment.period else 0.0)
     means = np.diff(rows, axis=0).mean(axis=0) if adjustment.difference else rows[:40].mean(axis=0)

@@ -24,7 +24,7 @@ OF_TYPE = {bool: st.booleans(), int: st.integers(0, 10_000), float: FLOATS}
 
 
 def values_of(kind):
-    """Draw a value of a setting's type: a plain one, one of a choice of words, or either."""
+    """Draw a value of a setting's type: a plain value, one of several words, or a union of both."""
     if kind in OF_TYPE:
         return OF_TYPE[kind]
     if get_origin(kind) is Literal:
@@ -117,7 +117,7 @@ ALONE = AlgorithmSpec("secure-sum", registry.specify("secure-sum").settings)
 
 
 def sent(spec, path):
-    """The numbers that a silo with the rows at `path` sends, told no more than the packed `spec`."""
+    """The numbers that a silo with the rows at `path` sends if it receives only the packed `spec`."""
     terms = RunTerms("run", registry.pack(spec), Schema(("x", "y"), {"a": 3}), 0)
     algorithm = terms.algorithm()
     service = SiloService("a", path)

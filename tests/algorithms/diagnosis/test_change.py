@@ -22,7 +22,7 @@ PARENTS[[0, 3], 1], PARENTS[[1, 4, 5], 2], PARENTS[3, 0] = True, True, True
 
 
 def drawn(seed, n, change=0.0):
-    """Windows `[n, 6]` of x0 → x1 → x2 with lagged effects; that of x0 on x1 changes half way."""
+    """Windows `[n, 6]` of x0 → x1 → x2 with lagged effects; the effect of x0 on x1 changes half-way."""
     rng = np.random.default_rng(seed)
     x = np.zeros((n + 1, 3))
     for t in range(1, n + 1):
@@ -38,7 +38,7 @@ def sums_of(rows, all_windows, lengths=None):
 
 
 def by_regressions(rows, j, time):
-    """The statistic at `time`: of the regressors before it, net of all regressors, times the residuals."""
+    """The statistic at `time`: the regressors before it, after regression on all regressors, times the residuals."""
     pa, n, rows = np.flatnonzero(PARENTS[:, j]), len(rows), rows - rows.mean(axis=0)
     X = np.column_stack([np.ones(n), rows[:, pa]])
     before = ((np.arange(n) + 0.5) / n < time)[:, None]
@@ -53,7 +53,7 @@ def by_regressions(rows, j, time):
 
 
 def test_the_sums_are_those_of_added_regressors():
-    """The products net of the fit are those of the regressors before a time, net of all regressors: Frisch & Waugh."""
+    """By Frisch & Waugh, these are the products of the earlier regressors after regression on all regressors."""
     rows = drawn(0, 200)
     sums, begin = sums_of(rows, 200.0), 0
     for j in children_of(PARENTS, 3):
@@ -94,7 +94,7 @@ def test_units_and_offsets_do_not_matter():
 
 @pytest.mark.parametrize("growing", [False, True])
 def test_constant_weights_are_not_said_to_change(growing):
-    """Also where all standard deviations triple with time."""
+    """This also holds if all standard deviations triple over time."""
     wrong = 0
     for seed in range(200):
         rows = drawn(seed, 150) * (np.linspace(1, 3, 150)[:, None] if growing else 1.0)
@@ -103,7 +103,10 @@ def test_constant_weights_are_not_said_to_change(growing):
 
 
 def test_autocorrelated_errors_are_no_change():
-    """Two unrelated slow series, joined by an edge without lags: without long-run variances 13 are said to change."""
+    """Two unrelated slow series are joined by an edge without lags.
+
+    Without long-run variances, 13 would be reported.
+    """
     parents = np.zeros((2, 2), bool)
     parents[0, 1] = True
     wrong = 0
@@ -119,7 +122,7 @@ def test_autocorrelated_errors_are_no_change():
 
 @pytest.mark.slow
 def test_slow_series_have_few_independent_windows():
-    """Their squares are large for long: the variances of their products are those of few numbers."""
+    """Their squares stay large for long, so variances of products rest on few independent numbers."""
     rng, parents, ratios = np.random.default_rng(0), np.zeros((6, 6), bool), []
     parents[3:, :3] = True
     for _ in range(150):

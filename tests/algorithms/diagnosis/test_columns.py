@@ -32,7 +32,7 @@ def test_the_option_names_the_columns_unless_it_is_for_all(skewed, option):
 
 
 def test_skewed_columns_are_reported_if_a_transform_gains_enough():
-    """At least .02 nats a row, and 6 nats of all rows."""
+    """A transform must gain at least .02 nats per row and 6 nats in all."""
     for rows, least in ((1000, 0.02), (100, 0.06)):
         schema = Schema(NAMES, {"s": rows}, skewed={"dose": "log"})
         assert skewed_findings(schema, 0.98 * least) == []

@@ -12,7 +12,7 @@ ALL = np.ones(3, np.bool_)
 
 
 def rows_of(effect, n=2000, seed=1, errors="normal"):
-    """Rows of x → y by `effect`, and of a third variable; y is the second column."""
+    """Rows of x → y with this `effect`, and of a third variable; y is the second column."""
     rng = np.random.default_rng(seed)
     draw = {"normal": rng.normal, "t3": lambda size: rng.standard_t(3, size=size)}[errors]
     X = draw(size=(n, 3))
@@ -41,7 +41,7 @@ def test_the_square_of_a_variable_that_is_not_joined():
     assert shares(X, [(2, 1)])[1] > 0.3
     assert shares(X, [], numbers=np.array([False, True, True]))[1] < 0.01
     shifted = rows_of(lambda x: 2 * x + x**2)
-    assert shares(shifted, [])[1] < 0.01  # correlated: an edge would be learned, and curved
+    assert shares(shifted, [])[1] < 0.01  # correlated by chance: an edge would be learned, and reported as curved
 
 
 @pytest.mark.parametrize("errors", ["normal", "t3"])
@@ -52,7 +52,7 @@ def test_linear_effects_have_no_share(errors):
 
 
 def test_curves_of_few_rows_are_no_evidence():
-    """In 300 silos of 60 rows with exponential errors, shares are large by chance, and hardly any is significant."""
+    """In 300 silos of 60 rows with exponential errors, shares are large by chance, and few are significant."""
     rng, large, found = np.random.default_rng(0), 0, 0
     graph = np.zeros((9, 9), np.bool_)
     graph[:8, 8] = True
@@ -67,7 +67,7 @@ def test_curves_of_few_rows_are_no_evidence():
 
 
 def test_weights_of_the_silos_own_are_not_curvature():
-    """Predictions are those of all silos, but the regression on the parents is the silo's own."""
+    """Predictions use the weights of all silos, but the regression on the parents is the silo's own."""
     X = rows_of(lambda x: 0.2 * x)
     elsewhere = np.cov(rows_of(lambda x: 1.2 * x, seed=2).T)
     assert shares(X, [(0, 1)], S=elsewhere)[1] < 0.02
@@ -84,7 +84,7 @@ def test_rows_without_a_cell_are_left_out():
 
 
 def slow(seed, n=300, joined=True):
-    """Two unrelated slow series; by chance the curves of one follow the other, in rows `in_order` and otherwise."""
+    """Two unrelated slow series with a curved relation by chance; the rows are `in_order` or not."""
     rng, parents = np.random.default_rng(seed), np.zeros((2, 2), np.bool_)
     X = rng.normal(size=(n, 2))
     for t in range(1, n):
@@ -96,7 +96,10 @@ def slow(seed, n=300, joined=True):
 
 @pytest.mark.parametrize("joined", [True, False])
 def test_slow_series_are_not_curved_by_chance(joined):
-    """A graph that lacks the slow cause of a variable leaves a slow residual. The square of a pair shows it, too."""
+    """If the graph lacks the slow cause of a variable, the residual is slow.
+
+    Products of two variables are slow, too.
+    """
     found = np.array([[(one > 0).any() for one in slow(seed, joined=joined)] for seed in range(60)])
     in_order, naive = found.sum(axis=0)
     assert in_order <= 3
@@ -129,7 +132,7 @@ def test_rows_in_passes_give_the_same():
 
 
 def test_the_curves_of_slow_series_rest_on_few_windows():
-    """The bound is Hotelling's with the independent squares of the parents, within limits; of other rows that of χ²."""
+    """The bound is Hotelling's, with a limited effective number of windows; for unordered rows it is that of χ²."""
     plain = chi_square_bound(3, 1e-3)
     assert _bound(3, math.inf, 1e-3) == plain
     assert plain < _bound(3, 1000.0, 1e-3) == hotelling_bound(3, 1000.0, 1e-3) < MAX_ENLARGEMENT * plain

@@ -35,7 +35,7 @@ def dag(*edges, d=3):
 
 
 def fit_of(S, rows, structure, silos=3, **how):
-    """The names and sentences about `structure` beside within-silo moments `S` per row."""
+    """The names and sentences of the findings on `structure`, given the within-silo moments `S` per row."""
     d, names = len(S), NAMES[: len(S)]
     schema = Schema(names, {f"s{k}": rows // silos + (k < rows % silos) for k in range(silos)})
     server = exchange.start(schema, structure)
@@ -104,7 +104,7 @@ def test_errors_that_are_not_equally_large():
 
 
 def test_a_structure_no_better_than_none():
-    """An edge of correlation ρ gains −½ n ln(1 − ρ²) for ½ ln n, of n rows less one for each silo."""
+    """An edge of correlation ρ gains −½ n ln(1 − ρ²) and costs ½ ln n; n is the number of rows minus that of silos."""
     n = 300 - 3
     for worth, expected in ((0.97, True), (1.03, False)):
         S = np.diag([1.0, 4.0, 2.0])
@@ -128,7 +128,7 @@ def test_columns_that_determine_each_other(correlation, expected):
 
 
 def test_levels_of_one_variable_do_not_determine_each_other():
-    """Two of three levels occur: their indicators are opposite, which is no news about other variables."""
+    """Only two of three levels occur, so their indicators determine each other; this is no finding."""
     S = np.array([[1.0, -1.0, 0.2], [-1.0, 1.0, -0.2], [0.2, -0.2, 1.0]])
     assert findings.same_columns(S, NAMES, np.array([0, 0, 1])) == []
     (found,) = findings.same_columns(S, NAMES, np.array([0, 2, 1]))
@@ -154,7 +154,7 @@ class State:
 
 
 def of_one_figure(place, values, rules, rows=10**8, column=2):
-    """Return what is found where silos of so many rows have `values` of one figure."""
+    """Return the findings if the silos have this number of rows and the given `values` of one figure."""
     figures = np.zeros((len(values), len(rules), 2))
     figures[:, place, 0], figures[:, place, 1] = values, (0, 1, 3, *([0] * 9))[: len(values)]
     figures[int(np.argmax(values)), place, 1] = column
@@ -177,7 +177,7 @@ def test_a_silo_disagrees_from_the_least_that_matters(figure, rules, least, alon
     assert of_one_figure(place, [0, 0.99 * least, 0], rules) == []
     (found,) = of_one_figure(place, [0, 1.01 * least, 0], rules)
     assert (found.name, found.silos) == (alone, ("s1",))
-    # Beside a silo that is nearly as far off, neither is the one; one and a half times is the limit.
+    # # If another silo deviates almost as much, none is named; the figure must be 1.5 times the next one.
     (found,) = of_one_figure(place, [1.2 * least, 1.2 * 1.52 * least, 0], rules)
     assert (found.name, found.silos) == (alone, ("s1",))
     (found,) = of_one_figure(place, [1.2 * least, 1.2 * 1.48 * least, 0.9 * least], rules)
@@ -283,7 +283,7 @@ LEVELS = {"age": ("a", "b"), "dose": ("a", "b", "c"), "score": ("a", "b"), "smok
 
 
 def dependent(n, rng, odd):
-    """Codes of four columns: dose goes with smoke, in the odd silo by another rule, and score with age."""
+    """Codes of four columns: dose depends on smoke, by another rule in the odd silo, and score depends on age."""
     age, dose = rng.random(n) < 0.4, rng.integers(0, 3, n)
     score = np.where(rng.random(n) < 0.8, age, ~age)
     smoke = rng.random(n) < np.array([0.9, 0.5, 0.1] if odd else [0.1, 0.5, 0.9])[dose]
@@ -291,7 +291,7 @@ def dependent(n, rng, odd):
 
 
 def dependence(own, rest):
-    """The relative entropy of a silo's table beyond its margins, less chance, by scipy."""
+    """The relative entropy of a silo's table given its margins, minus its expectation by chance, by scipy."""
     n, m, smooth = own.sum(), rest.sum(), rest + 1 / rest.size
     apart = entropy(own.ravel(), smooth.ravel())
     apart -= entropy(own.sum(0), smooth.sum(0)) + entropy(own.sum(1), smooth.sum(1))
@@ -300,7 +300,7 @@ def dependence(own, rest):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_figures_of_tables_are_those_of_the_rows_and_name_the_effect(seed):
-    """The second column of a pair is named; the first pair is not the odd one."""
+    """The finding names the second column of a pair, and not the first pair, which does not deviate."""
     rng = np.random.default_rng(seed)
     given = {silo: dependent(n, rng, silo == "b") for silo, n in {"a": 300, "b": 500, "c": 900}.items()}
     schema = Schema(NAMES, {silo: len(table) for silo, table in given.items()}, "discrete", LEVELS)
@@ -351,7 +351,7 @@ def test_few_rows_of_tables():
 
 
 def half_high(n, empty, high):
-    """Columns age, dose and score: half of age is high; of `empty` cells of score so many lie where it is."""
+    """Columns age, dose and score; half of age is high, and so many of the `empty` cells of score are in that half."""
     table = np.zeros((n, 3))
     table[:, 0] = np.where(np.arange(n) < n // 2, 1.0, -1.0)
     table[:, 1], table[:, 2] = np.tile([1.0, -1.0], n // 2), np.tile([1.0, 1, -1, -1], n // 4)
@@ -369,7 +369,7 @@ def said_of_gaps(*given, names=NAMES[:3]):
 @pytest.mark.parametrize(
     ("n", "empty", "high", "expected"),
     [
-        (20_000, 10_000, 5_470, 0),  # 0.094 standard deviations, 13 errors: sure, and of no matter
+        (20_000, 10_000, 5_470, 0),  # 0.094 standard deviations, 13 standard errors: significant, but small
         (20_000, 10_000, 5_530, 1),
         (400, 100, 71, 0),  # 0.42 standard deviations, 4.8 errors
         (400, 100, 73, 1),
@@ -380,7 +380,7 @@ def test_gaps_depend_on_a_column_if_that_is_sure_and_matters(n, empty, high, exp
     assert said_of_gaps(half_high(n, empty, high)) == [text] * expected
     low = half_high(n, empty, empty - high)
     assert said_of_gaps(low) == [text.replace("high", "low")] * expected
-    # Silos add up: two of a half each are as sure as one.
+    # # Silos add up: two silos with half of the rows each give the same evidence as one.
     halves = [half_high(n, empty, high)[k::2] + 50 * k for k in range(2)]
     assert said_of_gaps(*halves) == [text] * expected
 

@@ -16,7 +16,7 @@ from tests.algorithms.diagnosis.test_implied import SIZES, random_dag, silos_of
 
 
 def residuals(silo, rows, y, given):
-    """The sum of squares that a regression of column `y` on `given` leaves, with an intercept for each silo."""
+    """The residual sum of squares of a regression of column `y` on `given`, with an intercept for each silo."""
     design = np.column_stack([np.eye(len(SIZES))[silo], rows[:, given]])
     return np.linalg.lstsq(design, rows[:, y])[1][0], design.shape[1]
 

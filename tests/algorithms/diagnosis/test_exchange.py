@@ -20,7 +20,7 @@ LEARNED = Structure(NAMES, CHAIN)
 
 
 def tables(seed=0, sizes=(200, 300, 150, 250)):
-    """Silos of x0 → x1 → x2, the last of which has another weight, another mean and wild cells."""
+    """Silos of x0 → x1 → x2; the last silo has a different weight, a different mean and outliers."""
     rng = np.random.default_rng(seed)
     found = {f"s{k}": rng.normal(size=(n, 3)) @ np.linalg.inv(np.eye(3) - CHAIN) for k, n in enumerate(sizes)}
     last = found[f"s{len(sizes) - 1}"]
@@ -40,7 +40,7 @@ def asked(federation, masked=False, structure=LEARNED):
 
 
 def by_rows(given, silo):
-    """The figures of `silo`: shift and its column, gain by own weights and its column, share of wild cells."""
+    """The figures of `silo`: shift and its column, gain by own weights and its column, share of outliers."""
     own = given[silo]
     others = [table for name, table in given.items() if name != silo]
     rows = sum(map(len, others))
@@ -79,7 +79,7 @@ def test_sums_and_figures_are_those_of_the_rows(masked):
 
 @pytest.mark.parametrize("first", [(), ("s1",)])
 def test_a_silo_that_was_not_counted_compares_itself_with_all_who_were(first):
-    """A silo lost in the first exchange is back in the second, or one is lost in the second."""
+    """A silo is lost in the first exchange and returns for the second, or a silo is lost in the second."""
     given = tables()
 
     class Losing(InProcessFederation):
@@ -138,7 +138,7 @@ def test_the_gain_of_transforms_is_the_mean_over_the_rows_that_answered(lost):
 
 
 def test_a_graph_without_the_slow_cause_of_a_variable_is_not_said_to_be_curved():
-    """Unrelated slow series, joined by an edge without a lag: their curves are related by chance."""
+    """Unrelated slow series are joined by an edge without a lag, and have a curved relation by chance."""
     rng = np.random.default_rng(7)
     tables = {f"s{k}": rng.normal(size=(250, 3)) for k in range(6)}
     for X in tables.values():

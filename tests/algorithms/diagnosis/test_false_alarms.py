@@ -52,7 +52,7 @@ def diagnosed(make, graph, silos=6, transform="none"):
 
 
 def test_a_row_with_far_parents_does_not_give_a_silo_other_weights():
-    """One wrong row decides on a silo's own regression; the same effect of all its rows is other weights."""
+    """One wrong row can change a silo's own regression; only a difference in all its rows means different weights."""
 
     def far(rng, k):
         x = rng.normal(size=300)
@@ -70,7 +70,7 @@ def test_a_row_with_far_parents_does_not_give_a_silo_other_weights():
 
 
 def test_ranks_of_each_silo_are_neither_other_weights_nor_curves():
-    """Normal scores differ between silos by about 1/√n, which is much beside a residual of a strong effect."""
+    """Normal scores differ between silos by about 1/√n, which is large against the residual of a strong effect."""
 
     def strong(rng, k):
         x = rng.normal(size=(200, 3))
@@ -120,7 +120,7 @@ def test_autocorrelated_series_that_are_related_by_chance_have_no_weights_of_the
 
 
 def test_the_far_cells_of_a_heavy_tail_are_no_outliers():
-    """Of t with 3 degrees of freedom, .23 % of the cells are as far as wrong ones."""
+    """With t-distributed errors of 3 degrees of freedom, .23 % of the cells are as extreme as wrong ones."""
     for seed in range(20):
         X = np.random.default_rng(seed).standard_t(3, size=(600, 5))
         assert _outlying(X)[0] < 3e-3

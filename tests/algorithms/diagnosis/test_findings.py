@@ -22,7 +22,7 @@ from tests.algorithms.diagnosis.test_exchange import asked
 
 
 def server_of(S, rows=1000, means=None, silos=4, figures=None):
-    """The state with within-silo moments `S`, `rows` in so many silos."""
+    """The state with within-silo moments `S` of `rows` rows in this number of silos."""
     d = len(S)
     schema = Schema(tuple("abcdefgh"[:d]), {f"s{k}": rows // silos for k in range(silos)})
     means = np.zeros(d) if means is None else np.array(means, float)
@@ -107,7 +107,7 @@ def test_a_cap_on_parents():
     assert parent_cap_findings(structure, 3) == []
     assert parent_cap_findings(structure, None) == []
     assert parent_cap_findings(replace(structure, kind="cpdag"), 2) == []
-    assert parent_cap_findings(dag((0, 2), (1, 2), d=3), 2) == []  # More parents than all other variables: no cap.
+    assert parent_cap_findings(dag((0, 2), (1, 2), d=3), 2) == []  # 2 is the number of other variables
 
 
 def silos_of(seed, silos=6, rows=300):
@@ -177,7 +177,7 @@ def test_a_lost_silo_says_nothing():
 
 
 def outliers_in(cells, rows=100):
-    """What is said of a silo with outliers in this number of its cells."""
+    """The findings about a silo with this number of outliers."""
     figures = np.zeros((4, len(FIGURES), 2))
     figures[0, 2] = cells / (3 * rows), 1
     return [one.message for one in silo_findings(server_of(np.eye(3), 4 * rows, figures=figures), RULES)]

@@ -57,7 +57,7 @@ def test_each_missing_edge_is_tested_as_in_a_regression_over_all_rows():
     rng = np.random.default_rng(5)
     dag = random_dag(rng, 6)
     tables = silos_of(dag, rng, (15, 20, 40))
-    less = dag & (rng.random((6, 6)) < 0.6)  # without some edges, so that independences fail and are listed
+    less = dag & (rng.random((6, 6)) < 0.6)  # some edges are removed, so some independences are rejected and listed
     fit = fit_of(tables, less)
     order = causal_order(less, np.zeros(6, bool))
     place = {f"v{v}": v for v in range(6)}
@@ -110,7 +110,7 @@ def test_fisher_c_of_independent_tests_is_that_of_scipy_and_weaker_for_correlate
     expected = stats.combine_pvalues(p, "fisher")
     alone, twice = fisher_c(p, 0.0), fisher_c(np.repeat(p, 2), 4.0)
     assert (alone.statistic, alone.p) == pytest.approx((expected.statistic, expected.pvalue))
-    assert twice.p == pytest.approx(alone.p)  # a test that is made twice says it once
+    assert twice.p == pytest.approx(alone.p)  # an independence that is tested twice is listed once
     np.testing.assert_allclose(adjusted_p_values(p), stats.false_discovery_control(p))
 
 
@@ -123,7 +123,7 @@ def test_false_alarms_given_the_true_graph(d):
         found.append(fit_of(silos_of(dag, rng), dag))
     p = np.array([fit.fisher.p for fit in found])
     assert (p < 0.05).sum() <= 20
-    assert 0.15 < (p < 0.3).mean() < 0.45  # uniform, not merely small seldom
+    assert 0.15 < (p < 0.3).mean() < 0.45  # p-values are uniform, not only rarely small
     assert np.mean([fit.failing > 0 for fit in found]) < 0.12
 
 
@@ -195,7 +195,7 @@ def fit_of_labels(rows, schema, dag, *, blank=False):
 
 
 def fit_of_counts(few, *, blank):
-    """The fit of a → b, of which two cells have `few` rows and 2 − `few`, and of a variable c apart."""
+    """The fit of a → b, in whose table two cells have `few` and 2 − `few` rows, and of an isolated variable c."""
     levels = {"c": ("x", "y"), "a": ("x", "y"), "b": ("x", "y", "z")}
     b_by_a = np.array([[400, 301, 302], [few, 2 - few, 104]])
     tables = np.stack([b_by_a - b_by_a // 2, b_by_a // 2])
@@ -236,7 +236,7 @@ def test_labels_are_tested_by_chi_square_in_every_stratum():
 
 
 def stratified(every, schema, one):
-    """The p-value of χ² of the pair in all rows `every`, by the states of the variables given."""
+    """The p-value of χ² of the pair in all rows `every`, stratified by the states of the variables given."""
     x, y, *given = (schema.variables.index(name) for name in (one.earlier, one.later, *one.given))
     statistic, df = 0.0, 0
     for state in np.unique(every[:, given], axis=0) if given else [np.empty(0)]:
@@ -295,5 +295,5 @@ def test_tables_of_few_rows_per_cell_are_not_summed():
 
 @pytest.mark.parametrize(("gain", "text"), [(2151.6, "+2,150"), (-135.4, "-135"), (97.46, "+97.5"), (0.0, "+0")])
 def test_a_gain_is_written_without_powers_of_ten(gain, text):
-    """Before, the report said "BIC +2.15e+03"."""
+    """The report formerly showed "BIC +2.15e+03"."""
     assert nats(gain) == text

@@ -13,7 +13,7 @@ NAMES = ("age", "dose", "score")
 
 
 def test_chance_is_reckoned_right_however_many_cells_are_empty():
-    """A mean over most of the rows is near that over all of them: its error is smaller than one of other rows."""
+    """A mean over most of the rows is close to the mean over all rows, so its error is small."""
     errors = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -33,7 +33,7 @@ def told(tables, schema, secure=False):
 
 
 def numbers(seed, depends):
-    """Silos that stand apart, in which `score` is missing where `age` is high, or anywhere."""
+    """Silos with different means, in which `score` is missing if `age` is high, or at random."""
     rng, tables = np.random.default_rng(seed), {}
     for k in range(3):
         table = rng.standard_normal((500, 3)) + 20 * k

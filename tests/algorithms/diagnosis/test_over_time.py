@@ -52,7 +52,7 @@ def test_what_is_advised_removes_what_was_found(tmp_path, what, advised):
 
 @pytest.mark.slow
 def test_a_trend_that_was_removed_on_both_sides_of_a_gap_leaves_no_finding(tmp_path):
-    """Its two parts have other levels, which looked like a random walk, and curved."""
+    """The two parts have different levels, which formerly looked like a random walk and like curvature."""
     data = drawn("trend", 1003)
     stretches = {silo: (100, len(table) - 110) for silo, table in data.tables.items()}
     tables = {silo: np.delete(table, range(100, 110), axis=0) for silo, table in data.tables.items()}
@@ -68,7 +68,7 @@ def test_a_trend_that_was_removed_on_both_sides_of_a_gap_leaves_no_finding(tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize(("what", "advised"), [("trend", {"detrend": True}), ("season", {"deseasonalise": 12})])
 def test_series_with_states_are_diagnosed(tmp_path, what, advised):
-    """The states come first, so that the number at fault is not the column of its own index."""
+    """The states come first, so the index of the reported number differs from its column."""
     data = dynamic(5, 3, 220, 1, degree=1.6, lagged_degree=1.6, labels=2)
     numbers = [v for v, name in enumerate(data.schema.variables) if name not in data.schema.levels]
     at, name = numbers[-1], data.schema.variables[numbers[-1]]
@@ -104,13 +104,13 @@ def test_clean_series_have_neither_trend_nor_season():
 
 
 def test_a_period_is_not_chosen_for_its_number_of_phases():
-    """Means of more phases explain more of any noise."""
+    """With more phases, their means explain more of any noise."""
     chosen = [_period(np.random.default_rng(seed).normal(size=240), 30.0) for seed in range(200)]
     assert 29 < np.mean(chosen) < 31
 
 
 def test_equal_errors_are_equal_given_the_past(tmp_path):
-    """The lagged parents leave unequal variances where they are left out; the errors have variance 1."""
+    """Without the lagged parents, the residual variances are unequal; the errors have variance 1."""
     model = np.zeros((2, 3, 3))
     model[1, 0, 0], model[0, 1, 2] = 0.9, 0.4
     tables = {f"s{k}": svar(model, 300 + k, np.random.default_rng(k)) for k in range(3)}

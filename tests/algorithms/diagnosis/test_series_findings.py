@@ -90,7 +90,7 @@ def test_labels_have_no_own_scores_to_advise():
 
 @pytest.mark.parametrize("name", ["unit root", "slow series"])
 def test_random_walks_explain_weights_that_differ_and_change(name):
-    """Neither is said of the silos until the series are differenced; the rest of the findings stays."""
+    """Neither is reported until the series are differenced; the other findings stay."""
     found = [
         Finding(one, "", "") for one in (name, "weights differ", "silo with different weights", CHANGE, "few rows")
     ]

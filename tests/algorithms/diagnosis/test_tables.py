@@ -36,7 +36,7 @@ def drawn(seed):
 
 
 def shifted(data, rng):
-    """The same data in which the odd silo has fewer rows of some variable's commonest level: a fifth of all less."""
+    """The same data, but in the odd silo a variable's most frequent level loses a fifth of all rows."""
     table = data.tables[ODD].copy()
     while True:
         column = table[:, rng.integers(table.shape[1])]
@@ -50,7 +50,7 @@ def shifted(data, rng):
 
 
 def unhinged(data, rng):
-    """The same data in which an edge's child does not depend on anything in the odd silo."""
+    """The same data, but in the odd silo the child of one edge depends on no other variable."""
     table = data.tables[ODD].copy()
     edges = np.argwhere(data.truth.adjacency)
     child = edges[rng.integers(len(edges)), 1]
@@ -74,7 +74,7 @@ def test_no_silo_is_named_where_all_are_alike():
 
 
 def test_the_figures_are_those_of_the_counts():
-    """Against a computation from the rows by themselves: shares, and scipy's relative entropy."""
+    """The figures equal a computation from the rows alone: shares, and scipy's relative entropy."""
     rng = np.random.default_rng(0)
     own, rest = rng.integers(5, 60, (3, 2)).astype(float), rng.integers(5, 60, (3, 2)).astype(float)
     n, m = own.sum(), rest.sum()

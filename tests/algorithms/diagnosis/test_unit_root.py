@@ -27,7 +27,7 @@ def findings(own, lengths, seed=0, secure=False):
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_slow_return_in_many_series_is_no_random_walk(secure):
-    """The effects of slow causes are slower still: alone, the last of the chain looks like a random walk."""
+    """Effects of slow causes are even slower: alone, the last variable of the chain looks like a random walk."""
     for seed in range(3):
         assert findings(0.93, (150, 200, 250, 200, 200), seed, secure) == {}
 
@@ -57,7 +57,7 @@ def test_the_statistic_is_that_of_dickey_fuller():
 
 @pytest.mark.parametrize("learned", [False, True])
 def test_what_shadows_the_own_past_does_not_make_a_walk_of_a_slow_return(learned):
-    """Beside a noisy copy of the past the own coefficient is uncertain: neither 1 nor the true .97 is contradicted."""
+    """Beside a noisy copy of the past, the own coefficient is uncertain: 1 and the true .97 are both possible."""
     rng, lengths = np.random.default_rng(4), [(200,)] * 5
     for _ in range(10):
         rows = []
@@ -74,7 +74,7 @@ def test_what_shadows_the_own_past_does_not_make_a_walk_of_a_slow_return(learned
 
 
 def test_a_slow_cause_that_the_graph_lacks_does_not_make_a_walk_of_its_effect():
-    """A slow cause adds its slowness to that of its effect, which alone looks like a random walk."""
+    """A slow cause makes its effect slower, so the effect alone looks like a random walk."""
     rng, lengths, parents = np.random.default_rng(5), [(300,)] * 5, np.zeros((4, 4), np.bool_)
     parents[[2, 3], [0, 1]] = True
     for _ in range(10):
@@ -90,7 +90,7 @@ def test_a_slow_cause_that_the_graph_lacks_does_not_make_a_walk_of_its_effect():
 
 
 def test_with_too_few_windows_for_all_lagged_variables_nothing_is_a_walk():
-    """The graph of few rows lacks causes: even series that move away from their level may return to it, given these."""
+    """With few rows, the graph lacks causes. A series that drifts from its mean may return to it given these causes."""
     rng = np.random.default_rng(6)
     x = rng.normal(size=(60, 31))
     for t in range(1, len(x)):
@@ -104,7 +104,7 @@ def test_with_too_few_windows_for_all_lagged_variables_nothing_is_a_walk():
 
 
 def test_the_drawn_distribution_is_that_of_the_published_table():
-    """Fuller 1976: mean −1.53, 5 % below −2.86 for one long series with a mean; an own mean per series shifts it."""
+    """Fuller 1976, one long series with a mean: mean −1.53, 5 % quantile −2.86; a mean per series shifts both."""
     drawn = drawn_t_values([(1000,)], 1.0, np.random.default_rng(2))
     assert drawn.mean() == pytest.approx(-1.53, abs=0.12)
     assert np.quantile(drawn, 0.05) == pytest.approx(-2.86, abs=0.25)

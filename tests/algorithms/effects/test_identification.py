@@ -75,7 +75,7 @@ def test_local_orientations_are_the_possible_sets_of_parents():
 
 
 def test_ranges_equal_those_of_parent_adjustment_in_the_population():
-    """IDA adjusts for the parents of the treatment: with the covariance of a DAG the two agree in every member."""
+    """IDA adjusts for the parents of the treatment; with a DAG's covariance, both agree in every member."""
     rng = np.random.default_rng(3)
     dag = random_dag(7, 0.5, rng)
     mixing = np.linalg.inv(np.eye(7) - dag * rng.uniform(0.5, 1.5, (7, 7)))

@@ -185,7 +185,7 @@ def test_intervals_of_tabular_direct_effects_are_those_of_proportions():
 
 def test_mixed_effects_by_simulation_remove_confounding():
     found = mixed_effect(mixed(), "x", "y", ("a", "b"))[""]
-    assert found.value == pytest.approx(2.0, abs=1e-9)  # the same rows otherwise, so no simulation error is left
+    assert found.value == pytest.approx(2.0, abs=1e-9)  # all other rows are the same, so there is no simulation error
     assert found.interval is None
     slope = direct(mixed(), "z", "y", (0.0, 1.0))[""]
     assert slope.value == pytest.approx(3.0, abs=1e-9)

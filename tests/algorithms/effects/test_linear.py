@@ -53,7 +53,7 @@ def test_the_interval_is_that_of_statsmodels():
 
 
 def test_path_products_equal_adjustment_in_a_saturated_graph():
-    """With all edges from left to right, paths and adjustment use the same moments in full."""
+    """In a complete DAG, path products and adjustment use the same moments."""
     moments, dag = within(TABLES), np.triu(np.ones((5, 5), bool), 1)
     (one,) = joint_effects(moments, dag, [1], 4)
     alone = adjusted_effect(moments, 1, 4, (0,))

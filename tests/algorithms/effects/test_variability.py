@@ -21,7 +21,7 @@ def graph(*edges, kind="dag"):
 
 
 def moments(slope, rows=400, silos=1):
-    """The population moments of x → y with this slope and unit errors, beside an independent z."""
+    """The population moments of x → y with this slope and unit errors, and of an independent z."""
     S = np.eye(3)
     S[0, 1] = S[1, 0] = slope
     S[1, 1] = 1 + slope**2
@@ -39,14 +39,14 @@ def test_a_graph_without_the_edge_counts_as_zero():
 
 
 def test_a_range_shares_the_weight_of_its_resample():
-    """Without a direction of x – y the effect is the slope or zero: half a resample each."""
+    """If x – y is undirected, the effect is the slope or zero, and each value counts as half a resample."""
     found = over_resamples([graph("xy", kind="cpdag"), graph("xy")], [moments(1.0)] * 2, 0, 1, "total")
     assert found.no_cause == pytest.approx(0.25)
     assert found.median == pytest.approx(1.0)
 
 
 def test_adjustment_sets_of_one_resample_are_no_resamples():
-    """Of four graphs one leaves a range, of two values, and one does not identify the effect: a quarter of them."""
+    """One of four graphs gives a range of two values, and one, a quarter of them, does not identify the effect."""
     graphs = [graph("xy", kind="cpdag"), graph("xy"), graph("xy"), graph("xy", "yz", "zx")]
     found = over_resamples(graphs, [moments(1.0)] * 4, 0, 1, "total")
     assert (found.not_identified, found.no_cause) == (pytest.approx(1 / 4), pytest.approx(0.5 / 3))

@@ -92,7 +92,7 @@ WRONG_REQUESTS = [
 
 @pytest.mark.parametrize("wrong", WRONG_REQUESTS)
 def test_a_request_that_lists_no_families_is_refused(wrong):
-    """Compiled code does not check its indices, and a logarithm that fails would reveal something of one silo."""
+    """Compiled code does not check its indices, and a failing logarithm would reveal something about one silo."""
     table = events(3, 1, 120, 3, 5, degree=0.5).tables["silo-1"]
     silo = Silo(table, 3, len(table))
     _, reply = local_solve(silo, Broadcast(**REQUEST))

@@ -33,7 +33,7 @@ DISTANCE = {(0, 1): 1, (0, 2): 3, (1, 2): 2}
 
 
 def share(sender, receiver, hops, weight):
-    """The share of an excitation that arrives; each device has one other at each distance, but 1 has two at 1."""
+    """The share of an excitation that arrives; device 1 has two devices at distance 1, other devices one."""
     if sender == receiver:
         return 1.0
     k = DISTANCE[min(sender, receiver), max(sender, receiver)]
@@ -145,7 +145,7 @@ def test_a_request_for_other_hops_is_refused(wrong):
 
 
 def test_links_are_weighed_under_a_mask(tmp_path):
-    """As a folder that `prepare events --links` writes; the truth is the effects on the device itself."""
+    """The data are a folder of `prepare events --links`; the true graph has the effects on the device itself."""
     drawn = recipe("events", variables=4, silos=3, events=3000, devices=19, links=1.0, seed=6).build()
     assert [len(np.unique(table[:, 0])) for table in drawn.tables.values()] == [6, 6, 6]
     assert drawn.about["parameters"]["hop_weight"] == 1.0

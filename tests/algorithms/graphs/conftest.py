@@ -17,7 +17,7 @@ def ancestors(directed):
 
 
 def m_separated(marks, i, j, given):
-    """By walks: a collider must have a descendant in `given`, another variable must not be in it.
+    """M-separation by walks: each collider has a descendant in `given`, and no other variable of the walk is in it.
 
     Source: Wang, Ma & Wang 2023, Definition 5.
     """
@@ -56,7 +56,7 @@ def independences(marks):
 
 
 def mag(dag, observed):
-    """Joined if no set of observed variables separates; a tail at an ancestor, else an arrow."""
+    """The MAG: two variables are joined if no observed set separates them; ancestors get a tail, others an arrow."""
     whole = np.where(dag, ARROW, np.where(dag.T, TAIL, NONE))
     above = ancestors(dag)
     marks = np.zeros((len(observed),) * 2, int)
@@ -93,7 +93,7 @@ def unshielded_colliders(marks):
 
 
 def pag(dag, observed):
-    """The marks that all MAGs with the independences of the DAG's have in common."""
+    """The marks that are common to all MAGs with the same independences as the MAG of the DAG."""
     one = mag(dag, observed)
     alike = unshielded_colliders(one)
     wanted = independences(one)

@@ -10,7 +10,7 @@ NAMES = ("a", "b", "c")
 
 
 def structures(kind="dag", **times):
-    """Structures over a, b, c: as many as said with the edges that the name says, such as ab_bc=3."""
+    """Structures over a, b, c: ab_bc=3 means three structures with the edges a → b and b → c."""
     found = []
     for edges, count in times.items():
         weights = np.zeros((3, 3))
@@ -93,7 +93,7 @@ def test_of_a_cycle_the_weakest_edge_is_left_out():
 
 @pytest.mark.parametrize(("times", "kept"), [(5, False), (6, True)])
 def test_an_edge_is_kept_if_more_than_half_of_the_structures_have_it(times, kept):
-    """Of ten: exactly half is not enough, whatever the strengths of the other edges."""
+    """Exactly half of ten structures is not enough, for any strengths of the other edges."""
     others = structures(bc=10 - times)
     found = edge_strengths([*structures(ab_bc=times), *others])
     assert edges_of(averaged_network(found)) == ({"ab", "bc"} if kept else {"bc"})

@@ -27,7 +27,7 @@ def lagged(*entries, lags=1):
 
 
 def test_a_case_made_by_hand():
-    """Right are the own pasts of d and b, and d → c; c → d and the one two steps back are extra; a's own is missing."""
+    """Correct: the own pasts of d and b, and d → c. Extra: c → d and an edge of lag 2. Missing: the own past of a."""
     truth = lagged((0, 0, 0), (0, 1, 1), (0, 0, 2), (0, 3, 3))
     learned = lagged((0, 0, 0), (0, 1, 1), (0, 0, 2), (0, 2, 0), (1, 0, 2), lags=2)
     found = compare(learned, truth)

@@ -54,7 +54,7 @@ def classes(d):
 
 
 def union(graphs):
-    """An edge is directed in the union if it has the same direction in all."""
+    """The union of DAGs: an edge is directed if it has the same direction in all of them."""
     return np.logical_or.reduce(graphs)
 
 
@@ -90,9 +90,9 @@ def test_the_cpdag_is_the_union_of_its_class_with_more_variables(dag):
 
 
 def wrong_closures(d):
-    """Where Meek's rules leave something else than the union of the members that have the known directions.
+    """The cases in which Meek's rules do not give the union of the members that have the known directions.
 
-    Known are the v-structures, and one or two directions more.
+    The v-structures and one or two further directions are known.
     """
     for members in classes(d).values():
         if not np.array_equal(cpdag(members[0]), union(members)):
@@ -162,7 +162,7 @@ def test_in_rule_4_any_edge_will_do_between_i_and_l(between):
 def test_after_the_closure_no_rule_has_anything_left_to_orient(data):
     d = data.draw(st.integers(4, 7))
     graph = data.draw(arrays(np.bool_, (d, d)))
-    graph |= data.draw(arrays(np.bool_, (d, d))).T  # denser, so more edges are undirected; consistent or not
+    graph |= data.draw(arrays(np.bool_, (d, d))).T  # a denser graph has more undirected edges; it may be inconsistent
     np.fill_diagonal(graph, False)
     closed = meek_closure(graph)
     assert np.array_equal(closed | closed.T, graph | graph.T)
@@ -230,7 +230,7 @@ def sparse_dag(d, edges, seed):
 
 
 def long_chain(d):
-    """One v-structure at the head of a path: R1 has to walk all of it."""
+    """One v-structure at the head of a path: R1 must be applied along the whole path."""
     chain = np.eye(d, k=1, dtype=bool)
     chain[0, 1], chain[0, 2] = False, True
     return chain

@@ -98,7 +98,7 @@ def test_topological_order_has_parents_first(dag):
 @checked
 @given(dags(8), st.data())
 def test_topological_order_follows_a_former_one_where_it_may(dag, data):
-    """The next variable is always the first of the former order whose parents have all come."""
+    """The next variable is always the first in the former order whose parents are all placed."""
     former = data.draw(st.permutations(range(len(dag))))
     left, expected = list(former), []
     while left:

@@ -102,7 +102,7 @@ def test_a_dag_is_compared_with_a_pag_through_its_class():
 
 @st.composite
 def structures(draw, kind):
-    """Any graph on five variables: a "dag" may have cycles, a CPDAG or PAG need not be that of any DAG."""
+    """Any graph on five variables: a "dag" may have cycles, and a CPDAG or PAG may belong to no DAG."""
     seed, density = draw(st.integers(0, 10**6)), draw(st.sampled_from([0.1, 0.4, 0.8]))
     rng = np.random.default_rng(seed)
     joined = np.triu(rng.random((5, 5)) < density, 1)

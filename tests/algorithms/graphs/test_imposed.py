@@ -19,7 +19,7 @@ def random_dag(d, rng):
 
 
 def drawn(d, seed, *, true):
-    """A DAG, and knowledge: true of it, or true of another one."""
+    """A DAG, and knowledge that is true of it or of another DAG."""
     rng = np.random.default_rng(seed)
     dag = random_dag(d, rng)
     about = dag if true else random_dag(d, rng)
@@ -79,7 +79,7 @@ def test_nothing_known_leaves_everything_as_it_was():
 
 
 def test_a_class_that_agrees_already_is_not_closed_again():
-    # a -> b - c, which Meek's first rule would direct: a learner that leaves it open has its reasons.
+    # # Meek's first rule would direct b - c in a -> b - c, but the learner left it undirected on purpose.
     graph = np.zeros((3, 3), bool)
     graph[0, 1] = graph[1, 2] = graph[2, 1] = True
     needed = np.zeros((3, 3), bool)

@@ -56,7 +56,7 @@ def text_of(marks):
 
 
 def asked(text, separators=None, unclear=()):
-    """The marks after one go of the rules."""
+    """The marks after the rules are applied once."""
     marks = marks_of(text)
     tails, arrows = applicable_orientations(marks, separators or {}, set(unclear))
     circles = marks == CIRCLE
@@ -74,7 +74,7 @@ def test_the_references_are_what_enumeration_gives(number, enumerated_mag, enume
 
 
 def some_wrong():
-    """Among the last first: these are there for the rules that are seldom needed."""
+    """DAGs in reverse order: the last ones need the rules that are rarely used."""
     return any(not np.array_equal(pag_of(dag, latent), pag) for dag, latent, pag in reversed(CASES))
 
 
@@ -120,7 +120,7 @@ def test_a_rule_on_its_pattern(before, after):
     ],
 )
 def test_what_only_looks_like_a_pattern(pattern):
-    """No tail is asked for."""
+    """No tail is required."""
     assert asked(pattern).count("-") == pattern.count("-")
 
 
@@ -135,7 +135,7 @@ def test_an_ambiguous_triple_tells_nothing():
 
 
 def test_an_end_that_is_asked_to_be_both_stays_a_circle():
-    """Two colliders that share an edge, with separating sets that do not go together."""
+    """Two colliders that share an edge, with contradictory separating sets."""
     joined = marks_of("aoob booc cood") > 0
     marks = orient_pag(joined, [(0, 1, 2), (1, 2, 3)], {(0, 2): (), (1, 3): (), (0, 3): ()})
     assert text_of(marks) == "ao>b b<>c c<od"
@@ -150,7 +150,7 @@ def dags(draw, most=7):
 @settings(deadline=None, max_examples=40)
 @given(dags(), st.randoms(use_true_random=False))
 def test_the_order_of_the_variables_does_not_matter(dag, random):
-    """Also where separating sets, drawn at random, do not go together."""
+    """This also holds if random separating sets contradict each other."""
     d = len(dag)
     joined = dag | dag.T
     separators = {
@@ -171,7 +171,7 @@ def test_the_order_of_the_variables_does_not_matter(dag, random):
 @settings(deadline=None, max_examples=40)
 @given(dags(6))
 def test_without_latent_variables_a_pag_directs_no_more_than_the_cpdag(dag):
-    """It says less, as it reckons with latent ones; its arrows at unshielded colliders are the CPDAG's."""
+    """A PAG directs less because latent variables are possible; its unshielded colliders are those of the CPDAG."""
     marks, edges = pag_of(dag), cpdag(dag)
     assert ((marks > 0) == (edges | edges.T)).all()
     assert not (directed_edges(marks) & ~(edges & ~edges.T)).any()

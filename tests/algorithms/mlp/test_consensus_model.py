@@ -14,7 +14,7 @@ LAYOUT = WeightLayout(3, 2)
 
 
 def test_the_servers_step_is_the_minimum_over_all_first_layer_weights() -> None:
-    """Sought over the norms alone, it is where a search over every weight ends."""
+    """The minimum found over the norms alone equals the minimum of a search over every weight."""
     target = 2 * LAYOUT.start(seed=3)
     curvature, alpha, rho1 = np.full(LAYOUT.m, 1.5), 0.4, 2.0
     theta, h = MODEL.nearest(target, target, curvature, alpha, rho1, 500)

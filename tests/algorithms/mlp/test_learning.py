@@ -33,7 +33,7 @@ def wrong(structure: Structure, data: FederatedData) -> int:
 
 @pytest.mark.slow(60)
 def test_the_pooled_learner_does_no_worse_than_the_authors_program() -> None:
-    """On their objective, and in SHD: one start of ours over all data sets, against three of theirs."""
+    """Comparison by their objective and by SHD: one start of ours on all data sets, and three of theirs."""
     ours, theirs, ours_wrong, theirs_wrong = [], [], 0, 0
     layout, settings = WeightLayout(5, 10), NotearsMlp()
     for case in FROZEN["cases"][:5]:
@@ -61,7 +61,7 @@ def test_silos_together_find_what_is_there() -> None:
 
 @pytest.mark.slow
 def test_the_names_of_the_columns_mean_nothing() -> None:
-    """Columns in another order give the graph in another order: all but what the random start decides."""
+    """Columns in another order give the same graph in that order, except for the effect of the random start."""
     data = nonlinear(6, 2, 300, seed=63)
     order = np.random.default_rng(0).permutation(6)
     names = tuple(data.schema.variables[k] for k in order)

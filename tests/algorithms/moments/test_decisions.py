@@ -15,7 +15,7 @@ from tests.algorithms.exact import centred, exact, freedom, of_model
 
 
 def learned(name, tables, **params):
-    """The algorithm, the last state and the structure, of sums that are added up unmasked."""
+    """The algorithm, the last state and the structure, learned from unmasked sums."""
     algorithm = replace(registry.build(registry.specify(name, params)), needs_secure_sum=False)
     *_, last = rounds(algorithm, federate(tables))
     return algorithm, last.server, algorithm.structure(last.server)
@@ -30,7 +30,7 @@ def exponential(rng, size):
 
 
 def correlation_worth(gain, rows):
-    """The correlation by which an edge raises twice the log-likelihood of so many rows by `gain`."""
+    """The correlation at which an edge raises twice the log-likelihood of this number of rows by `gain`."""
     return math.sqrt(1 - math.exp(-gain / rows))
 
 
@@ -44,7 +44,7 @@ def one_edge(rho, d):
 @pytest.mark.parametrize("d", [3, 7])
 @pytest.mark.parametrize("name", ["secure-linear", "secure-lingam"])
 def test_an_edge_costs_ln_n_and_twice_ln_d(name, d):
-    """n is the rows less one for each silo: the means of the silos cost degrees of freedom."""
+    """n is the number of rows minus that of silos, because the means of the silos cost degrees of freedom."""
     params = {"error_variances": "free", "non_gaussian": False} if name == "secure-linear" else {}
     rows = freedom(exact(np.eye(d)))
     price = math.log(rows) + 2 * math.log(d)
@@ -82,7 +82,7 @@ def test_weights_not_above_the_threshold_are_no_edges(weight, threshold, expecte
 
 
 def spread(variances):
-    """Ln of the mean of `variances` less the mean of their ln."""
+    """The logarithm of the mean of `variances` minus the mean of their logarithms."""
     return float(np.log(np.mean(variances)) - np.mean(np.log(variances)))
 
 
@@ -113,7 +113,7 @@ def test_error_variances_are_equal_up_to_a_spread_of_a_twentieth(wanted, equal):
 
 @pytest.mark.parametrize(("share", "equal"), [(0.099, True), (0.101, False)])
 def test_error_variances_are_equal_up_to_a_tenth_of_the_spread_of_the_variables(share, equal):
-    """The rows are so many that one variance does not fit better."""
+    """There are so many rows that a single variance does not fit better."""
     weights, rows = chain(1.2), {"a": 3000, "b": 1500}
     low, high = 0.0, 0.049
     for _ in range(60):
@@ -126,7 +126,7 @@ def test_error_variances_are_equal_up_to_a_tenth_of_the_spread_of_the_variables(
 
 
 def log_likelihood(S, dag, rows):
-    """That of the best linear model of `dag` for `rows` rows of covariance `S`, and what it leaves, `[d]`."""
+    """The log-likelihood of `dag`'s best linear model for `rows` rows of covariance `S`, and its error variances."""
     left = []
     for j in range(len(S)):
         of = np.flatnonzero(dag[:, j])
@@ -135,7 +135,7 @@ def log_likelihood(S, dag, rows):
 
 
 def gain_of_one_variance(S, dag, rows):
-    """By how much BIC prefers one error variance for `dag` to one a variable; the edges cost both the same."""
+    """The BIC of `dag` with one error variance minus that with one per variable; both pay the same for edges."""
     free, left = log_likelihood(S, dag, rows)
     d = len(S)
     one = -0.5 * rows * d * (math.log(2 * math.pi * left.mean()) + 1)
@@ -144,7 +144,7 @@ def gain_of_one_variance(S, dag, rows):
 
 @pytest.mark.parametrize(("sign", "equal"), [(1, True), (-1, False)])
 def test_one_variance_is_believed_where_it_fits_better_and_the_sentence_has_the_gain(sign, equal):
-    """The columns have no edges, so their spread is that of the errors, which alone would refuse equal variances."""
+    """Without edges, the spread of the columns is that of the errors, which would reject equal variances."""
     tables, d = exact(np.eye(4), {"a": 12, "b": 22, "c": 29}), 4
     rows = freedom(tables)
     even = 2 * 0.5 * (d - 1) * math.log(rows) / (rows * d)
@@ -180,11 +180,11 @@ def half_bent(rng, size):
 
 TEN = np.zeros((10, 10))
 TEN[[0, 1, 2, 4, 6, 8], [2, 2, 3, 5, 7, 9]] = 1.3
-"""x0 → x2 ← x1, x2 → x3, and three pairs: x4 → x5 of exponential errors, two Gaussian ones"""
+"""x0 → x2 ← x1, x2 → x3, and three pairs: x4 → x5 with exponential errors, and two Gaussian pairs"""
 
 
 def test_what_the_directions_of_a_class_rest_on_in_full():
-    """Six edges: three compelled, one directed by its errors, two open; and two spreads that are not each other."""
+    """Six edges: three compelled, one directed by its errors, two undirected; and two different spreads."""
     S = of_model(TEN, np.array([9.0, 0.5, 4, 1, 2, 0.3, 7, 0.2, 5, 0.4]))
     tables = exact(S, {"a": 900, "b": 400, "c": 700}, draw=half_bent)
     rows = freedom(tables)
@@ -192,7 +192,7 @@ def test_what_the_directions_of_a_class_rest_on_in_full():
     gain, marginal = server.evidence.gain, spread(np.diag(S))
     assert gain < -1000
     assert server.evidence.spread != pytest.approx(marginal, rel=0.1)
-    # The fit with one variance has other edges, so that its spread and score are those of another graph.
+    # # The fit with one variance has other edges, so its spread and score belong to another graph.
     assert algorithm.basis(server) == (
         f"The data do not support errors of equal variance (relative spread: error variances "
         f"{server.evidence.spread:.3g}, variances of the variables {marginal:.3g}; "
@@ -223,12 +223,12 @@ def test_a_class_without_open_edges_says_nothing_of_them():
 
 
 def entropy(u):
-    """The approximate entropy of the standardised `u`, but for a constant (Hyvärinen 1998)."""
+    """The approximate entropy of the standardised `u`, up to a constant (Hyvärinen 1998)."""
     return -79.047 * (np.mean(np.log(np.cosh(u))) - 0.37457) ** 2 - 7.4129 * np.mean(u * np.exp(-(u**2) / 2)) ** 2
 
 
 def contrast(x, y, free):
-    """H(y) + H(x|y) − H(x) − H(y|x) of centred columns with so many degrees of freedom, above 0 for x → y."""
+    """H(y) + H(x|y) − H(x) − H(y|x) of centred columns with these degrees of freedom; positive for x → y."""
     x, y = x / np.sqrt(x @ x / free), y / np.sqrt(y @ y / free)
     rho = x @ y / free
     rest = np.sqrt(1 - rho**2)
@@ -251,7 +251,7 @@ def test_an_edge_is_directed_if_its_evidence_exceeds_the_setting(share, directed
 
 
 def negentropies(tables, order):
-    """How far from Gaussian the residual of each variable in `order` is, regressed on those before it."""
+    """The negentropy of each variable's residual after regression on the variables before it in `order`."""
     X, found = centred(tables), []
     for place, v in enumerate(order):
         before = X[:, order[:place]]
@@ -263,7 +263,7 @@ def negentropies(tables, order):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("bent", [(0, 1, 2), (0, 1), (0, 2), (2, 1)])
 def test_the_errors_of_an_order_are_as_far_from_gaussian_as_those_of_its_rows(bent, seed):
-    """Of every variable, the last two as well, in whatever order they come."""
+    """This holds for every variable including the last two, in any order."""
 
     def draw(rng, size):
         errors = rng.normal(size=size)

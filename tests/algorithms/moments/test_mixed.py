@@ -46,7 +46,7 @@ def replaced(at, record):
 
 
 def released(one, how):
-    """The whole numbers that a silo adds up, and the most by which they may move: before any noise."""
+    """The integers that a silo adds up before noise, and their maximum change by one record."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rows = coded_rows(one, SCHEMA, "s", how)
@@ -122,7 +122,7 @@ def test_without_noise_it_is_secure_boss(effects):
 
 
 def test_means_of_silos_are_kept_where_that_is_asked_for():
-    """With the means of the silos kept, numbers depend on each other through them; where all are alike they do not."""
+    """If silo means are kept, numbers depend on each other through these means; if all means are equal, they do not."""
     apart, alike = (mixed(8, 6, 400, 5, edges=8, site_means=means, unequal=False) for means in (2.0, 0.0))
     edges = {
         center: [learned("secure-sum", data, center=center).adjacency.sum() for data in (apart, alike)]

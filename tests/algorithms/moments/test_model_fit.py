@@ -16,7 +16,7 @@ EMPTY = np.zeros((8, 8), np.bool_)
 
 
 def hidden_causes(rng, n, pairs=5):
-    """Rows of pairs of variables with a hidden common cause, each variable behind an observed cause of its own."""
+    """Rows of pairs of variables with a hidden common cause; each variable also has an observed cause of its own."""
     own, hidden = rng.normal(size=(n, 2 * pairs)), np.repeat(rng.normal(size=(n, pairs)), 2, axis=1)
     return np.hstack([own, own + hidden + 0.7 * rng.normal(size=(n, 2 * pairs))])
 
@@ -48,7 +48,7 @@ def test_dependences_too_weak_for_edges_add_up():
 
 
 def test_the_gain_of_a_hidden_cause_is_the_price_of_the_edges_that_it_spares():
-    """a → x ↔ y ← b: as a DAG with x → y, the cause a of x must be a parent of y, too."""
+    """a → x ↔ y ← b: in a DAG with x → y, the cause a of x must also be a parent of y."""
     own = np.eye(4)
     own[0, 2], own[1, 3] = 0.7, 1.3
     errors = np.eye(4)
@@ -78,7 +78,7 @@ def silos(rows):
 
 
 def test_without_a_fitting_dag_edges_must_explain_more_and_the_finding_says_so():
-    """z explains 2 % of the last variable: an edge elsewhere, but not where every edge is approximate."""
+    """z explains 2 % of the last variable: enough for an edge in an exact model, but not in an approximate one."""
     rng = np.random.default_rng(1)
     rows = hidden_causes(rng, 3000)
     z = rng.normal(size=len(rows))
@@ -95,7 +95,7 @@ def test_without_a_fitting_dag_edges_must_explain_more_and_the_finding_says_so()
 
 
 def test_errors_direct_no_edge_where_no_dag_fits():
-    """With exponential errors, x → y has a direction; beside hidden causes no linear model is trusted with it."""
+    """Exponential errors direct x → y, but with hidden causes no linear model is used for directions."""
     rng = np.random.default_rng(2)
     x = rng.exponential(size=3000) - 1
     y = x + rng.exponential(size=3000) - 1
@@ -107,7 +107,7 @@ def test_errors_direct_no_edge_where_no_dag_fits():
 
 
 def test_a_true_graph_of_many_variables_is_no_misfit():
-    """The gain sums over more edges than that of small graphs: up to 14 nats for true graphs of these rows."""
+    """The gain is a sum over more edges than in small graphs: up to 14 nats for true graphs of these rows."""
     drawn = [network("arth150", 1, 5000, seed) for seed in range(1000, 1012)]
     S = [np.cov(one.tables["silo-1"].T) for one in drawn]
     price = math.log(5000) + 2 * math.log(len(S[0]))

@@ -10,7 +10,7 @@ from fedbnsl.data.generators.linear import homogeneous
 
 @pytest.mark.parametrize("learner", ["notears-admm", "fed-sparse", "equal-variance"])
 def test_noise_adds_few_edges(learner):
-    """As if the moments were exact, regressions on 40,000 rows would find dozens of edges in the noise."""
+    """If the moments were taken as exact, regressions on 40,000 rows would find dozens of edges in the noise."""
     wrong = []
     for seed in (3, 5, 6):
         data = homogeneous(variables=20, silos=8, rows=5000, seed=seed)
@@ -29,7 +29,7 @@ NAMES = tuple("abcdefgh")
 
 @pytest.mark.parametrize("learner", ["pc", "ges"])
 def test_learners_of_classes_allow_for_the_noise_of_moments(learner):
-    """Of independent variables, moments with noise have correlations that exact moments of so many rows never have."""
+    """Noisy moments of independent variables have correlations that exact moments of these rows never have."""
     rng, d = np.random.default_rng(4), len(NAMES)
     error = np.triu(rng.normal(0, 0.05, (d, d)), 1)
     S, settings = np.eye(d) + error + error.T, PooledLearner(learner=learner)

@@ -13,7 +13,7 @@ SCHEMA = Schema(tuple(f"x{j}" for j in range(D)), {"s": 200, "t": 200, "u": 200}
 
 @pytest.fixture(scope="module")
 def silo():
-    """A silo of zeros: whatever it sends but for the counts is noise."""
+    """A silo of zeros: everything that it sends except counts is noise."""
     algorithm = registry.build(registry.specify("secure-sum", {"epsilon": 1.0}))
     return algorithm, algorithm.open_silo(np.zeros((200, D)), SCHEMA, "s", np.random.default_rng(0))
 

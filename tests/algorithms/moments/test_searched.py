@@ -30,7 +30,7 @@ def test_one_sum_gives_the_graph_of_fed_pc(seed):
     assert by_sum.kind == "cpdag"
     assert by_sum.adjacency.any()
     np.testing.assert_array_equal(by_sum.adjacency, by_tests.adjacency)
-    assert algorithm.residual_variances is None  # a class has no weights to have residuals
+    assert algorithm.residual_variances is None  # an equivalence class has no weights, so there are no residuals
 
 
 @pytest.mark.parametrize("seed", [40, 41, 42])
@@ -45,7 +45,7 @@ def test_one_sum_gives_the_graph_of_secure_ges(seed):
 
 @pytest.mark.parametrize("learner", ["pc", "ges"])
 def test_private_moments_give_nearly_the_same_graph_and_noise_makes_searches_careful(learner):
-    """On seeds that no default was chosen on: those are from 100 on."""
+    """These seeds were not used to choose defaults, which was done on seeds from 100 on."""
     missed = {}
     for epsilon in (20.0, 0.5):
         found = []
@@ -61,11 +61,11 @@ def test_private_moments_give_nearly_the_same_graph_and_noise_makes_searches_car
 
 @pytest.mark.parametrize("given", [(), (2,), (2, 3), (2, 3, 4)])
 def test_noise_in_the_correlations_is_reckoned_with_at_its_size(given):
-    """Independent x and y, noise added to the true correlations many times: p-values are as if there were none."""
+    """Independent x and y, with noise added to the true correlations many times: p-values stay uniform."""
     rng, noise = np.random.default_rng(5), 0.02
     B = np.zeros((5, 5))
     B[2:, 0], B[2:, 1] = [0.9, -0.7, 0.8], [1.1, 0.6, -0.5]  # x and y have common causes
-    if len(given) < 3:  # all of those that are not given are none
+    if len(given) < 3:  # without the variables that are given, none are left
         B[2 + len(given) :] = 0
     root = np.linalg.inv(np.eye(5) - B)
     S = root.T @ root

@@ -61,7 +61,7 @@ def test_the_linear_learner_misses_them():
 @pytest.mark.parametrize("errors", ["normal", "exponential", "laplace", "t3"])
 @pytest.mark.parametrize("standardised", [False, True])
 def test_linear_data_keep_the_linear_result(errors, standardised):
-    """Skewed errors make curves fit against the direction of linear effects: the score alone would prefer these."""
+    """With skewed errors, curves against the true direction fit well: the score alone would prefer them."""
     for seed in (50, 51):
         given, _ = curved("linear", seed, errors=errors, standardised=standardised)
         server, structure = learned(federate(given))

@@ -39,7 +39,7 @@ def tables(seed, d=8, rows=600, silos=3, noise="gaussian", unequal=False):
 
 
 def unmasked(federation, **params):
-    """Return what the exchanges give when replies are added up as they are."""
+    """Return the result of the exchanges with unmasked replies."""
     *_, last = rounds(replace(algorithm_of(**params), needs_secure_sum=False), federation)
     return last.server, algorithm_of(**params).structure(last.server)
 
@@ -110,7 +110,7 @@ def test_columns_in_another_order_give_the_same_graph(noise):
 
 
 def in_units(given):
-    """The federation of `given` with units found as before a masked run."""
+    """The federation of `given`, with units computed as before a masked run."""
     federation = federate(given)
     (only,) = rounds(units_exchange(Units()), federation)
     return InProcessFederation(replace(federation.schema, units=tuple(map(float, units_of(only.server)))), given)
@@ -158,7 +158,7 @@ def test_evidence_is_that_of_the_silos_that_answered_the_second_exchange():
 
     def aggregate(server, replies):
         if len(server.S):
-            # As if s2 had the means that the others have.
+            # # Here s2 has the same means as the others.
             whole = replace(replies, silos=("s0", "s1", "s2"), total=replies.total * 3 / 2)
             seen.append([algorithm.aggregate(server, one) for one in (replies, whole)])
         return algorithm.aggregate(server, replies)

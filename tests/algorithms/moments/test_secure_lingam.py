@@ -48,7 +48,7 @@ def learned(federation, **params):
 
 
 def dealt(X, silos=3):
-    """Silos of rows centred each by itself, of quite different sizes."""
+    """Silos of very different sizes; each silo's rows are centred at its own means."""
     cuts = [len(X) * k * (k + 1) // (silos * (silos + 1)) for k in range(1, silos)]
     return {f"s{k}": part - part.mean(axis=0) for k, part in enumerate(np.split(X, cuts))}
 
@@ -126,7 +126,7 @@ def test_too_few_rows_are_refused():
 
 @pytest.mark.parametrize("m", [0, 2, 4])
 def test_correlations_of_other_residuals_are_refused(m):
-    """Compiled code does not check its indices: it would read beyond the correlations."""
+    """Compiled code does not check its indices and would read beyond the correlations."""
     table = rows_of(3, 50, 1, "uniform")
     silo = secure_lingam.open_silo(table, federate({"s": table}).schema, "s", np.random.default_rng(0))
     secure_lingam.local_solve(silo, secure_lingam.Broadcast(np.eye(3), np.eye(3)))

@@ -42,7 +42,7 @@ def test_every_row_counts_the_same(name):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_lost_silo_leaves_the_moments_of_the_others(name):
-    """Not smaller by its share of the rows, and not with its rows among those that are counted."""
+    """The moments are not reduced by the lost silo's share, and its rows are not counted."""
     tables = unequal()
     left = {silo: table for silo, table in tables.items() if silo != "b"}
     found = first_sum(name, tables, left)
@@ -61,7 +61,7 @@ def test_means_of_silos_are_taken_away_or_kept_as_asked(center):
 
 
 def test_with_noise_a_parent_must_explain_more():
-    """A parent of weight 0.3 is taken from exact moments, not from noisy ones; one of weight 2 is taken from both."""
+    """A parent of weight 0.3 is accepted with exact moments only; one of weight 2 with noisy moments, too."""
     weights = np.zeros((3, 3))
     weights[0, 1], weights[0, 2] = 0.32, 2.0
     inverse = np.linalg.inv(np.eye(3) - weights)
@@ -73,13 +73,13 @@ def test_with_noise_a_parent_must_explain_more():
         return [(i, j) for i, j in np.argwhere(found).tolist()]
 
     assert edges(0.0) == [(0, 1), (0, 2)]
-    assert edges(0.0005) == [(0, 1), (0, 2)]  # a price of 0.05
-    assert edges(0.0019) == [(0, 2)]  # a price of 0.114, and the parent explains 0.102
+    assert edges(0.0005) == [(0, 1), (0, 2)]  # a penalty of 0.05
+    assert edges(0.0019) == [(0, 2)]  # a penalty of 0.114, and the parent explains 0.102
 
 
 def test_a_parent_that_others_make_needless_is_given_up_again():
-    """y = b + c. Their noisy sum a is the best single parent of y and is taken first, then b and c make it needless."""
-    b_c = np.array([[1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]])  # what b, c, a and y have of b and c
+    """y = b + c. Their noisy sum a is the best single parent and is added first; then b and c make it unnecessary."""
+    b_c = np.array([[1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]])  # the weights of b and c in b, c, a and y
     S = b_c.T @ b_c + np.diag([0.0, 0.0, 0.1, 0.05])
     before = np.zeros((4, 4), bool)
     before[:3, 3] = True
@@ -89,7 +89,7 @@ def test_a_parent_that_others_make_needless_is_given_up_again():
 
 
 def test_windows_of_series_are_pooled_one_by_one():
-    """One sum of windows of series: of silos of unequal length and level, each window counts the same."""
+    """One sum of windows of series: each window has the same weight in silos with different lengths and means."""
     tables = unequal({"a": 30, "b": 80, "c": 200})
     stretches = {"a": (10, 20), "b": (80,), "c": (150, 50)}
     schema = Schema(

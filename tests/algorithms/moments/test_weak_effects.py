@@ -36,7 +36,7 @@ def wrong_edges(found, truth):
 
 
 def test_reversals_find_the_directions_of_weak_edges():
-    """The order from the top down has 5 wrong edges on average, and some seed 10 or more."""
+    """The top-down order alone has 5 wrong edges on average, and 10 or more on some seeds."""
     wrong = []
     for seed in range(20, 30):
         weights, rng = weak_model(seed)
@@ -63,7 +63,7 @@ def test_reversals_lower_the_score_and_keep_a_dag():
 
 @pytest.mark.parametrize(("factor", "edges"), [(0.9, 1), (1.1, 0)])
 def test_edges_below_tau_stay_if_error_variances_are_equal_up_to_sampling_error(factor, edges):
-    """With weights of 0.25, below τ = 0.3: whether the edge stays depends on which side of the bound the spread is."""
+    """The weight is 0.25, below τ = 0.3: the edge stays if the spread of the variances is below the bound."""
     rows = {"a": 700, "b": 500}
     freedom = sum(rows.values()) - len(rows)
     wanted, low, high = factor * EXPECTED_SPREAD_FACTOR / freedom, 0.0, 1.0
@@ -79,7 +79,7 @@ def test_edges_below_tau_stay_if_error_variances_are_equal_up_to_sampling_error(
 
 
 def test_an_approximate_model_adds_no_weak_edges():
-    """Rounded to integers, columns have an error that no linear model has."""
+    """Columns rounded to integers have an error that no linear model describes."""
     weights, rng = weak_model(5, 0.5, 2.0)
     X = np.rint(rng.normal(size=(ROWS, D)) @ np.linalg.inv(np.eye(D) - weights))
     *_, structure = learned("secure-linear", {"a": X[:1500], "b": X[1500:]})
@@ -90,7 +90,7 @@ def test_an_approximate_model_adds_no_weak_edges():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_reversal_closes_a_cycle(seed):
-    """From a full graph in an order that fits nothing, almost every edge is worth a reversal."""
+    """In a complete graph with a random order, almost every edge is better reversed."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(7, 7))
     dag = np.triu(np.ones((7, 7), bool), 1)

@@ -130,7 +130,7 @@ B = "probability ( b | a ) {\n  (yes) 0.1, 0.2, 0.7;\n  (no) 0.5, 0.25, 0.25;\n}
 
 
 def test_a_flat_table_counts_the_variable_itself_slowest():
-    """As the format says, and as pgmpy 1.1.2 reads this one."""
+    """This is the format's definition, and pgmpy 1.1.2 reads the file in the same way."""
     text = HEAD + "probability ( b | a ) { table 0.1, 0.5, 0.2, 0.25, 0.7, 0.25; }"
     assert parse_bif(text).tables["b"].tolist() == parse_bif(HEAD + B).tables["b"].tolist()
 

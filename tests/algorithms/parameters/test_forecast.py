@@ -24,7 +24,7 @@ def network(scale=1.0, adjustment=None):
 
 
 def joint_covariance(model, rows):
-    """Of consecutive rows of a long series, from the errors that enter them, `[rows·d, rows·d]`."""
+    """The covariance of consecutive rows of a long series, computed from its errors, `[rows·d, rows·d]`."""
     burn, d = 400, 3
     _, lagged = model.reduced_form()
     mixing = np.linalg.inv(np.eye(d) - W)

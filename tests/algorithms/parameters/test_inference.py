@@ -112,7 +112,7 @@ def test_labels_and_numbers_are_sampled_with_an_error():
 
 @pytest.mark.parametrize(("comparison", "bound"), [("<", 0.5), ("<", 2.0), ("<", 3.5), (">", 0.5)])
 def test_the_error_of_a_sampled_share_is_the_one_that_other_samples_show(comparison, bound):
-    """Also of a share near 1, whose error is that of the share near 0 that complements it."""
+    """This also holds for a share near 1, whose error equals that of the complementary share near 0."""
     query = NetworkQuery(events=(Event("x", comparison, bound),), given={"h": "yes"})
     found = [answer(mixed(), query, np.random.default_rng(seed), 1500) for seed in range(150)]
     shares = np.array([one.probabilities[()] for one in found])

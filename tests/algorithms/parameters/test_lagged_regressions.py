@@ -86,7 +86,7 @@ def test_masked_sums_give_the_same():
 
 
 def test_a_silo_sends_no_moment_that_nothing_needs():
-    """a → b within one time, c[t-1] → a: b's forecast needs c[t-1] beside b, and nothing needs c beside d."""
+    """a → b within one time, c[t-1] → a: forecasts need the moment of c[t-1] and b, but not that of c and d."""
     W, A = np.zeros((4, 4)), np.zeros((1, 4, 4))
     d, c, b, a = range(4)
     W[a, b] = A[0, c, a] = 1.0

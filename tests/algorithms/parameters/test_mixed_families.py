@@ -75,7 +75,7 @@ def test_the_logistic_regression_is_the_penalised_maximum(whole):
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_however_the_rows_are_split(whole, secure):
-    """Silos whose means of numbers are the same: what differs between them would be taken out."""
+    """The silos have equal means of numbers, because differences between silos are removed."""
     parts = {"a": np.concatenate([whole, whole]), "b": whole}
     twice = learned({"s": np.concatenate([whole, whole, whole])}).as_json()
     split = learned(parts, secure=secure).as_json()

@@ -11,7 +11,7 @@ def network(W, A, intercepts=(0.0, 0.0)):
 
 
 def test_a_forecast_by_hand():
-    """x = 1 + 0.5 x[t-1] - 0.1 y[t-2], y = 2 + 3 x: y follows from the x that is expected."""
+    """x = 1 + 0.5 x[t-1] - 0.1 y[t-2], y = 2 + 3 x: y is computed from the expected x."""
     model = network([[0, 3], [0, 0]], [[[0.5, 0], [0, 0]], [[0, 0], [-0.1, 0]]], (1.0, 2.0))
     np.testing.assert_allclose(model.forecast(np.array([[7.0, 20.0], [4.0, 9.0]])), [1.0, 5.0])
 

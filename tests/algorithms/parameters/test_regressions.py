@@ -61,7 +61,7 @@ def test_any_split_gives_the_regressions_of_all_rows(seed, silos):
 
 
 def test_silos_that_differ_count_by_their_rows():
-    """Silos of 40, 90 and 310 rows around other means, in other units: least squares over all rows, or within silos."""
+    """Silos of 40, 90 and 310 rows with different means and units: least squares over all rows, or within silos."""
     tables = unequal(variables=4, seed=2)
     dag = np.triu(np.ones((4, 4), bool), 1)
     for center in (False, True):
@@ -83,7 +83,7 @@ def test_masked_sums_give_the_same():
 
 
 def test_silos_around_other_means_are_regressed_within_where_the_run_was():
-    """Between the silos, b falls with a; within each it rises."""
+    """Between the silos, b decreases with a; within each silo it increases."""
     rng = np.random.default_rng(1)
     dag = np.zeros((4, 4), bool)
     dag[0, 1] = True

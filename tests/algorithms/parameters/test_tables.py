@@ -24,7 +24,7 @@ NAMES = tuple("edcba")
 
 @dataclass(frozen=True)
 class Case:
-    """Rows of a random network, and a DAG over its variables that need not be its own."""
+    """Rows of a random network, and a DAG over its variables that may differ from the network's DAG."""
 
     codes: np.ndarray
     dag: np.ndarray
@@ -51,7 +51,7 @@ def exchanged(federation, dag, ess=1.0):
 
 
 def case(seed, rows=200, unseen=0):
-    """A case whose variables have `unseen` levels more than ever occur."""
+    """A case whose variables have `unseen` additional levels that never occur."""
     rng = np.random.default_rng(seed)
     network = random_network(random_dag(5, 6, rng), NAMES, (2, 4), None, rng)
     levels = {name: (*labels, *(f"never-{k}" for k in range(unseen))) for name, labels in network.levels.items()}
@@ -100,7 +100,7 @@ def test_masked_sums_give_the_same_bits():
 
 
 def test_a_silo_that_sees_one_level_alone_can_be_masked():
-    """Codes are counted, not squared: a column of zeros fits any sum."""
+    """Codes are counted, not squared, so a column of zeros can be masked."""
     drawn = case(6)
     parts = [np.flatnonzero(drawn.codes[:, 0] == 0), np.flatnonzero(drawn.codes[:, 0] != 0)]
     equal(drawn.learned(parts, secure=True), drawn.learned([np.arange(200)]))

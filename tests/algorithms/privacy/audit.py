@@ -20,7 +20,7 @@ _Event = tuple[np.ufunc, np.generic, int]
 def epsilon_lower_bound(
     hits: int, trials: int, false_hits: int, false_trials: int, delta: float, confidence: float = 0.95
 ) -> float:
-    """Return what ε is at least, if an event happened `hits` times on one table and `false_hits` times on the other.
+    """Return a lower bound of ε if an event happened `hits` times on one table and `false_hits` times on the other.
 
     The event must have been fixed before these runs. Both the event and its complement are used: the greater of
     ln((p − δ)/q) and ln((1 − q − δ)/(1 − p)), p a lower bound of the first probability and q an upper bound of the
@@ -40,7 +40,7 @@ def epsilon_lower_bound(
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, float]:
-    """Bounds that a probability lies between with the `confidence`, if it came true `hits` of `trials` times."""
+    """Confidence bounds of a probability whose event happened in `hits` of `trials` trials."""
     tail = (1 - confidence) / 2
     least = float(betaincinv(hits, trials - hits + 1, tail)) if hits > 0 else 0.0
     most = float(betaincinv(hits + 1, trials - hits, 1 - tail)) if hits < trials else 1.0
@@ -50,10 +50,10 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, f
 def audit(
     outcomes: NDArray[np.generic], other_outcomes: NDArray[np.generic], delta: float, confidence: float = 0.95
 ) -> float:
-    """A lower bound of ε from outcomes `[n_runs]` on two neighbouring tables, finding the event by itself.
+    """A lower bound of ε from outcomes `[n_runs]` on two neighbouring tables; the event is chosen automatically.
 
-    The first half of each is for choosing the event: "at least a threshold" or one single outcome, whichever gives the
-    greatest bound there, and which table to call the first. The second half alone makes the bound that is returned.
+    The first half of the outcomes chooses the event, "at least a threshold" or a single outcome, and the table to call
+    the first, by the greatest bound. The returned bound uses only the second half.
     """
     half, other_half = len(outcomes) // 2, len(other_outcomes) // 2
     values = np.unique(np.concatenate([outcomes[:half], other_outcomes[:other_half]]))

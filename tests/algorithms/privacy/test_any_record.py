@@ -110,11 +110,11 @@ def test_what_is_not_a_number_does_not_pass_the_clip():
     q = gram.clipped(np.array([[np.nan, 1.0, np.inf], [MOST, -MOST, MOST]]), np.full(3, 1e-9), 2.0, 12)
     norms = (q**2).sum(axis=1)
     assert (norms <= 4.0**12).all()
-    assert (norms > 0.99 * 4.0**12).all()  # nor does it vanish: a long row counts as much as it may
+    assert (norms > 0.99 * 4.0**12).all()  # nor does it vanish: a long row has the maximum allowed weight
 
 
 class TestMasksLookAtClippedValuesOnly:
-    """Whether a record fits fixed-point numbers must not be told at no price."""
+    """Whether a record fits into fixed-point numbers must not be revealed without a charge."""
 
     def ask(self, table):
         schema = Schema(NAMES, {"s": 400, "t": 400})

@@ -24,7 +24,7 @@ def test_clopper_pearson_against_scipy(trials: int, share: float, confidence: fl
 
 
 def test_a_bound_by_hand() -> None:
-    """900 of 1000 against 100 of 1000: ln 9 less what chance may have done, from either the event or its complement."""
+    """900 of 1000 against 100 of 1000: ln 9 minus an allowance for chance, from the event or its complement."""
     bound = epsilon_lower_bound(900, 1000, 100, 1000, 0.0)
     p, q = binomtest(900, 1000).proportion_ci().low, binomtest(100, 1000).proportion_ci().high
     assert bound == pytest.approx(math.log(p / q))
@@ -58,7 +58,7 @@ def test_the_confidence_is_kept() -> None:
 
 
 class TestSelection:
-    """Ten scores: between the neighbours the first falls by Δ and the others rise, which is worst for Gumbel-max."""
+    """Ten scores: for the neighbour, the first falls by Δ and the others rise by Δ, the worst case for Gumbel-max."""
 
     sensitivity, scale, runs = 1.0, 2.0, 2000
     scores = np.array([2.0] + [0.0] * 9)

@@ -19,7 +19,7 @@ from tests.algorithms.privacy.audit import audit
 EPSILON, DELTA = 1.0, 1e-3
 RUNS = 300
 D, ROWS = 3, 12
-SILOS = {"dp-covariance": 1, "secure-sum": 3}  # a release by itself, or the sum of as many as may hide it
+SILOS = {"dp-covariance": 1, "secure-sum": 3}  # a single release, or the sum of several
 PARAMS = {"epsilon": EPSILON, "delta": DELTA, "known_scale": 1.0}
 HERE, GONE = np.full(D, 1e6), np.array([1e6, -1e6, 0.0])
 
@@ -32,7 +32,7 @@ def tables(silos, canary):
 
 
 def outcomes(name, canary):
-    """Return, of every run, what the coordinator gets to see, along the direction in which the canaries differ."""
+    """Return the coordinator's view of every run, projected on the direction in which the canaries differ."""
     seed = 1 if canary is HERE else 2
     algorithm = registry.build(registry.specify(name, {**PARAMS, "insecure_seed": seed}))
     algorithm = replace(algorithm, needs_secure_sum=False)
@@ -77,7 +77,7 @@ def test_too_little_noise_is_caught(name, monkeypatch):
 
 @pytest.mark.slow
 def test_shares_that_count_on_more_silos_than_are_sure_are_caught(monkeypatch):
-    """Mutant: silos count on the shares of 300 times as many."""
+    """Mutant: silos assume the noise shares of 300 times as many silos."""
     planned = summed.SummedMoments.shares
 
     def tenth(self, schema, sure, protects):

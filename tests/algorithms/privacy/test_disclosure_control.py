@@ -66,7 +66,7 @@ def families(draw):
 
 
 def proven(bounds):
-    """How many cells have provably 1 or 2 rows."""
+    """The number of cells that provably have 1 or 2 rows."""
     return sum(int(((low >= 1) & (high < MIN_COUNT)).sum()) for low, high in bounds)
 
 
@@ -92,7 +92,7 @@ def test_no_small_cell_follows_from_tables_that_share_margins(drawn):
 
 
 def test_a_small_cell_that_is_a_difference_is_hidden_in_the_other_table():
-    """3 rows of a level are published as 3: split into 1 and 2 by another table, they would show that both occur."""
+    """3 rows of a level are published as 3; if another table split them into 1 and 2, both cells would be revealed."""
     one = CountTable((0,), np.array([97, 3]))
     both = CountTable((0, 1), np.array([[50, 47], [1, 2]]))
     alone = [PublishedTable(t.variables, publishable_counts(t.counts)) for t in (one, both)]
@@ -103,7 +103,7 @@ def test_a_small_cell_that_is_a_difference_is_hidden_in_the_other_table():
 
 
 def test_a_small_level_does_not_follow_from_the_number_of_rows():
-    """998 and 2 of 1000 rows: 996 would leave a remainder of 2 or more."""
+    """998 and 2 of 1000 rows: a published 996 would reveal a remainder of 2 or more."""
     table = CountTable((0,), np.array([998, 2]))
     assert proven(provable_bounds([PublishedTable((0,), np.array([996.0, SMALL_CELL]))], 1000)) == 1
     (published,) = publishable_tables([table], 1000)

@@ -39,8 +39,8 @@ def square(sigma: float) -> Fraction:
 def fits(drawn: Samples, sigma: float) -> float:
     """The p-value of a chi-square test of `drawn` against the closed-form law of N_Z(0, σ²).
 
-    Some forty bins of integers over ±4.5σ, and a bin for each tail. For a great σ, the sum of the probabilities of the
-    integers in a bin is the normal integral up to the halves between them, but for 10⁻¹² or so.
+    There are about forty bins of integers over ±4.5σ, and a bin for each tail. For a large σ, the probability of a bin
+    is the normal integral with continuity correction, up to about 10⁻¹².
     """
     cuts = np.unique(np.floor(np.linspace(-4.5 * sigma, 4.5 * sigma, 40))) + 0.5
     if sigma > 100:
@@ -135,7 +135,7 @@ class TestExactness:
     def test_exact_arithmetic_throughout_decides_the_same(
         self, variance: int | Fraction, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """With an error bound that leaves every coin open, all are settled by fractions: not one may change."""
+        """With an error bound that decides no coin, fractions decide all of them, and no result may change."""
         fast = discrete_gaussian(bits(), variance, 300)
         asked = self.count_exact(monkeypatch)
         assert np.array_equal(discrete_gaussian(bits(), variance, 300), fast)
@@ -205,7 +205,7 @@ class TestSelection:
         assert chisquare(self.frequencies(1.0)[possible], 2500 * self.law(1.0)[possible]).pvalue > 1e-3
 
     def test_no_proposal_is_less_likely_than_what_it_stands_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """2^k·e^{−γ} ≤ 1 for every index that is proposed, also where γ is a multiple of ln 2 but for rounding."""
+        """2^k·e^{−γ} ≤ 1 for every proposed index, also if γ is a multiple of ln 2 up to rounding."""
         proposed = []
 
         def recording(bits: Bits, gamma: Fraction, word: int, doublings: int = 0) -> bool:
@@ -259,7 +259,7 @@ class TestOnGrid:
     @settings(max_examples=30, deadline=None)
     @given(st.integers(0, 10_000))
     def test_rounding_is_within_the_enlarged_sensitivity(self, seed: int) -> None:
-        """A value half-way between grid points: neighbours a hair apart are rounded a whole step apart."""
+        """Half-way between grid points, almost equal neighbours are rounded to points a step apart."""
         rng = np.random.default_rng(seed)
         d, sensitivity, rho = 50, 1e-3, 1e-3
         step, variance = noise_on_grid(sensitivity, rho, d)

@@ -42,7 +42,7 @@ def test_less_budget_and_more_variables_make_it_worse():
 
 
 def test_the_errors_of_noise_and_of_the_sample_add_up_alike():
-    """Of noise as large as the sampling error, half of the squared error is noise, whatever the number of rows."""
+    """If noise is as large as the sampling error, it is half of the squared error for any number of rows."""
     for rows in (400, 2500):
         sampling, both = (forecast("x", 10, rows, noise).weight_error for noise in (0.0, rows**-0.5))
         clipping = 0.025

@@ -99,7 +99,7 @@ def test_more_is_never_less(one, other):
 
 
 def without_a_check(charges, request, key):
-    """Mutant: a ledger that writes down but never refuses."""
+    """Mutant: a ledger that records charges but never refuses one."""
     return Charge(request.run, request.number, request.binding, "", request.cost.rho, DELTA, "", key)
 
 
@@ -110,7 +110,7 @@ def test_a_ledger_that_never_refuses_is_caught(monkeypatch):
 
 
 class TestBudget:
-    """A budget has a δ of its own and is compared in ρ, so that the δ of a run buys nothing."""
+    """A budget has its own δ and is compared in ρ, so a run cannot gain by choosing another δ."""
 
     ROWS = 1000
 

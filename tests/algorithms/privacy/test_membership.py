@@ -78,7 +78,7 @@ def test_what_epsilon_allows():
 
 
 def test_an_advantage_is_measured_on_other_runs_than_it_is_sought_on():
-    """Noise that tells nothing: what a threshold gains on the runs it was chosen on, it does not gain on others."""
+    """With pure noise, a threshold has an advantage on the runs that chose it, but not on others."""
     random = np.random.default_rng(0)
     here, gone = ({name: random.normal(size=400) for name in audit.ATTACKS} for _ in range(2))
     assert audit.measure(here, gone).lower == 0.0

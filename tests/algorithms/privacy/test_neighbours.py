@@ -64,7 +64,7 @@ def test_count_tables():
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 5])
 def test_a_record_is_in_one_pair(rows):
-    """A record that is in a pair moves what one clipped row moves; the last of an odd number is in none."""
+    """A record in a pair moves the sum as much as one clipped row; the last of an odd number is in no pair."""
     schema = Schema(("x", "y"), {"s": rows}, "mixed")
     rest = np.random.default_rng(rows).normal(size=(rows, 2))
     for place in range(rows):
@@ -120,7 +120,7 @@ def test_sums_of_few_rows_need_no_margin_but_the_slack(rows):
 
 
 def test_float_sums_of_many_rows_are_within_their_margin():
-    """One sum reaches a power of two, from where steps of 0.55 are rounded up and of −0.45 to nothing; one does not."""
+    """One sum reaches a power of two, above which 0.55 is rounded up and −0.45 to zero; the other does not."""
     half, ulp = 2**20, 2.0**-32
     terms = np.concatenate([np.ones(half), np.tile([0.55 * ulp, -0.45 * ulp], half)])
     sums = []
@@ -134,7 +134,7 @@ def test_float_sums_of_many_rows_are_within_their_margin():
 
 @pytest.mark.parametrize("weight", [1.0, 1e6])
 def test_a_score_moves_by_less_than_its_sensitivity_even_if_only_by_rounding(weight):
-    """Of a weight of 1e6, the score changes in steps of 1e-10: far more than a record of a narrow clip moves."""
+    """With a weight of 1e6, the score changes in steps of 1e-10, far more than the effect of a clipped record."""
     d, rows = 2, 100
     spread, start = np.full(d, 1e-10), np.array([[0.0, weight], [0.0, 0.0]])
     problem = PrivateProblem(
@@ -153,6 +153,6 @@ def test_a_score_moves_by_less_than_its_sensitivity_even_if_only_by_rounding(wei
 
 @pytest.mark.parametrize("silos", range(2, 257))
 def test_two_sums_of_one_round_need_many_silos_that_answer_both(silos):
-    """Two sets of t silos share at least 2t − P, which is at least 1: so many must break the rule of one sum."""
+    """Two sets of t silos share at least 2t − P ≥ 1 silos; these would have to break the rule of one sum."""
     shared = 2 * default_threshold(silos) - silos
     assert shared >= max(1, silos / 3)

@@ -15,7 +15,7 @@ KEY = (1).to_bytes(32)
 
 
 class Scripted(Bits):
-    """Bits that are told in advance."""
+    """Random bits that are given in advance."""
 
     def __init__(self, *words: int) -> None:
         super().__init__(KEY)
@@ -48,7 +48,7 @@ class TestKeys:
         assert abs(agreeing - 0.5) < 5 * 0.5 / math.sqrt(256_000)
 
     def test_it_is_aes_in_counter_mode(self) -> None:
-        """The first block is the encryption of zeros; for this key a known answer."""
+        """The first block is the encryption of zeros, which is known for this key."""
         key = bytes.fromhex("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
         assert Bits(key).words(2).tobytes().hex() == "f29000b62a499fd0a9f39a6add2e7780"
 
@@ -69,7 +69,7 @@ class TestUniform:
         assert len(set(few)) >= min(bound, 6)
 
     def test_what_would_be_uneven_is_drawn_again(self) -> None:
-        """Of 64-bit words the topmost have no full turn of remainders: with bound 2⁴⁷ + 1 they are drawn again."""
+        """The largest 64-bit words would make remainders uneven: with bound 2⁴⁷ + 1 they are drawn again."""
         bound = 2**47 + 1
         bits = Bits(KEY)
         words = iter([np.array([5, 2**64 - 1], np.uint64), np.array([2**64 - 2], np.uint64), np.array([7], np.uint64)])
@@ -106,7 +106,7 @@ class TestExponentialCoin:
     @settings(max_examples=50, deadline=None)
     @given(st.fractions(0, 40), st.integers(-2, 2), st.lists(st.integers(0, 2**64 - 1), min_size=5, max_size=5))
     def test_close_calls(self, gamma: Fraction, off: int, more: list) -> None:
-        """The first 64 bits are those of e^{−γ} itself, or next to them: only further bits can tell."""
+        """The first 64 bits equal those of e^{−γ} or are adjacent to them, so further bits must decide."""
         with mpmath.workdps(60):
             word = int(mpmath.floor(mpmath.exp(-mpmath.mpf(gamma.numerator) / gamma.denominator) * 2**64)) + off
         self.agrees(gamma, min(max(word, 0), 2**64 - 1), more)
@@ -119,7 +119,7 @@ class TestExponentialCoin:
         assert exponential_coin(Scripted(*more, 2**64 - 1 if not below else 0), gamma, word) == below
 
     def test_ties_of_the_first_word_are_settled_with_the_probability_that_is_left(self) -> None:
-        """Where the first 64 bits are those of e^{−γ}, heads are as likely as the fraction of it that they leave."""
+        """If the first 64 bits equal those of e^{−γ}, the probability of heads is the remaining fraction."""
         for gamma in (Fraction(1), Fraction(1, 3), Fraction(20)):
             with mpmath.workdps(60):
                 word, left = divmod(mpmath.exp(-mpmath.mpf(gamma.numerator) / gamma.denominator) * 2**64, 1)
@@ -132,6 +132,6 @@ class TestExponentialCoin:
         assert not exponential_coin(Bits(KEY), Fraction(10) ** 300, 0)
 
     def test_doublings(self) -> None:
-        """2^k·e^{−γ} where both are great: with γ = 44 and k = 63 the coin is of probability .72."""
+        """2^k·e^{−γ} with large k and γ: with γ = 44 and k = 63 the probability is .72."""
         heads = np.mean([exponential_coin(Bits(KEY), Fraction(44), int(w), 63) for w in Bits(KEY).words(2000)])
         assert abs(heads - 2**63 * math.exp(-44)) < 4 * 0.45 / math.sqrt(2000)

@@ -27,7 +27,7 @@ def steps_from(W, scales=(1.0, 1.0, 1.0), spread=(1.0, 1.0, 1.0)):
 
 @pytest.mark.parametrize("record", [0.0, 5.0])
 def test_weights_that_make_the_residual_of_one_record_infinite(record):
-    """1e308·5 − 1e308·5 is NaN: without the check the round fails only if the record is there."""
+    """1e308·5 − 1e308·5 is NaN: without the check, the round would fail only if the record is present."""
     table, W = np.random.default_rng(0).uniform(-1, 1, (40, 3)), np.zeros((3, 3))
     table[0], W[0, 2], W[1, 2] = record, 1e308, -1e308
     with pytest.raises(BadInput, match="the broadcast has weights above 1e\\+06"):
@@ -49,7 +49,7 @@ def test_scales_of_second_moments(name, odd):
 
 
 def test_tables_whose_number_of_cells_would_overflow():
-    """2⁶⁴ cells count as none: such a query would be free, and would be written beyond the end of the table."""
+    """2⁶⁴ cells overflow to 0: such a query would be free, and would write beyond the end of the table."""
     sets, cardinalities = np.arange(64, dtype=np.int16)[None], np.full(64, 2)
     for call in (lambda: offsets(sets, cardinalities), lambda: count(np.zeros((64, 3), np.int16), cardinalities, sets)):
         with pytest.raises(BadInput, match="the count tables would have more than 2\\^40 cells"):

@@ -25,7 +25,7 @@ def schema_of(silos):
 
 
 def seen_by_a_silo(silos, settings):
-    """The ε that a silo can reach that subtracts its own share, after as many drop-outs as there can be."""
+    """The ε against a silo that subtracts its own share, after the maximum number of drop-outs."""
     schema, shares = schema_of(silos), secure_sum.secure_sum_plan(settings, schema_of(silos))
     left = max(default_threshold(silos) - 1, 1)
     rho = Fraction(gram_sensitivity(shares.bits)) ** 2 / (2 * left * shares.gram_variance)

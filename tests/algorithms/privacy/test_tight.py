@@ -37,7 +37,7 @@ def best_of_one_selection(y: Array | float, eta: float) -> Array | float:
 
 
 def a_strategy(selections: int, eta: float, cells: int) -> tuple[Array, Array]:
-    """The exact V_k of the adversary who chooses adaptively among t = 0, h, 2h, …: less than the worst."""
+    """The exact V_k of an adversary who chooses adaptively among t = 0, h, 2h, …, a lower bound of the worst case."""
     step = eta / cells
     t = step * np.arange(cells + 1)
     p = probability(t, eta)
@@ -83,7 +83,7 @@ class TestNeverBelowTheTruth:
     @settings(max_examples=25, deadline=None)
     @given(st.integers(0, 10_000), st.floats(0.2, 3), st.floats(0.1, 1))
     def test_real_exponential_mechanisms_chosen_adaptively(self, seed: int, eta: float, mu: float) -> None:
-        """Three selections among three, each with scores of its own after every outcome, and a Gaussian release."""
+        """Three selections among three, whose scores depend on all earlier outcomes, and a Gaussian release."""
         rng = np.random.default_rng(seed)
         paths = [(1.0, 0.0)]
         for _ in range(3):
@@ -100,7 +100,7 @@ class TestNeverBelowTheTruth:
 
     @pytest.mark.parametrize(("eta", "mu"), [(1.0, 1.0), (2.0, 0.5), (0.5, 2.0)])
     def test_a_selection_chosen_in_view_of_the_gaussian_is_covered(self, eta: float, mu: float) -> None:
-        """And taking the Gaussian last, as if nothing were chosen in its view, would be below the truth."""
+        """Placing the Gaussian last, as if no selection depended on it, would underestimate the loss."""
         target = 1.5
 
         def after(z: float) -> float:
@@ -147,7 +147,7 @@ class TestAgainstOthers:
     def test_dp_accounting_with_randomized_response_for_the_selections(
         self, selections: int, eta: float, within: float
     ) -> None:
-        """Of losses ±η/2, so η-bounded-range: as bad as selections get where they are many, and never worse."""
+        """Losses ±η/2 are η-bounded-range: the worst case for many selections, and an upper bound for few."""
         mu, step = 0.7, 1e-3
         lie = 2 / (1 + math.exp(eta / 2))
 

@@ -65,7 +65,7 @@ class TestConversion:
             def at(u: mpmath.mpf) -> mpmath.mpf:
                 return (1 + u) * r + (length - mpmath.log1p(u)) / u - mpmath.log1p(1 / u)
 
-            # Zooming in on the minimum of a function with one valley, in 40 digits.
+            # # A search for the minimum of a function with one local minimum, in 40 digits.
             low, high = -mpmath.log(r) / 2 - 50, -mpmath.log(r) / 2 + 50
             for _ in range(17):
                 points = mpmath.linspace(low, high, 9)
@@ -100,7 +100,7 @@ class TestConversion:
     @pytest.mark.parametrize("delta", [1e-15, 4e-8, 1e-3])
     @pytest.mark.parametrize("rho", [1e-4, 0.0189, 1.0, 17.2, 60.0])
     def test_against_dp_accounting(self, rho: float, delta: float) -> None:
-        """Above what is exact for the Gaussian; at most, and near, what Google's accountant makes of zCDP."""
+        """Above the exact value for the Gaussian, and at most, but close to, the zCDP result of Google's accountant."""
         ours = epsilon(Cost(rho, ReplaceOne), delta)
         exact = dp_accounting.get_epsilon_gaussian(1 / math.sqrt(2 * rho), delta)
         accountant = RdpAccountant(1 + np.geomspace(1e-3, 1e6, 4000), dp_accounting.NeighboringRelation.REPLACE_ONE)
@@ -153,7 +153,7 @@ class TestCosts:
 
     @pytest.mark.slow
     def test_mypy_refuses_to_mix_them(self, tmp_path: Path) -> None:
-        """On a copy of these modules alone: the whole package would take mypy a minute."""
+        """Only a copy of these modules is checked, because mypy takes a minute for the whole package."""
         package = tmp_path / "copied"
         (package / "core").mkdir(parents=True)
         for module in (errors, promise, schema):
@@ -203,7 +203,7 @@ class TestSelection:
         assert all(renyi(alpha, log_p, log_q) <= alpha * cost * (1 + 1e-9) + 1e-12 for alpha in ORDERS)
 
     def test_what_monotone_scores_cost_is_too_little_here(self) -> None:
-        """Δ²/(8β²), true when all scores move the same way, is refuted by two that move apart."""
+        """Δ²/(8β²) holds if all scores move in the same direction; two scores that move apart refute it."""
         log_p, log_q = (s - np.logaddexp.reduce(s) for s in (np.array([0.05, -0.05]), np.array([-0.05, 0.05])))
         cost = selection_rho(0.1, 1.0)
         assert 0.99 * cost < renyi(1.0001, log_p, log_q) / 1.0001 < cost

@@ -26,7 +26,7 @@ class Drawn:
     dag: np.ndarray
     table: np.ndarray
     levels: np.ndarray
-    """how many each variable has; ones: the rows are numbers"""
+    """number of levels of each variable; all 1 means that the rows are numbers"""
 
     @property
     def variables(self):
@@ -41,7 +41,7 @@ class Drawn:
         return np.ascontiguousarray(self.table.T, np.int16)
 
     def scores(self, **settings):
-        """What scores families on these rows."""
+        """The scores of families on these rows."""
         if self.discrete:
             return lambda batch: score_rows(self.columns, self.levels, batch, ScoreSettings(**settings))
         pooled = pooled_moments(self.table)
@@ -66,7 +66,7 @@ def random_dag(d, density, rng):
 def draw(d, rows, seed, density=0.4, most_levels=3):
     """Rows of a random DAG: discrete with Dirichlet tables, or linear Gaussian if `most_levels` is 1.
 
-    Only `random` and `integers` are asked for, whose streams do not change between versions of numpy.
+    Only `random` and `integers` are used, because their streams do not change between versions of numpy.
     """
     rng = np.random.default_rng(seed)
     dag = random_dag(d, density, rng)

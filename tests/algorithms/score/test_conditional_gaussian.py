@@ -18,7 +18,7 @@ from fedbnsl.tasks.transport.in_process import InProcessFederation
 CONDITIONAL = {"mixed_score": "conditional-gaussian"}
 LEVELS = {"a": ("u", "v", "w"), "c": ("no", "yes")}
 RNG = np.random.default_rng(0)
-"""for empty cells, of which there are none"""
+"""for empty cells; there are none"""
 
 
 def table(rows=400, seed=0):
@@ -36,7 +36,7 @@ def schema(rows=400):
 
 
 def likelihood(X, members, levels):
-    """L of a set of columns: −∞ for nothing, and no price beyond the BIC's."""
+    """The score of a set of columns with the penalty of BIC only."""
     n = len(X)
     labels, numbers = [v for v in members if v in levels], [v for v in members if v not in levels]
     configurations = [()]
@@ -115,7 +115,7 @@ def test_federated_is_pooled_and_masks_change_nothing(federated, pooled):
 
 
 def test_slopes_that_turn_with_a_label_are_found_by_no_other_score():
-    """A label turns the sign of a slope: of second moments alone all three are independent."""
+    """A label reverses the sign of a slope: by second moments alone, all three variables are independent."""
     rng = np.random.default_rng(3)
     label, x = rng.integers(0, 2, 1500), rng.normal(size=1500)
     X = np.column_stack([label, x, np.where(label == 1, x, -x) + rng.normal(size=1500)])

@@ -37,7 +37,7 @@ def test_a_member_of_a_class(dag):
 @CHECKED
 @given(dag=dags(), seed=st.integers(0, 10**6))
 def test_partial_dags_are_extended_where_they_can_be(dag, seed):
-    """Some arrows taken for undirected: often no class any more, sometimes without any extension."""
+    """Some arrows are made undirected: the result is often not a CPDAG, and sometimes has no consistent extension."""
     rng = np.random.default_rng(seed)
     partial = dag | (dag.T & (rng.random(dag.shape) < 0.6))
     found, complete = extension(partial)

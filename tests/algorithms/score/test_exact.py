@@ -94,7 +94,7 @@ def test_more_variables_than_asked_for_have_none():
 
 
 def test_it_asks_silos_for_no_wider_tables(drawing, running):
-    """What is asked for after the starts has no more parents than the exact search may give."""
+    """Families requested after the starts have at most as many parents as the exact search allows."""
     drawn = drawing(8, 200, 3, 0.3, 2)
     before = running("secure-boss", drawn.dealt(2), exact=0).server.families.used[0]
     server = running("secure-boss", drawn.dealt(2), exact_parents=3).server

@@ -93,7 +93,7 @@ class TestEverySearch:
         np.testing.assert_allclose(federated.weights, pooled.weights, atol=1e-9)
 
     def test_the_class_is_that_of_the_experiments(self, algorithm, kind, params) -> None:
-        """c → e, of which the same silo sets both, follows from b → c; all other edges are directed by a target."""
+        """One silo sets both c and e, so c → e follows from b → c; all other edges are directed by a target."""
         tables = draw(4000, TARGETS, 2, kind)
         found, basis, _ = learned(tables, TARGETS, algorithm, kind, **params)
         truth = class_of(DAG, experiments_of(NAMES, dict.fromkeys(tables, 1), TARGETS).separated)
@@ -156,7 +156,7 @@ class TestScores:
 
     @pytest.mark.parametrize("kind", ["continuous", "discrete", "mixed"])
     def test_rows_left_out_reward_wrong_directions_where_a_dependence_remains(self, kind) -> None:
-        """The effect of a on b is weaker at p: with parameters of its own it directs a → b, left out it does not."""
+        """The effect of a on b is weaker at p: separate parameters direct a → b, and leaving rows out does not."""
         targets = {"p": (("b",),)}
         tables = draw(3000, targets, 5, kind, factor=0.5 if kind == "continuous" else 0.8, silos="pq")
         own, *_ = learned(tables, targets, kind=kind)

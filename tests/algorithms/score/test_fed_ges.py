@@ -23,7 +23,7 @@ def every_round(federation, **params):
 
 
 def alone(drawn, plan=WARY):
-    """What GES finds on all rows in one place."""
+    """The graph that GES finds on the pooled rows."""
     d = len(drawn.dag)
     return finish(search_from(np.zeros((d, d), np.bool_), plan), no_families(), drawn.scores())[0]
 
@@ -108,7 +108,7 @@ class TestConvergence:
         return Server(("a", "b"), np.stack([empty]), empty, (seen,), True)
 
     def after(self, convergence, *sent):
-        """Whether there is news after one silo has sent these graphs."""
+        """Whether another round is needed after one silo has sent these graphs."""
         server = self.server()
         for one in sent:
             replies = Replies(("s",), each=(arcs_of(one),))
@@ -164,7 +164,7 @@ class TestDrift:
         np.testing.assert_array_equal(consensus_dag(own, self.CHAIN | dag(5, (3, 4)), 0.3), self.CHAIN)
 
     def test_a_union_of_noisy_graphs_does_not_run_away(self, drawing):
-        """Without the guard it ends far denser than what the silos hold; with it within what is asked."""
+        """Without the guard, the union becomes far denser than the silos' graphs; with it, density is limited."""
         drawn = drawing(12, 900, 3, 0.25, most_levels=3)
         ends = {}
         for label, drift in (("guarded", {}), ("as in the paper", {"drift": 1000.0, "last_drift": 1000.0})):

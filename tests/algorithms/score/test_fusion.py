@@ -31,7 +31,7 @@ def names(d):
 
 
 def make_sink(dag, v, priority):
-    """Cover and reverse the arcs of v, in place, one by one: each time to a child that no other child leads to."""
+    """Cover and reverse the edges of v in place, one by one, each time to a child that no other child leads to."""
     while dag[v].any():
         reach = np.linalg.matrix_power(np.eye(len(dag)) + dag, len(dag)) > 0
         children = set(np.flatnonzero(dag[v]).tolist())
@@ -62,7 +62,7 @@ class TestIndependenceMap:
         (dag,) = graphs
         order = np.random.default_rng(seed).permutation(len(dag))
         rest, reversed_ = dag.copy(), np.zeros_like(dag)
-        for v in order[::-1]:  # of the children that may come next, the first in the order: arcs added agree with it
+        for v in order[::-1]:  # the first possible child in the order, so added edges agree with the order
             make_sink(rest, v, np.argsort(order))
             reversed_[:, v], rest[:, v] = rest[:, v], False
         assert (reversed_ >= independence_map(dag, order)).all()
@@ -84,7 +84,7 @@ class TestOrder:
     @CHECKED
     @given(graphs=dags(), seed=st.integers(0, 10**6))
     def test_it_is_greedy_by_the_cost_of_making_a_sink(self, graphs, seed):
-        """Costs worked out anew for each variable by reversing its arcs: arcs added, and children less one."""
+        """Costs computed for each variable by reversing its edges: the added edges, and its children minus one."""
         priority = np.random.default_rng(seed).permutation(graphs.shape[1])
         rest, left, order = [dag.copy() for dag in graphs], list(range(graphs.shape[1])), []
         while left:
@@ -115,7 +115,7 @@ class TestOrder:
 
 
 def _cost(dag, v):
-    """Children less one, plus the missing arcs that would make each arc from v covered, as they stand."""
+    """Children minus one, plus the missing edges that would make each edge from v covered in the current graph."""
     missing = set()
     for child in np.flatnonzero(dag[v]):
         missing |= {(p, child) for p in np.flatnonzero(dag[:, v]) if not dag[p, child]}

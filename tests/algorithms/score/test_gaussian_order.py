@@ -14,7 +14,7 @@ from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import SCORE_TOLERANCE, Prior, _graph, _select, _sweep, gaussian_boss
 
-# Three starts that agree may all have ended beside the best score.
+# # Three starts that agree may all have missed the best score.
 THOROUGH = OrderSettings(starts=30, agreeing_starts=10)
 
 
@@ -42,7 +42,7 @@ def left_of(X, parents, j):
 
 
 def families(X, price):
-    """Return what scores family (parents, j): −n/2·ln v − price/2·k."""
+    """Return the score function of a family (parents, j): −n/2·ln v − price/2·k."""
 
     @functools.cache
     def score(parents, j):
@@ -131,7 +131,7 @@ def test_prior_knowledge_holds_and_the_best_dag_that_agrees_is_found(seed):
 
 
 def selected(S, j, before, price, possible=None, required=None):
-    """Return what `_select` says of variable j: its cost, and its parents, sorted."""
+    """Return the result of `_select` for variable j: its cost, and its sorted parents."""
     d = len(S)
     possible = np.ones((d, d), bool) if possible is None else possible
     required = np.zeros((d, d), bool) if required is None else required
@@ -211,7 +211,7 @@ def moved_one_by_one(R, order, price, possible, required):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_sweep_moves_variables_as_if_all_parents_were_selected_anew(seed):
-    """With background knowledge, columns that precede all others, and a price at which paths are long."""
+    """The cases have background knowledge, columns that precede all others, and a penalty with long paths."""
     rng, d, lagged = np.random.default_rng(seed), 11, 3
     _, S = rows_of(d + lagged, 300, 700 + seed, density=0.5)
     R = S / np.sqrt(np.outer(np.diag(S), np.diag(S)))

@@ -85,7 +85,7 @@ def classes():
 
 
 def neighbours(members, kind):
-    """The DAGs one step from any member: one edge more, one less, or one turned and the class another."""
+    """The DAGs one step from any member: an edge added, removed, or reversed with a change of the class."""
     for dag in members:
         for x, y in product(range(len(dag)), repeat=2):
             other = dag.copy()
@@ -131,7 +131,7 @@ class TestSpecification:
 
     @pytest.mark.parametrize("d", [4, 5, 6])
     def test_so_it_does_by_scores_that_mean_nothing(self, d):
-        """Dense graphs, in which a path often forbids an insertion."""
+        """Random scores give dense graphs, in which a path often forbids an insertion."""
         for seed in range(25):
             rng = np.random.default_rng(seed)
             scores = {family: rng.normal(0.1 * len(family)) for family in families(d)}
@@ -144,7 +144,7 @@ class TestSpecification:
 class TestAllThereIs:
     @pytest.mark.parametrize("kind", [INSERT, DELETE, TURN])
     def test_the_best_step_is_the_best_to_any_neighbour_of_any_member(self, kind, classes, drawing):
-        """Whatever an operator can reach, and nothing else: the condition on paths, the cliques and the gain."""
+        """The operators reach exactly these neighbours: this tests the path condition, the cliques and the gain."""
         for seed, (name, members) in enumerate(list(classes.items())[kind % 2 :: 2]):
             drawn = drawing(4, 40, seed, most_levels=2 if seed % 2 else 1)
             scores = all_scores(drawn)

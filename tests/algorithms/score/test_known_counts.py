@@ -62,7 +62,7 @@ def test_the_common_levels_are_those_of_most_rows():
 
 @pytest.mark.parametrize("search", [secure_boss, secure_ges])
 def test_a_run_counts_each_set_once(search, drawing):
-    """Also the last exchanges, whose families are within sets that were counted for other ones."""
+    """This includes the last exchanges, whose families are subsets of sets counted for other families."""
     algorithm, drawn = search(SecureSearch(ahead=2)), drawing(8, 1500, 3)
     federation, requested = drawn.dealt(3), []
     for progress in rounds(algorithm, federation):

@@ -65,7 +65,7 @@ def test_the_score_is_that_of_least_squares_in_each_class():
 
 
 def test_the_right_direction_scores_better_where_a_cause_varies():
-    """Only the distribution of x changes: given the wrong direction, that of y and that of x given y do."""
+    """Only the distribution of x changes; in the wrong direction, those of y and of x given y both change."""
     sums = sums_of(draw([1, 1, 1, 1], [1, 1, 1, 3]))
     right = score_by_mechanism(PAIR, sums).sum()
     wrong = score_by_mechanism(Batch(np.array([0, 2, 3]), np.array([0, 1, 1], np.uint16)), sums).sum()

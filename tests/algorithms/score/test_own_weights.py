@@ -70,7 +70,7 @@ def test_a_silo_s_score_is_that_of_its_regressions():
     ],
 )
 def test_families_outside_the_variables_are_refused(listed):
-    """Compiled code does not check its indices: it would send what lies beyond the moments in memory."""
+    """Compiled code does not check its indices and would send memory beyond the moments."""
     tables, _ = silos_of(1, 0.3)
     schema = Schema(NAMES, {silo: len(table) for silo, table in tables.items()}, "continuous")
     algorithm = secure_boss(SecureSearch(weights="own"))

@@ -115,7 +115,7 @@ def finished(drawn, prior):
 
 
 def test_background_knowledge_holds_in_both_searches(drawing):
-    """Knowledge that contradicts the data: arcs of the true graph are forbidden."""
+    """Knowledge that contradicts the data: edges of the true graph are forbidden."""
     for seed in range(6):
         drawn = drawing(8, 1000, seed, 0.4)
         names, rng = drawn.variables, np.random.default_rng(seed)
@@ -141,7 +141,7 @@ def test_the_greedy_class_is_kept_if_it_scores_better(drawing):
 
 
 def test_the_score_of_boss_includes_variables_that_can_have_no_parents(drawing):
-    """No sweep needs their scores, so starts that ended in the same graph once differed in their totals."""
+    """No sweep needs their scores, and formerly starts with the same final graph had different totals."""
     drawn = drawing(7, 800, 4, 0.4)
     names = drawn.variables
     prior = Knowledge((), tuple((other, one) for one in names[:3] for other in names if other != one)).prior(names)

@@ -61,7 +61,7 @@ class TestPgmpy:
 
 @pytest.mark.parametrize("score", ["bdeu", "bic"])
 class TestHoweverItIsCounted:
-    """By cells, by the states that occur, or from a table over more variables: the same score bit for bit."""
+    """Counts by cells, by occurring states, or from a larger table give the same score bit for bit."""
 
     def test_wide_families_are_scored_as_narrow_ones(self, score, monkeypatch):
         @CHECKED
@@ -186,7 +186,7 @@ class TestGaussian:
 
 @pytest.mark.parametrize("filled", [False, True])
 def test_gaps_are_priced_by_the_rows_they_are_worth(filled):
-    """Node-average log-likelihood before anything is filled in, BIC with a greater price after; both by hand."""
+    """The node-average log-likelihood before imputation, and BIC with a higher penalty after it, by hand."""
     rng, levels, n, worth = np.random.default_rng(6), np.array([2, 3, 2]), 400, 180
     table = np.column_stack([rng.integers(0, size, n) for size in levels])
     table[:, 2] = np.where(rng.random(n) < 0.7, table[:, 0], table[:, 2])

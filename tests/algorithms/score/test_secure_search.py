@@ -79,7 +79,7 @@ class TestTheSameAsPooled:
         )
 
     def test_silos_that_hold_one_level_each(self, name, drawing, learning):
-        """v0 is a constant in every silo: by itself none would find anything about it."""
+        """v0 is a constant in every silo, so no silo could find its edges by itself."""
         drawn = drawing(6, 2000, 3)
         parts = {f"s{level}": drawn.table[drawn.table[:, 0] == level] for level in range(drawn.levels[0])}
         whole = drawn.dealt().schema
@@ -107,7 +107,7 @@ class TestExchanges:
         assert running(name, drawing(8, 300, 0, most_levels=1).dealt(4)).number == 1
 
     def test_what_is_asked_does_not_tell_rows_apart(self, drawing):
-        """Broadcasts are the same however the rows are dealt: they follow from the sums."""
+        """Broadcasts follow from the sums, so they are the same for every assignment of rows to silos."""
         seen = []
         for deal in (0, 1):
             algorithm = registry.build(registry.specify("secure-ges", {}))

@@ -23,7 +23,7 @@ from fedbnsl.tasks.transport.in_process import InProcessFederation
 
 
 def finished(drawn, number, seed=0):
-    """The end of a search from so many orders, and the families it knows."""
+    """The end of a search from this number of orders, and the families that it has scored."""
     state, families = starts_from(no_prior(len(drawn.dag)), number, np.random.default_rng(seed)), no_families()
     while True:
         state = advance_starts(state, families)
@@ -77,7 +77,7 @@ def twins(d=5, rows=400):
 
 
 def test_twins_share_the_edges_of_others_by_seed_not_by_column(learning):
-    """Either of two one-to-one columns explains the others equally well: which one does is drawn."""
+    """Either of two one-to-one columns explains the others equally well; the choice is random."""
     table = twins()
     names = tuple("abcde")
     schema = Schema(names, {"s": len(table)}, "discrete", dict.fromkeys(names, ("x", "y")))
@@ -109,7 +109,7 @@ def test_the_score_does_not_depend_on_the_order_of_the_columns(drawing):
 
 
 def test_a_search_on_very_many_rows_ends():
-    """Totals so large that their rounding exceeds any fixed bound: steps that gain nothing but that are not taken."""
+    """With very large totals, rounding exceeds any fixed bound; steps that gain only rounding are not taken."""
     rng = np.random.default_rng(0)
     d = 12
     base = rng.normal(size=(d, d))

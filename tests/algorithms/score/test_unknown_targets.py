@@ -18,7 +18,7 @@ SETTINGS = SecureSearch(score="bic")
 
 
 def skewed(rows, targets, seed, kind):
-    """As `draw`, but frequent labels are not equally frequent: else the label that has changed is not identified."""
+    """As `draw`, but labels differ in frequency; otherwise the changed label would not be identified."""
     if kind == "continuous":
         return draw(rows, targets, seed)
     rng, tables = np.random.default_rng(seed), {}

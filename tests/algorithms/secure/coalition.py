@@ -13,10 +13,11 @@ from fedbnsl.algorithms.secure.messages import Revealed
 
 
 class CoalitionView:
-    """The view of the coordinator and the silos `corrupt` over the exchanges of a run, and what follows from it.
+    """The view of the coordinator and the silos `corrupt` over a run, and the sums that they can compute.
 
     Each masked vector of another silo is an equation: the vector, plus masks. A mask is known if the coalition can
-    derive its key, from the keys of its own silos, from shares, from an escrow that these open, or by reading it.
+    derive its key: from the keys of its own silos, from shares, from an escrow that the shares open, or because the key
+    was sent.
     """
 
     def __init__(self, lab, corrupt: set[str]) -> None:
@@ -69,7 +70,7 @@ class CoalitionView:
                 signs = {states["share"][silo].pairs[peer][32:]: 1 if silo < peer else -1 for peer in peers}
                 self._masked.append((number, silo, {masks.self_key(seed, session, silo): 1, **signs}))
         answered: dict[frozenset[str], set[str]] = {}
-        for silo in silos.said("unmask"):  # lists with the same honest silos ask for the same sum
+        for silo in silos.said("unmask"):  # lists with the same honest silos request the same sum
             answered.setdefault(frozenset(lists[silo]) - self._corrupt, self._corrupt & set(states["mask"])).add(silo)
         for honest_survivors, silos_of_list in answered.items():
             if len(silos_of_list) >= session.threshold and honest_survivors:

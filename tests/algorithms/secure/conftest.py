@@ -19,13 +19,13 @@ class Silos:
 
     vectors: Mapping[str, np.ndarray]
     silent: Mapping[str, set[str]] = field(default_factory=dict)
-    """by phase, who does not answer from then on"""
+    """by phase, the silos that stop answering in it"""
     change: Callable[[str, str, bytes], bytes] = lambda phase, silo, question: question
-    """what happens to a question on its way"""
+    """a function that changes a request in transit"""
     states: dict[str, Participant] = field(default_factory=dict)
     transcript: list[tuple[str, str, bytes, bytes]] = field(default_factory=list)
     fresh: str = ""
-    """what the entropy of the session depends on besides the silo"""
+    """additional input to the session's entropy besides the silo"""
 
     def ask(self, phase, messages):
         answers = {}
@@ -70,7 +70,7 @@ def vectors_of(n: int, length: int = 20, seed: int = 0, ring=np.uint64) -> dict[
 
 
 def exact_sum(vectors, silos) -> list[int]:
-    """Python integers know no overflow: the sum as the definition has it."""
+    """The exact sum by definition, with Python integers, which do not overflow."""
     size = 1 << 8 * vectors[silos[0]].itemsize
     return [sum(int(vectors[silo][i]) for silo in silos) % size for i in range(len(vectors[silos[0]]))]
 

@@ -146,7 +146,7 @@ def test_a_public_key_of_low_order_is_refused() -> None:
 
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 40) | st.integers(-1, 40).map(lambda n: 2 * masks.CHUNK + n))
 def test_a_mask_is_the_encrypted_counter(key: bytes, length: int) -> None:
-    """Also one of several chunks."""
+    """This also holds for a mask of several chunks."""
     counter = b"".join(block.to_bytes(16) for block in range((length + 1) // 2))
     stream = Cipher(AES256(key), ECB()).encryptor().update(counter)
     added = np.zeros(length, np.uint64)

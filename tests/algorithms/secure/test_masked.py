@@ -19,7 +19,7 @@ from fedbnsl.algorithms.secure.messages import public_keys
 class TestRange:
     @pytest.mark.parametrize(("epsilon", "value"), [(0.0, 2.0**30), (1.0, 2**62)])
     def test_is_that_of_one_summand_among_all(self, epsilon, value):
-        """Fixed-point numbers reach 2³¹ in all, whole numbers 2⁶³: half of that is too much for each of three."""
+        """Sums reach 2³¹ for fixed-point numbers and 2⁶³ for integers; for three silos, half of that is too large."""
         algorithm = registry.build(registry.specify("secure-sum", {"epsilon": epsilon} if epsilon else {}))
         reply = Reply(np.array([value], np.int64 if epsilon else np.float64))
         vector = algorithm.summand(reply)

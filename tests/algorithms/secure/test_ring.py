@@ -34,7 +34,7 @@ def test_a_sum_of_encoded_integers_is_exact_up_to_the_limit(data: st.DataObject,
 
 @given(st.data(), st.integers(1, 6), st.sampled_from([255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**53]))
 def test_a_sum_of_counts_is_exact_up_to_its_bound(data: st.DataObject, silos: int, greatest: int) -> None:
-    """Counts of whatever type, whose sum reaches the bound; the ring is the smallest that holds it."""
+    """The sum of counts of any type reaches the bound; the ring is the smallest that holds it."""
     kind = data.draw(st.sampled_from([np.float64, np.int64, np.uint64]))
     most = greatest // silos
     values = data.draw(arrays(np.int64, (silos, 3), elements=st.integers(0, most))).astype(kind)
@@ -77,7 +77,7 @@ def test_the_first_integer_too_large_for_so_many_summands_is_refused(silos: int)
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e19])
 def test_what_is_no_number_of_the_range_is_named_by_its_label_and_not_by_its_value(value: float) -> None:
-    """The message reaches the coordinator, from whom the masks are to hide the value."""
+    """The message reaches the coordinator, which must not learn the value."""
     with pytest.raises(BadInput) as refusal:
         masks.encode_fixed(np.array([0.0, 1.0, value]), 8, labels=["a", "b", "Raf→Mek"])
     assert str(refusal.value) == (

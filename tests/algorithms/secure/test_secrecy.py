@@ -45,7 +45,7 @@ def one_share_of_a_peer_is_revealed(lab) -> None:
 
 
 def one_set_of_survivors_is_answered(lab) -> None:
-    """Two answers that differ would hold both shares of a peer."""
+    """Two different answers would reveal both shares of a peer."""
     silos = lab.silos(lab.vectors(5))
     secure_sum(lab.session(5, 3), silos)
     for state in silos.states.values():
@@ -65,7 +65,7 @@ def masked_vectors_are_uniform(lab) -> None:
 
 
 def sessions_are_unrelated(lab) -> None:
-    """The same vectors under the same entropy, in three sessions: not even then do their masks or keys repeat."""
+    """Masks and keys do not repeat in three sessions, even with the same vectors and the same entropy."""
     vectors = lab.vectors(3, 20_000)
     seen = []
     for round, attempt in ((1, 1), (2, 1), (1, 2)):
@@ -90,7 +90,7 @@ def seals_hide_the_shares(lab) -> None:
 
 
 def seals_have_a_direction(lab) -> None:
-    """What a silo sealed for a peer is not taken, sent back to it, for what that peer sealed for it."""
+    """A message that a silo sealed for a peer and that is sent back to it is not accepted as the peer's message."""
     opened = {
         silo: participant.advertise(lab.session(3), silo, silo.encode().ljust(32), lab.key(silo))
         for silo in lab.names(3)
@@ -113,7 +113,7 @@ def up_to_phase_three(lab):
 
 
 def late_vector_stays_hidden(lab) -> None:
-    """A vector that arrives after its silo was given up: its pairwise masks are known by then, its self-mask is not."""
+    """If a vector arrives after its silo was declared lost, its pairwise masks are known, but its self-mask is not."""
     late, session = "silo 03", lab.session(4)
 
     class Late(lab.silos):
@@ -133,7 +133,7 @@ def late_vector_stays_hidden(lab) -> None:
 
 
 def too_few_silos_know_no_secret(lab) -> None:
-    """All that t - 1 silos hold together gives neither secret of another."""
+    """The shares of t - 1 silos together do not determine either secret of another silo."""
     session, silos = up_to_phase_three(lab)
     victim, colluding = "silo 03", session.silos[: session.threshold - 1]
     public = messages.public_keys(silos.said("advertise")[victim], victim)
@@ -175,7 +175,7 @@ def a_run_stays_hidden(lab) -> None:
 
 
 def transcript_holds_no_vector(lab) -> None:
-    """No entry of any vector does the coordinator see, nor does one come out when a known self-mask is taken off."""
+    """The coordinator sees no entry of a vector, and subtracting a known self-mask reveals none."""
     session, silos = lab.session(4, 3), lab.silos(lab.vectors(4), {"mask": {"silo 01"}})
     secure_sum(session, silos)
     seen = b"".join(question + answer for *_, question, answer in silos.transcript)

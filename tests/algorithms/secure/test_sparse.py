@@ -88,7 +88,7 @@ def components(silos, graph):
 
 
 class Run:
-    """A run with a coordinator that lies and the silos `corrupt`, and the equations that it receives.
+    """A run with a lying coordinator and the silos `corrupt`, and the equations that the coordinator receives.
 
     Each masked vector of an honest silo is one row: its own vector, and the masks whose keys the coalition cannot
     derive. What it can compute are the combinations of rows in which no such mask is left.
@@ -100,7 +100,7 @@ class Run:
         self.states = {}
 
     def attempt(self, round, sessions, rng) -> None:
-        """The coordinator sends each silo one of `sessions`, forwards what it has, and withholds some answers."""
+        """The coordinator sends each silo one of `sessions`, forwards messages, and withholds some answers."""
         chosen = {silo: sessions[rng.integers(len(sessions))] for silo in self.keys}
         chosen = {silo: session for silo, session in chosen.items() if silo in session.silos}
         said = {}
@@ -153,7 +153,7 @@ class Run:
 
 
 def case(seed: int) -> tuple[int, int]:
-    """Over a random run, the sums that are learned, and the dimension of all that is."""
+    """The sums that are learned over a random run, and the dimension of everything that is learned."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(14, 20))
     k = int(rng.choice([even for even in range(2, n // 2) if even % 2 == 0 and 2 * even <= n - 2 and n < 4 * even]))

@@ -59,7 +59,7 @@ def test_shares_of_another_sender_or_for_another_receiver_are_found_out(lab) -> 
 
 @pytest.mark.parametrize("other", [{"round": 2}, {"attempt": 2}, {"threshold": 4}])
 def test_shares_of_another_round_or_attempt_are_found_out(lab, other: dict[str, int]) -> None:
-    """The silos of this lab use the same entropy every time: only the session tells the two apart."""
+    """These test silos always use the same entropy, so the two differ only in their session."""
     earlier = lab.silos(lab.vectors(4))
     secure_sum(lab.session(4, **other), earlier)
     old = wire.decode(dict, earlier.said("share")["silo 02"])["silo 00"]

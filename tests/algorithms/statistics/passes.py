@@ -26,7 +26,7 @@ class DrawnTable:
 
 
 def peak_of(work: Callable[[], object]) -> int:
-    """The most bytes that Python objects take during `work`."""
+    """The peak memory of Python objects during `work`, in bytes."""
     tracemalloc.start()
     work()
     _, most = tracemalloc.get_traced_memory()

@@ -18,7 +18,7 @@ def blocks_of_table(table, levels, silos=1):
 
 
 def labelled(counts, seed=0):
-    """A table of a number, and a label whose levels have so many rows."""
+    """A table of a number and a label with the given numbers of rows by level."""
     codes = np.repeat(np.arange(len(counts)), counts)
     rng = np.random.default_rng(seed)
     return np.column_stack([rng.normal(size=len(codes)), rng.permutation(codes)])
@@ -59,8 +59,8 @@ def test_correlations_are_those_of_columns_about_each_silos_means():
 @pytest.mark.parametrize(
     ("counts", "groups"),
     [
-        ((300, 200, RARE_LEVEL_ROWS - 1), [(0, 2), (1,)]),  # the rare level joins the first
-        ((RARE_LEVEL_ROWS - 1, 300, 200), [(0, 1), (2,)]),  # a first level that is rare joins the commonest
+        ((300, 200, RARE_LEVEL_ROWS - 1), [(0, 2), (1,)]),  # the rare level is merged with the first
+        ((RARE_LEVEL_ROWS - 1, 300, 200), [(0, 1), (2,)]),  # a rare first level is merged with the most frequent one
         ((RARE_LEVEL_ROWS - 1, 200, 300), [(0, 2), (1,)]),
         ((300, 200, 100), [(0,), (1,), (2,)]),
     ],
@@ -70,7 +70,7 @@ def test_rare_levels_are_merged(counts, groups):
     merged = np.column_stack([table[:, 0], [next(g for g, of in enumerate(groups) if c in of) for c in table[:, 1]]])
     one, other = blocks_of_table(table, {1: 3}), blocks_of_table(merged, {1: len(groups)})
     assert one.first.tolist() == [0, 1, len(groups)]
-    # Which level has no indicator is a matter of coding: what the label leaves of the number is not.
+    # # The level without an indicator is arbitrary, but the residual of the number given the label is not.
     left = [log_residual_det(b.R, b.first, 0, np.array([1])) for b in (one, other)]
     assert left[0] == pytest.approx(left[1], abs=1e-12)
 

@@ -30,7 +30,7 @@ def corner_by_hand(table, levels, variables, common):
 @settings(deadline=None, max_examples=80)
 @given(sets_of, st.integers(0, 999), st.sampled_from([3, 64, 200]), st.booleans(), st.booleans())
 def test_corners_of_any_sets_in_any_order(sets, seed, rows, weighted, gaps):
-    """With a level or several in the corner or none, more rows than a word has bits, and empty cells."""
+    """The corner has no, one or several levels; there are more rows than a word has bits, and empty cells."""
     rng = np.random.default_rng(seed)
     levels = rng.integers(1, 5, 6)
     common = rng.integers(0, levels).astype(np.int16)
@@ -92,7 +92,7 @@ def test_sets_that_are_not_sets_of_variables_are_refused(odd):
 
 @pytest.mark.parametrize("limits", [CountLimits(variables=2), CountLimits(parameters=2.8), CountLimits(cells=2)])
 def test_an_owners_limits_are_those_of_whole_tables(limits):
-    """A count of a margin would disclose one that was suppressed, so no corner leaves if small counts may not."""
+    """A margin would disclose a suppressed count, so a silo with a limit on small counts sends no corners."""
     columns, levels = np.zeros((3, 9), np.int16), np.full(3, 3)
     with limited_counts(limits), pytest.raises(TableRefused):
         count_corners(columns, levels, np.array([[0, 1, 2]], np.int16), np.zeros(3, np.int16))

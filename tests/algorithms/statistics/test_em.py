@@ -36,7 +36,7 @@ def found(tables, secure: bool = False, **settings):
 
 
 def log_likelihood(tables, S):
-    """That of S, with each silo's own best mean, by scipy's density of each row's cells."""
+    """The log-likelihood of S with each silo's best mean, by scipy's density of each row's cells."""
     from scipy.stats import multivariate_normal
 
     total = 0.0

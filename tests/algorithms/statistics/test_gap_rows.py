@@ -77,7 +77,7 @@ def test_a_silo_lost_before_and_in_the_run_leaves_what_the_others_would_have_fou
 
 
 def test_each_stretch_costs_the_rows_behind_moments_one():
-    """Rows with gaps are worth a share of a complete row, and each mean that was taken away costs that share, too."""
+    """A row with gaps counts as a share of a complete row, and so does each mean that was subtracted."""
     tables, _ = holed({"s": 60, "t": 150})
     stretches = {"s": (20, 10, 30), "t": (150,)}
     schema = replace(with_gaps(Schema(NAMES, {"s": 60, "t": 150}), tables), stretches=stretches)

@@ -30,7 +30,7 @@ def test_stretches_that_are_not_those_of_the_table_are_refused():
 @pytest.mark.parametrize(("errors", "taken"), [(4.97, False), (5.03, True), (-4.97, False), (-5.03, True)])
 @pytest.mark.parametrize("n", [15, 200])
 def test_a_mean_is_a_level_from_five_standard_errors_on(n, errors, taken):
-    """A series of n rows tells of its mean what n/(1 + 40/n) independent rows would."""
+    """For its mean, a series of n rows is worth n/(1 + 40/n) independent rows."""
     rng = np.random.default_rng(n)
     rows = rng.normal(size=(n, 4))
     rows[:, :2] = (rows[:, :2] - rows[:, :2].mean(axis=0)) / rows[:, :2].std(axis=0) * [3.0, 0.2]

@@ -82,7 +82,7 @@ def test_a_column_that_is_constant_in_each_silo_has_no_variance_left():
 
 
 def test_a_column_far_from_zero_is_not_taken_for_a_constant():
-    """As times in seconds since 1970 over some minutes: rounding of a constant's mean leaves far less."""
+    """Like times in seconds since 1970 within some minutes; rounding of a constant is far smaller than their spread."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     far = np.column_stack([X, np.full(200, 0.1)]) + np.array([1e8, 0, 0])

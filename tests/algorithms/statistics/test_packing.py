@@ -42,7 +42,7 @@ def test_what_is_not_given_is_zero():
 
 @given(st.integers(0, 99))
 def test_what_is_sent_sparsely_comes_back_whole(seed):
-    """Through the ring, as under masks: entries outside the free ones are known to be zero and are not sent."""
+    """The sum goes through the ring as with masks; entries that are known to be zero are not sent."""
     rng = np.random.default_rng(seed)
     free = rng.random((3, 3)) < 0.5
     one = packing(change=(3, 3), scale=3, gap=())

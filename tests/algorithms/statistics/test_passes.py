@@ -27,7 +27,7 @@ from tests.algorithms.statistics.passes import DrawnTable, peak_of
 
 @dataclass
 class Cut:
-    """A table in memory that is handed out in parts of so many rows."""
+    """A table in memory that is read in parts of a given number of rows."""
 
     table: np.ndarray
     size: int
@@ -77,7 +77,7 @@ def test_nothing_cancels_where_columns_stand_far_from_zero_in_sorted_rows():
     rng = np.random.default_rng(100)
     near = np.sort(rng.normal(size=(10_000, 3)), axis=0)
     far = near + 1e9
-    exact = products(far - 1e9, center=True)  # what the rounding of the cells left of them
+    exact = products(far - 1e9, center=True)  # the residue of the rounding of the cells
     assert np.allclose(about_means(Cut(far, 37))[1], exact, rtol=1e-6)
     assert np.allclose(column_summaries(Cut(far, 37)).squares, np.diag(exact), rtol=1e-6)
 
