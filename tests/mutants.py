@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLANTED = ROOT / "tests" / "planted"
 ROOMS = ("algorithms", "data", "flows", "tasks", "tracking")
 AT_ONCE = 2
-# A test that a defect makes wait for ever has noticed it.
+# # If a defect makes a test wait for ever, the test has noticed it.
 SECONDS = 300
 PASSED, FAILED = 0, 1
 """exit codes of pytest: no test failed, and some did; any other says that the tests did not run"""
@@ -77,7 +77,7 @@ def planted(groups: Iterable[str] = (), folder: Path = PLANTED) -> list[Mutant]:
 
 
 def misfit(mutant: Mutant) -> str:
-    """Why `mutant` cannot be planted or tested as the checkout stands; empty if it can."""
+    """The reason that `mutant` cannot be planted or tested in this checkout; empty if it can."""
     path = ROOT / mutant.file
     if not path.is_file() or mutant.file.split("/")[0] not in (*ROOMS, "fedbnsl"):
         return f"{mutant.file} is no file of the package"
@@ -125,12 +125,12 @@ class Copy:
 
 
 def planted_path(copy: Path, mutant: Mutant) -> Path:
-    """The file of `mutant` in a copy of the package, whose own folder has no room's name before its files."""
+    """The path of the file of `mutant` in a copy of the package."""
     return copy / (mutant.file if mutant.file.startswith("fedbnsl/") else f"fedbnsl/{mutant.file}")
 
 
 def fork(work: Callable[[], int], output: Path) -> int:
-    """The process id of a fork, with a group of its own, that does `work` and exits with what it returns."""
+    """The id of a forked process, in its own process group, that does `work` and exits with its return value."""
     if child := os.fork():
         return child
     code = 2
@@ -153,7 +153,7 @@ def tests_in(copy: Path, mutant: Mutant) -> int:
 
     text = planted_path(copy, mutant).read_text(encoding="utf-8") if mutant.file else ""
     os.environ |= {"PYTHONPATH": str(copy), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # to look for plugins takes as long as many a test
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the search for plugins takes as long as many tests
     if "@njit" in text:  # callers' compiled code has the callee in it
         os.environ["NUMBA_CACHE_DIR"] = str(copy / f"numba-{os.getpid()}")
     sys.dont_write_bytecode = True
@@ -172,7 +172,7 @@ HEAVY = (
 
 
 def run_all(mutants: list[Mutant], *, plant: bool = True) -> list[Outcome]:
-    """Return what becomes of `mutants`, `AT_ONCE` of them at a time; without `plant`, of their tests on sound code."""
+    """Return the outcomes of `mutants`, `AT_ONCE` at a time; without `plant`, those of tests on unchanged code."""
     for module in HEAVY:
         importlib.import_module(module)
     outcomes: list[Outcome] = []
@@ -201,7 +201,7 @@ def _start(copy: Copy, mutant: Mutant) -> int:
 
 
 def _end(process: int) -> None:
-    """End what the tests may have left behind."""
+    """End processes that the tests may have left."""
     try:
         os.killpg(process, signal.SIGKILL)
     except ProcessLookupError:
@@ -235,7 +235,7 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Plant what `arguments` ask for; return the exit code."""
+    """Plant the defects that `arguments` select; return the exit code."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
     parser.add_argument("groups", nargs="*", help="files in tests/planted, without .toml; all by default")
     parser.add_argument("--quick", action="store_true", help="only those marked quick")
@@ -258,7 +258,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _complain(outcomes: Sequence[Outcome], wanted: str) -> list[Outcome]:
-    """Print what pytest said of those outcomes that are not as `wanted`, and return them."""
+    """Print pytest's output for outcomes that are not `wanted`, and return them."""
     wrong = [one for one in outcomes if one.verdict != wanted]
     for one in wrong:
         print(f"\n{one.verdict}: {one.mutant.name} ({one.mutant.file})\n{one.said}")

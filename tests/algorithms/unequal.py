@@ -8,7 +8,7 @@ ROWS = {"a": 40, "b": 90, "c": 310}
 def unequal(rows=None, variables=5, seed=0, dag=False):
     """Tables `[n_rows, n_variables]` of silos with means and spreads of their own, columns in different units.
 
-    With `dag`, the weights are those of one model from left to right, else each silo has a mixture of its own.
+    With `dag`, all silos have the weights of one model from left to right; otherwise each has its own mixture.
     """
     rng = np.random.default_rng(seed)
     units = np.geomspace(1, 10, variables)

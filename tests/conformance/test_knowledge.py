@@ -36,7 +36,7 @@ def built(name: str) -> Algorithm:
 
 
 def true_of(truth: Structure, seed: int, share: float = 0.3) -> Knowledge:
-    """Some arcs of the truth, some pairs that are not joined, and three tiers along an order of it."""
+    """Some true edges, some pairs that are not joined, and three tiers along an order of the true graph."""
     rng, edges, names = np.random.default_rng(seed), truth.adjacency, truth.variables
     required = edges & (rng.random(edges.shape) < share)
     forbidden = ~edges & ~edges.T & ~np.eye(len(edges), dtype=bool) & (rng.random(edges.shape) < share)
@@ -100,5 +100,5 @@ def built_whole(name: str) -> Algorithm:
 
 
 def lines(structure: Structure) -> int:
-    """How many edges have no direction."""
+    """The number of undirected edges."""
     return int((structure.adjacency & structure.adjacency.T).sum() // 2)

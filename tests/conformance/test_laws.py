@@ -28,7 +28,7 @@ Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 ROUNDS = 5
 LEVELS = ("low", "middle", "high")
 
-# Besides every algorithm as it is by default, those that have a private side.
+# # Every algorithm with its defaults, and private variants.
 ALSO = {
     "secure-sum, private": ("secure-sum", {"epsilon": 50.0}),
     "fed-pc, private": ("fed-pc", {"epsilon": 10.0, "depth": 1, "orientation": "sepset"}),
@@ -56,17 +56,17 @@ ALSO = {
     "secure-sum, mixed, private": ("secure-sum", {"epsilon": 50.0}),
     "dp-covariance, mixed": ("dp-covariance", {"epsilon": 50.0}),
 }
-# They learn from discrete data alone.
+# # These learn only from discrete data.
 DISCRETE = ("fed-pc, private", "fed-fci, private", "secure-boss, experiments, labels")
 # They learn from three columns of numbers, and two of three levels: two indicators each.
 MIXED = tuple(name for name in ALSO if ", mixed" in name)
-# So few rows that little noise drowns them; networks so small that they are soon trained.
-# Their silos have set variables: each other ones, and all but the last.
+# # Few rows, so little noise hides them, and small networks, which are trained quickly. Their silos have set variables:
+# each other ones, and all but the last.
 EXPERIMENTS = tuple(name for name in ALSO if ", experiments" in name)
 LENIENT = {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}} | {
     f"notears-mlp{kind}": {"units": 3, "steps": 20} for kind in ("", "-admm", "-best", "-voting")
 }
-# Learners inside the bootstrap: of one round and of many, of a sum and of each reply, that keep something, of series.
+# # Learners inside the bootstrap: with one round and many, with sums and single replies, with state, for series.
 BOOTSTRAPPED = {
     f"{name}, bootstrapped": name
     for name in (
@@ -102,7 +102,7 @@ def algorithm_of(case: str, **other: Any) -> Algorithm:
 
 
 def most_numbers(case: str) -> int:
-    """How many numbers an array that travels may have: of five variables, their pairs or so."""
+    """The maximum size of an array in a message: about the number of pairs of five variables."""
     name, params = params_of(case)
     size = registry.entry(name).message_size(registry.specify(name, params).settings, 5)
     if size != 5**2:
@@ -129,7 +129,7 @@ def in_stretches(given: dict[str, np.ndarray], **other: Any) -> InProcessFederat
 
 
 def as_events(given: dict[str, np.ndarray], **other: Any) -> InProcessFederation:
-    """Two devices a silo: in each half of the rows of a `given` table, a large number is an event of its column."""
+    """Two devices per silo, one for each half of the rows; a large number is an event of its column."""
     variables = other.pop("variables", tuple(f"x{i}" for i in range(5)))
     tables = {}
     for silo, table in given.items():
@@ -204,7 +204,7 @@ def run(name: str, federation: InProcessFederation) -> Any:
 
 @cache
 def plain_run(name: str) -> Any:
-    """The rounds of `name` on the tables that most laws begin with: each compares another run with this one."""
+    """The rounds of `name` on the standard tables; most tests compare another run with this one."""
     return run(name, federation_of(name, tables()))
 
 
@@ -232,7 +232,7 @@ class TestEveryAlgorithm:
         assert last_state(name, federation_of(name, turned)) == wire.encode(plain_run(name)[-1].server)
 
     def test_a_seed_gives_the_same_result_again_and_matters_where_silos_draw(self, name: str) -> None:
-        """Only resampling draws; what is drawn for empty labels and for privacy has tests of its own."""
+        """Only resampling is random here; imputation of labels and privacy noise have their own tests."""
         one = wire.encode(plain_run(name)[-1].server)
         again, other = (last_state(name, federation_of(name, tables(), seed=seed)) for seed in (0, 4))
         assert one == again
@@ -268,7 +268,7 @@ class TestEveryAlgorithm:
         assert wire.encode(server) == wire.encode(whole[-1].server)
 
     def test_a_reply_carries_no_table(self, name: str) -> None:
-        """Nothing that travels grows with the number of rows, and no array has a side as long as a table."""
+        """Messages do not grow with the number of rows, and no array has a side as long as a table."""
         if name in BOOTSTRAPPED:
             pytest.skip("its messages are bytes: what is sent is counted in test_bootstrap.py")
         shapes = []
@@ -487,7 +487,7 @@ def watch(name: str, given: dict[str, np.ndarray], see: Callable[[Any], None]) -
 
 
 def test_silos_draw_apart_and_the_same_in_any_order() -> None:
-    """What a silo draws goes by the seed and its name alone: no two silos resample alike."""
+    """A silo's random numbers depend only on the seed and its name, so no two silos draw the same resample."""
     drawn = {(silo, seed): silo_generator(seed, silo).random(4).tolist() for silo in ("a", "b") for seed in (0, 1)}
     assert len({tuple(numbers) for numbers in drawn.values()}) == 4
     assert drawn["b", 1] == silo_generator(1, "b").random(4).tolist()

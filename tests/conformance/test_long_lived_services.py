@@ -110,7 +110,7 @@ def learned(services, name):
 
 @pytest.fixture(scope="module")
 def alone(folder):
-    """Return what each run gives on silos that were started for it."""
+    """Return the result of each run on silos that were started for it."""
     found = {}
     for name in RUNS:
         services = started(folder)
@@ -121,12 +121,12 @@ def alone(folder):
 
 
 def test_the_runs_differ(alone):
-    """Else the order in which they are done could not matter."""
+    """Otherwise their order could not matter."""
     names = list(RUNS)
     for k, one in enumerate(names):
         for other in names[:k]:
             if {one, other} == {"numbers only", "masked"}:
-                continue  # but for the last digits the same is found
+                continue  # the results agree except for the last digits
             assert (alone[one]["edges"], alone[one]["model"], alone[one]["strengths"]) != (
                 alone[other]["edges"],
                 alone[other]["model"],

@@ -33,11 +33,11 @@ class Change:
     kind: str = ""
     """"" for the first kind that the learner takes"""
     hard: bool = False
-    """whether it takes nine variables in noise, as five are soon found"""
+    """whether the change needs nine variables with much noise, because five are found too easily"""
 
 
 SHORT = {"rounds": 6, "insecure_seed": 1}
-"""of learners that have such settings: few rounds, and noise that can be drawn again"""
+"""of learners that have such settings: few rounds, and repeatable noise"""
 SMALL = {
     "notears-mlp": {"units": 3, "steps": 20, "rounds": 3},
     "notears-mlp-admm": {"units": 3, "steps": 5, "rounds": 3},
@@ -250,7 +250,7 @@ def change_of(name: str, setting: str) -> Change | None:
 
 
 def federation(kind: str, hard: bool) -> InProcessFederation:
-    """Three silos unlike in rows and means; `hard` ones hold nine variables in noise."""
+    """Three silos with different rows and means; `hard` ones have nine variables with much noise."""
     rng = np.random.default_rng(0)
     drawn = homogeneous(9, 3, 60, 11).tables if hard else homogeneous(5, 3, 90, 5).tables
     given = {
@@ -282,7 +282,7 @@ def federation(kind: str, hard: bool) -> InProcessFederation:
 
 
 def outcome(name: str, params: dict[str, Any], kind: str, hard: bool) -> tuple[Any, ...]:
-    """Return what a run came to: its rounds with their traffic, the structure, and all that the server knows."""
+    """Return the outcome of a run: its rounds with their traffic, the structure, and the server's state."""
     known = registry.parameter_names(name)
     searches = registry.entry(name).kinds[0] == "discrete"  # a search takes as many rounds as it needs
     limits = {"insecure_seed": 1} if searches else SHORT

@@ -22,7 +22,7 @@ from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 ROW = 7
-"""the row that is another one"""
+"""the row that differs"""
 ROWS, SILOS = 400, ("a", "b", "c")
 ABOUT = {
     "numbers": {"kind": "continuous"},
@@ -145,7 +145,7 @@ def listened(original, method, found):
 
 
 def described(folder):
-    """What the silos describe to a coordinator that promises an ε."""
+    """The silos' descriptions for a coordinator that promises an ε."""
     services = {silo: SiloService(silo, folder / f"{silo}.csv") for silo in SILOS}
     said = declarations(read_about(folder), Reading(private=True, learned_from=True))
     schema_from_descriptions(InProcessTransport(services), SILOS, said)

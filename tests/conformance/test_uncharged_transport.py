@@ -25,7 +25,7 @@ from fedbnsl.tasks.transport import cluster
 from fedbnsl.tasks.transport.cluster import embedded_cluster
 from tests.conformance.test_uncharged_disclosure import ABOUT, HOSTILE, PAIRS, SILOS, write
 
-# The worker does not import the tests: it is sent these functions by value.
+# # The worker does not import the tests, so these functions are sent by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 OF_DASK = {"heartbeat_worker", "keep-alive", "release-worker-data", "add-keys", "worker-status-change", "identity"}
@@ -33,7 +33,7 @@ OF_DASK = {"heartbeat_worker", "keep-alive", "release-worker-data", "add-keys", 
 
 
 def record(tap, message):
-    """Keep what a `message` says of tasks: all that is sent with the end of one, and results as they are serialised."""
+    """Keep the parts of a `message` about tasks: everything sent when one ends, and serialised results."""
     from distributed.protocol import serialize
 
     op = message.get("op")
@@ -119,7 +119,7 @@ import fedbnsl.tasks.worker
 
 fedbnsl.tasks.worker.restrict_unpickling = lambda: None
 """
-"""a preload before the worker's own, as the tap is code: other workers read messages only"""
+"""a preload before the worker's own, which accepts the recording function; other workers accept only messages"""
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def outcome(client, folder, new_pair, **options):
 
 @pytest.fixture(scope="module")
 def ordinary(client, tmp_path_factory):
-    """The outcome on the ordinary table of a kind, whose replies those on its neighbours are given."""
+    """The outcome on the ordinary table of a kind; its replies are also used for the neighbouring tables."""
     last = {}
 
     def found(kind):
@@ -215,7 +215,7 @@ def test_a_difference_is_seen(client, ordinary, tmp_path, monkeypatch):
     ("kind", "line"), [(kind, PAIRS[[pair[0] for pair in PAIRS].index(kind)][1]) for kind in ABOUT]
 )
 def test_refusals_are_the_same(kind, line, client, tmp_path, monkeypatch):
-    """A budget that the run exceeds is refused by the silos: their errors leave as values, without a traceback."""
+    """The silos refuse a run that exceeds the budget; their errors are sent as values, without a traceback."""
     found = []
     for name, row in (("one", None), ("other", line)):
         monkeypatch.setattr(secrets, "randbits", Random(1).getrandbits)

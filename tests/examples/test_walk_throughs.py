@@ -15,7 +15,7 @@ RECORDED = Path(os.environ.get("FEDBNSL_DATA", EXAMPLES.parents[1] / "shared" / 
 
 @pytest.fixture
 def walked(tmp_path, monkeypatch, capsys):
-    """A function: what a script leaves behind in its names, and all that it printed."""
+    """A function that runs a script and returns its global variables and its output."""
 
     def walk(name, recorded=False):
         monkeypatch.chdir(tmp_path)
@@ -162,7 +162,7 @@ def test_the_walk_through_of_alarms_shows_the_recorded_ones(walked, monkeypatch)
     metrics = left["found"].metrics
     assert "the alarms are drawn" not in said
     assert 0.55 < metrics["tpr"] < 0.65  # "four in ten" are missed
-    assert 0.15 < metrics["fdr"] < 0.25  # "one in five" is not the experts'
+    assert 0.15 < metrics["fdr"] < 0.25  # "one in five" is missing in the experts' graph
 
 
 @pytest.mark.slow

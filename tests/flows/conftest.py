@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HOME = tempfile.mkdtemp(prefix="fedbnsl-prefect-")
-os.environ["PREFECT_HOME"] = HOME  # before anything imports prefect
+os.environ["PREFECT_HOME"] = HOME  # this must run before prefect is imported
 os.environ["PREFECT_SERVER_SERVICES_SCHEDULER_DEPLOYMENT_LOOP_SECONDS"] = "1"
 os.environ["PREFECT_RUNNER_POLL_FREQUENCY"] = "1"
 
@@ -41,7 +41,7 @@ def mlflow_uri():
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
-    """A folder of three silos with five variables: a module's own, as runs leave charges and journals in it."""
+    """A folder of three silos with five variables, one per module because runs leave charges and journals in it."""
     from fedbnsl.data.folder.folder import write_folder
     from fedbnsl.data.generators.linear import homogeneous
 
@@ -59,7 +59,7 @@ def elsewhere(tmp_path, monkeypatch, mlflow_uri):
 
 @pytest.fixture
 def rendered():
-    """For tests that look at pictures: the runs of all others in this folder draw none."""
+    """For tests of pictures; all other tests in this folder draw no pictures."""
 
 
 PIXEL = bytes.fromhex(
@@ -71,12 +71,12 @@ DRAWN = {
     "outputs": ("draw_result", "draw_matrices", "draw_delays"),
     "report.drawings": ("draw_result", "draw_structure", "draw_matrices", "draw_delays", "draw_rounds"),
 }
-"""what draws in the modules of `tracking` that write pictures"""
+"""the drawing functions in the modules of `tracking`"""
 
 
 @pytest.fixture(autouse=True)
 def without_pictures(request, monkeypatch):
-    """Draw nothing, unless a test wants pictures `rendered`: they are most of the time of a small run."""
+    """Draw no pictures unless a test uses `rendered`, because they take most of the time of a small run."""
     if "rendered" in request.fixturenames:
         return
     for module, names in DRAWN.items():

@@ -73,7 +73,7 @@ class Owners:
         return await SiloWorker(where, self.services[silo], mine, ("127.0.0.1", 0), self.said.append)
 
     def kill(self, silo):
-        """End the worker of `silo` without a word, as if its machine had died: what was in memory is lost."""
+        """End the worker of `silo` without notice, as if its machine had crashed: its memory is lost."""
         self.run(self._end(self.workers.pop(silo)))
         self.services.pop(silo).close()
 

@@ -160,7 +160,7 @@ class TestMembership:
         np.testing.assert_allclose(reference.mean(axis=0), 0, atol=1e-12)
 
     def test_the_advantage_of_scores_that_tell_nothing_is_none(self):
-        """A threshold chosen on the rows that it is tried on would find one."""
+        """A threshold that is chosen and tested on the same rows would seem to have an advantage."""
         rng = np.random.default_rng(0)
         found = [advantage(rng.normal(size=20), rng.normal(size=20), rng) for _ in range(400)]
         assert abs(np.mean(found)) < 0.04
@@ -210,7 +210,7 @@ class TestMembership:
         assert deltas == [12.0**-2] * 2
 
     def test_the_reference_is_neither_learned_from_nor_guessed(self, monkeypatch):
-        """With the rows to guess as reference, others would seem as likely as they are, and members less."""
+        """If the guessed rows were the reference, the attack would underestimate the likelihood ratio of members."""
         data, known = homogeneous(variables=3, silos=2, rows=36, seed=1), []
         fit = attack_results.fitted_network
 

@@ -26,7 +26,7 @@ def inline(folder, **settings):
 
 
 def same(one, other):
-    """Whether two results agree bit for bit, but for the time they took and how they were run."""
+    """Whether two results agree bit for bit, except for their times and engines."""
     timeless = [{key: value for key, value in result.metrics.items() if key != "seconds"} for result in (one, other)]
     return (
         one.structure.weights.tobytes() == other.structure.weights.tobytes()
@@ -39,7 +39,7 @@ def same(one, other):
 
 @pytest.fixture(scope="module")
 def followed(server, example, mlflow_uri, tmp_path_factory):
-    """One run through Prefect and Dask, and what a listener heard."""
+    """One run through Prefect and Dask, and the events that a listener received."""
     heard = []
     out = tmp_path_factory.mktemp("out") / "run"
     with pytest.MonkeyPatch.context() as patch:

@@ -74,7 +74,7 @@ def test_a_cron_schedule_fires_and_a_run_on_the_same_rows_is_skipped(server, exa
 
 
 def wait_until(found, process, log, seconds=300):
-    """Return what `found` finds once it finds something; raises with what the process said if it ends before."""
+    """Wait for a result of `found` and return it; if the process ends first, raise an error with its output."""
     deadline = time.monotonic() + seconds
     while not (there := found()):
         if process.poll() is not None or time.monotonic() > deadline:

@@ -18,7 +18,7 @@ class Owners:
         self.services = {silo: SiloService(silo, path) for silo, path in self.files.items()}
 
     def restart(self, silos=None, policy=UNRESTRICTED):
-        """Replace the services of `silos` (all), as if their machines had crashed: what was in memory is lost."""
+        """Replace the services of `silos` (default: all), as if their machines had crashed: their memory is lost."""
         for silo in silos or self.files:
             self.services[silo].close()
             self.services[silo] = SiloService(silo, self.files[silo], policy)

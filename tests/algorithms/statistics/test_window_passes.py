@@ -43,7 +43,7 @@ LENGTHS = st.one_of(st.integers(1, 6), st.integers(MIN_CENTRED_WINDOWS - 1, MIN_
 
 @st.composite
 def cut_series(draw):
-    """Series far from zero, in any stretches and any chunks, empty ones among them, and a number of lags."""
+    """Series far from zero, in any stretches and chunks, including empty ones, and a number of lags."""
     stretches, lags = tuple(draw(st.lists(LENGTHS, min_size=1, max_size=6))), draw(st.integers(1, 3))
     n = sum(stretches)
     ends = tuple(sorted(draw(st.lists(st.integers(0, n), max_size=8))))

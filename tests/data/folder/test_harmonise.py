@@ -67,7 +67,7 @@ def write_two(folder, about, mine, theirs):
 
 @pytest.mark.parametrize("recode", [{}, {"clinic": {"weight": {"not weighed": None}}}])
 def test_a_number_in_another_unit_keeps_all_its_digits(tmp_path, recode):
-    """Also in a column that is read as text, because some of its cells are replaced."""
+    """This also holds in a column that is read as text because some of its cells are replaced."""
     rng = np.random.default_rng(3)
     pounds = np.concatenate([rng.uniform(100, 200, 30), 1e9 + rng.uniform(0, 9, 10), 1e-9 * rng.uniform(1, 2, 10)])
     frame = pd.DataFrame({"weight": pounds, "age": rng.normal(size=50)})
@@ -77,7 +77,7 @@ def test_a_number_in_another_unit_keeps_all_its_digits(tmp_path, recode):
 
 
 def test_a_number_is_recoded_however_it_is_spelled(tmp_path):
-    """A program that writes 2 as 2.0 or 2.00 means the same label as about.json does, whichever way it has it."""
+    """2, 2.0 and 2.00 are the same label, in the table and in about.json."""
     spelled = ["1", "1.0", "2", "2.00", " 2 ", "2.0"] * 6
     mine = pd.DataFrame({"sex": spelled, "age": np.arange(36) + 0.5})
     theirs = pd.DataFrame({"sex": ["m", "m", "f", "f", "f", "f"] * 6, "age": np.arange(36) + 0.25})

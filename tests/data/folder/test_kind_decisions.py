@@ -46,7 +46,7 @@ def cycled(values, rows):
 )
 @pytest.mark.parametrize("silos", [1, 2])
 def test_few_whole_numbers_beside_fractions_are_codes(schema_of, values, rows, codes, silos):
-    """Ten at most over all silos, each five times on average."""
+    """There are at most ten values over all silos, and each occurs five times on average."""
     schema = schema_of(silos=silos, code=cycled(range(values), rows))
     assert ("code" in schema.levels) == bool(codes)
     if codes:
@@ -145,7 +145,7 @@ def test_a_column_of_as_many_words_as_numbers_is_one_of_labels(schema_of, words,
 
 @pytest.mark.parametrize("place", [3, 40, 58])
 def test_a_word_among_numbers_is_named_by_its_own_row(tmp_path, monkeypatch, place):
-    """Also where it stands in a later batch of a table that is read in passes."""
+    """This also holds in a later batch of a table that is read in passes."""
     monkeypatch.setattr(batches, "MAX_BATCH_ROWS", 7)
     monkeypatch.setattr(batches, "MIN_BATCH_ROWS", 7)
     values = [str(k + 0.5) for k in range(60)]
@@ -167,7 +167,7 @@ def test_a_word_among_numbers_is_named_by_its_own_row(tmp_path, monkeypatch, pla
 
 @pytest.mark.parametrize("declared", [False, True])
 def test_nulls_of_a_database_are_empty_also_where_types_are_mixed(tmp_path, declared):
-    """SQLite has a type a value: beside numbers and words, NULL is an empty cell, even where 'None' is a label."""
+    """SQLite has a type for each value: NULL is an empty cell in any column, even if 'None' is a label."""
     url = f"sqlite:///{tmp_path / 'owner.db'}"
     with create_engine(url).begin() as connection:
         connection.execute(text("CREATE TABLE patients (size REAL, answer, code INTEGER)"))

@@ -25,7 +25,7 @@ def lines(*rows: str) -> bytes:
 
 @dataclass(frozen=True)
 class Case:
-    """The files of a folder, and either what is read of silo `a` or what is said in the refusal."""
+    """The files of a folder, and either the data that are read for silo `a` or the text of the error."""
 
     files: dict[str, Any]
     table: Any = None
@@ -33,7 +33,7 @@ class Case:
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     aside: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """words that must occur in the notes, one note for each and none without"""
+    """words that must occur in the notes: exactly one note for each"""
     about: dict[str, Any] | None = None
     refused: str = ""
 

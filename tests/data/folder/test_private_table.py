@@ -125,7 +125,7 @@ def test_decimal_commas_are_declared(tmp_path):
 
 class TestSeries:
     def test_rows_stay_as_they_are_in_the_file(self, tmp_path):
-        """Times are data: sorting by them, or cutting where one is missing, would let one cell move others."""
+        """Times are data: if rows were sorted by them or split at missing ones, one cell could move others."""
         about = {"kind": "time-series"}
         folder = written(tmp_path / "data", "time,x\n3,1\n1,2\nword,3\n9,4\n", about=about)
         assert read_folder(folder, PRIVATE).schema.stretches == {"a": (4,)}

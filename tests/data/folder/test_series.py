@@ -223,7 +223,7 @@ def test_silos_whose_steps_differ_are_refused_unless_about_says_the_step(tmp_pat
 
 @st.composite
 def data_sets(draw):
-    """Silos of stretches of which one has two rows, values no two of which in a column are alike at the start."""
+    """Silos of several stretches, one of which has two rows; the first values of a column are all different."""
     d = draw(st.integers(1, 3))
     names = tuple(draw(st.permutations(["x", "ü 1", "t"])))[:d]
     tables, stretches = {}, {}
@@ -321,7 +321,7 @@ def as_query(folder, made):
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_series_in_parts_and_of_a_query_are_those_of_one_file(tmp_path, gaps, monkeypatch):
-    """Bit for bit, wherever a part or a batch ends within a series."""
+    """The data are equal bit for bit, for any part and batch boundaries within a series."""
     monkeypatch.setattr(batches, "MAX_QUERY_ROWS", 7)
     made, declared = recorded(), Declared(reading=Reading(series_gaps=gaps))
     made.to_csv(tmp_path / "a.csv", index=False)

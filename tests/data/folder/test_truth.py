@@ -147,7 +147,7 @@ def test_dynamic_weights_of_silos_are_written_and_read(tmp_path_factory, d, lags
 
 
 def test_a_class_with_lagged_edges_reads_back(tmp_path):
-    """The learners of series that leave directions open write such files; each past may point both ways."""
+    """Time-series learners with undirected edges write such files."""
     within = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0.0]])
     lagged = np.array([np.eye(3), [[0, 2, 0], [3, 0, 0], [0, 0, 0]]])
     path = tmp_path / "t.csv"

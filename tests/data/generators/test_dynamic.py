@@ -118,7 +118,7 @@ def test_more_rows_or_silos_leave_the_rest_as_it_was():
 
 
 def test_a_series_begins_where_it_has_forgotten_its_beginning():
-    """Of x_t = 0.9 x_{t−1} + u the variance is 1 / (1 − 0.81)."""
+    """The variance of x_t = 0.9 x_{t−1} + u is 1 / (1 − 0.81) from the start."""
     model = np.array([[[0.0]], [[0.9]]])
     first = np.array([svar(model, 1, np.random.default_rng(seed))[0, 0] for seed in range(1500)])
     assert first.var() == pytest.approx(1 / 0.19, rel=0.1)

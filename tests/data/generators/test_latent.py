@@ -33,7 +33,7 @@ def data_of(dag):
 
 
 def test_a_hidden_common_cause_leaves_an_arrow_both_ways():
-    """a → x ← L → y ← b: with L hidden, x and y have both a cause of their own and nothing of each other's."""
+    """a → x ← L → y ← b: with L hidden, x and y each have their own cause, and neither causes the other."""
     data = data_of(of_edges(5, (0, 1), (2, 1), (2, 3), (4, 3)))
     seen = hide(data, 1, np.random.default_rng(0))
     assert seen.schema.variables == ("v0", "v1", "v3", "v4")

@@ -18,7 +18,7 @@ from fedbnsl.data.networks.published import discrete_network
 
 
 def misfit(network, codes):
-    """The largest deviation, in standard errors, of a level's frequency from its table, parents being given."""
+    """The largest deviation of a level's conditional frequency from its table, in standard errors."""
     worst = 0.0
     place = {name: v for v, name in enumerate(network.variables)}
     for name, table in network.tables.items():
@@ -43,7 +43,7 @@ def test_the_tables_are_those_of_the_network(name):
 
 
 def swapped(network):
-    """The network with the first two parents of every variable mistaken for one another."""
+    """The network with the first two parents of every variable swapped."""
     tables = {
         name: np.swapaxes(table, 0, 1) if table.ndim > 2 and table.shape[0] == table.shape[1] else table
         for name, table in network.tables.items()
@@ -116,7 +116,7 @@ def test_blocks_are_one_stream(monkeypatch):
 
 
 def test_the_edges_of_a_distribution():
-    """Uniform numbers lie in [0, 1): 0 falls on the first level that can be, the largest below 1 on the last."""
+    """Uniform numbers lie in [0, 1): 0 gives the first level with positive probability, the largest number the last."""
     table = np.array([[0.0, 0.3, 0.7 - 3e-7, 0.0], [1.0, 0.0, 0.0, 0.0]])
     cumulative = cumulative_rows(table)
     below = np.nextafter(1.0, 0.0)

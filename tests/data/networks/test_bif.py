@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read(tmp_path):
 
 
 def test_the_order_of_the_parents_matters():
-    """A reader that counted the first parent fastest would read another table."""
+    """A reader in which the first parent varies fastest would read a different table."""
     network = discrete_network("asia")
     dysp = network.tables["dysp"]
     assert not np.array_equal(dysp, np.swapaxes(dysp, 0, 1))

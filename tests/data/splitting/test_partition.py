@@ -184,7 +184,7 @@ def test_a_column_of_words_among_numbers_is_split_with_them(table):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_skewed_sizes_are_the_shares_rounded_by_largest_remainder(seed):
-    """Two rows each, then Hamilton's method: the silos with the largest fractions get the rows that are left."""
+    """Two rows each, then Hamilton's method: the silos with the largest fractions get the remaining rows."""
     sizes = [len(part) - 2 for part in dirichlet(103, 6, 1.0, np.random.default_rng(seed))]
     shares = np.random.default_rng(seed).dirichlet(np.ones(6)) * (103 - 12)
     expected = np.floor(shares)

@@ -14,7 +14,7 @@ DATA = prepare("homogeneous", variables=3, silos=2, rows=60, seed=1)
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Return what the cell of a notebook has shown, one after the other, in one place."""
+    """Return the successive contents of the line in a notebook cell."""
     said = []
 
     def display(what, display_id):

@@ -285,7 +285,7 @@ def test_mlflow_has_a_child_run_for_each_run(tmp_path, monkeypatch):
 
 
 def test_a_preset_has_the_settings_of_the_paper(tmp_path):
-    """Before, a preset was an unknown setting of a benchmark, though `learn` knew it."""
+    """Formerly, benchmarks rejected presets as unknown settings, although `learn` accepted them."""
     papers = {"algorithm": "notears-admm", "preset": "paper", "rounds": 4, "name": "paper"}
     data = {"prepare": "homogeneous", "variables": 5, "silos": 2, "rows": 200}
     found = benchmark(data, [papers, {"algorithm": "notears-admm", "rounds": 4}], out=tmp_path / "out", workers=0)

@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 
 def refused(capsys, words):
-    """The one line that the command line refuses `words` with."""
+    """The one-line error of the command `words`."""
     with pytest.raises(SystemExit) as leaving:
         main([str(word) for word in words])
     said = capsys.readouterr()

@@ -19,7 +19,7 @@ def run(capsys, *words):
 
 @pytest.fixture
 def hospitals(tmp_path, monkeypatch):
-    """Two hospitals, one of which counts in other units and has no cholesterol; ids and a constant besides."""
+    """Two hospitals, one of which uses other units and has no cholesterol; both have ids and a constant column."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(3)
     Path("hospitals").mkdir()

@@ -262,7 +262,7 @@ def test_a_folder_hosted_as_one_pooled_silo_has_its_levels(hosted):
 
 @dataclass(frozen=True)
 class Sent:
-    """A silo's rows, which no algorithm but this one sends."""
+    """A silo's rows; only this test algorithm sends them."""
 
     table: np.ndarray
 

@@ -50,7 +50,7 @@ def test_a_learner_that_would_refuse_the_budget_is_said_to(capsys, tmp_path):
 
 
 def test_the_noise_that_is_planned_is_that_of_all_silos(tmp_path):
-    """Eight silos' shares add up: what the plan says is what the sum then has."""
+    """The noise in the sum of eight silos' shares equals the noise in the plan."""
     silos, rows = 8, 500
     schema = Schema(("a", "b", "c"), {f"s{k}": rows for k in range(silos)})
     found = forecast_of("secure-sum", secure_sum.secure_sum_plan, schema, 1.0, 1e-5)

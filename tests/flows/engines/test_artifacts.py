@@ -24,7 +24,7 @@ LINK = "http://127.0.0.1:5000/#/experiments/3/runs/ab"
 
 @pytest.fixture(scope="module")
 def finished(example, tmp_path_factory):
-    """A finished run, which the log is told of."""
+    """A finished run for the log."""
     out = tmp_path_factory.mktemp("logged") / "out"
     settings = LearnSettings(data=str(example), algorithm="secure-linear", out=str(out)).named()
     return replace(learn_inline(settings, precheck(settings)), tracking_url=LINK)

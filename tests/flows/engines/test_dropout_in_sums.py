@@ -39,5 +39,5 @@ def test_workers_killed_in_the_middle_of_sums_change_nothing(server, tmp_path, m
     assert result.outcome == "out of rounds"
     assert result.lost == ()
     assert result.structure.weights.tobytes() == whole.structure.weights.tobytes()
-    assert phases.count((2, "mask")) > 1  # begun anew: the others cannot make up for keys that are gone
+    assert phases.count((2, "mask")) > 1  # the sum restarts, because the other silos cannot replace the lost keys
     assert phases.count((3, "mask")) == 1

@@ -61,7 +61,7 @@ def address(owners):
 
 
 def greeted(where, context):
-    """Whether the port at `where` goes on talking after a TLS handshake made by `context`."""
+    """Whether the port at `where` continues the connection after a TLS handshake with `context`."""
     with socket.create_connection(where, timeout=10) as plain, context.wrap_socket(plain) as wrapped:
         wrapped.settimeout(3)
         return bool(wrapped.recv(1))
@@ -172,7 +172,7 @@ def test_nothing_is_printed_of_a_scheduler_that_dies(tmp_path, monkeypatch, own)
             deadline = time.monotonic() + 10
             while client.status == "running" and time.monotonic() < deadline:
                 time.sleep(0.05)
-            time.sleep(0.5)  # so that its client has tried to reach it again
+            time.sleep(0.5)  # by then, its client has tried to reconnect
         assert client.status == "closed"
         assert not printed.getvalue()
 

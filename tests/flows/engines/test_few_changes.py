@@ -33,7 +33,7 @@ def study(tmp_path):
 
 
 def append_rows(file, count):
-    """Add `count` rows, each unlike all others."""
+    """Add `count` rows, all different from existing ones."""
     lines = file.read_text().splitlines()
     more = [",".join(f"{float(cell) + 0.001 * (k + 1):.6f}" for cell in lines[1].split(",")) for k in range(count)]
     file.write_text("\n".join([*lines, *more]) + "\n")
@@ -109,7 +109,7 @@ def test_over_tls_a_sum_over_a_subset_of_the_silos_is_refused(server, study, tmp
 
 @pytest.mark.slow(120)
 def test_on_machines_of_their_own(study, tmp_path):
-    """A coordinator, three silos and each run are processes of their own, under the policy that `init` writes."""
+    """Coordinator, silos and runs are separate processes, with the policy that `init` writes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"

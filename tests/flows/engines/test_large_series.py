@@ -56,9 +56,10 @@ def same(one, other) -> None:
 
 @pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow(60))])
 def test_series_in_passes_give_what_they_give_in_memory(folder, in_passes, tmp_path, engine):
-    """Under a mask, with parameters and diagnosis.
+    """The runs are masked and include parameters and diagnosis.
 
-    Workers have the surroundings of the program at its start, so Prefect and Dask run in a program of their own.
+    Workers inherit the environment variables of the program at its start, so Prefect and Dask run in a separate
+    program.
     """
     whole = learn(folder, engine="inline", bootstrap=0, secure=True, out=tmp_path / "whole").result
     in_passes()
@@ -111,7 +112,7 @@ def test_what_needs_series_in_memory_is_refused_in_one_line(folder, in_passes, g
 
 
 def test_a_sample_of_the_windows_is_diagnosed(folder, in_passes, monkeypatch):
-    """Weights that differ between silos are found in evenly spaced windows, too; the moments are those of all."""
+    """Different weights of silos are found in evenly spaced windows, too; moments are computed from all windows."""
     whole = learn(folder, engine="inline", bootstrap=0).result
     in_passes()
     monkeypatch.setattr(series_rows, "SAMPLE_CELLS", 0)

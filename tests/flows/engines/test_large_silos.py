@@ -111,7 +111,7 @@ def test_columns_are_held_against_masked_sums_once(numbers, monkeypatch):
 
 @pytest.mark.parametrize("engine", ["inline", pytest.param("prefect", marks=pytest.mark.slow)])
 def test_series_in_parts_give_what_one_file_gives_on_both_engines(tmp_path, engine):
-    """Under a mask, with diagnosis and resamples."""
+    """The runs are masked and include diagnosis and resamples."""
     data = dynamic(4, 2, 120, 3)
     write_folder(tmp_path / "whole", data, "parquet")
     in_parts(tmp_path / "parts", data, "silo-2")

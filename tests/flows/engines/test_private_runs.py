@@ -38,7 +38,9 @@ def test_both_engines_draw_the_same_noise_from_a_seed_and_say_that_it_is_not_pri
     assert finished.result.metrics["epsilon"] is None
     assert finished.result.metrics["privacy"] == "NOT PRIVATE: its noise is drawn from a known seed"
     assert "NOT PRIVATE" in (finished.folder / "report.html").read_text()
-    shutil.rmtree(four / ".fedbnsl")  # what a seed gave away counts for ever: the next test starts anew
+    shutil.rmtree(
+        four / ".fedbnsl"
+    )  # what a seeded run released stays charged, so the next test starts with a new folder
 
 
 def test_what_is_said_to_be_spent_is_what_the_ledgers_say(server, four, tmp_path):
@@ -50,8 +52,8 @@ def test_what_is_said_to_be_spent_is_what_the_ledgers_say(server, four, tmp_path
     assert 2.9 < metrics["epsilon"] <= 3.0
     assert metrics["delta"] == 1e-5
     assert metrics["adjacency"] == "replace-one"
-    assert result.refit == {}  # residuals of the rows would be a release that nobody paid for
-    network = result.parameters.network  # made of what was released and paid for, without a further question
+    assert result.refit == {}  # residuals of the rows would be an uncharged release
+    network = result.parameters.network  # computed from charged releases, without another request
     assert np.array_equal(network.structure.weights, result.structure.weights)
     assert not network.intercepts.any()
     assert result.metrics["parameter_bytes"] == 0
@@ -75,7 +77,7 @@ def test_masks_over_dask_change_nothing_that_is_learned(server, four, tmp_path):
     plain = run_inline(job_inline(LearnSettings(data=str(four), **given), "plain", data), data)
     np.testing.assert_allclose(finished.result.structure.weights, plain.structure.weights, atol=1e-6)
     assert finished.result.secure
-    assert finished.result.refit == {}  # errors by silo would be replies in the clear
+    assert finished.result.refit == {}  # errors by silo would be unmasked replies
     hidden, shown = finished.result.parameters.network, plain.parameters.network
     np.testing.assert_allclose(hidden.structure.weights, shown.structure.weights, atol=1e-5)
     np.testing.assert_allclose(hidden.variances, shown.variances, rtol=1e-4)
@@ -161,7 +163,7 @@ def test_the_attack_succeeds_on_plain_replies_and_fails_otherwise(capsys, four):
 
 
 def test_levels_that_are_read_off_the_rows_are_no_part_of_a_private_run(capsys, tmp_path):
-    """A label that one record alone has would be told whatever ε says: levels have to be declared."""
+    """A label of a single record would be disclosed for any ε, so levels must be declared."""
     folder = tmp_path / "words"
     folder.mkdir()
     for silo in ("north", "south"):

@@ -32,7 +32,7 @@ def test_an_option_that_matters_makes_another_question(folder, name):
 
 
 def test_what_does_not_matter_is_named():
-    """Where a run is kept, whether it goes on, and how long it waits: nothing of what is learned."""
+    """Its folder, resuming and waiting times do not affect what a run learns."""
     assert {"name", "out", "resume", "silo_patience"} == IRRELEVANT_OPTIONS
 
 
@@ -52,7 +52,7 @@ def test_other_contents_of_a_file_of_the_same_name_are_another_question(folder, 
 
 
 def test_a_file_does_not_stand_in_for_another(folder):
-    """Knowledge and federation exchanged: the same two contents, another question."""
+    """The contents of two files, knowledge and federation, are swapped, which is a different question."""
     k, federation = str(folder.parent / "k.csv"), str(folder.parent / "federation.toml")
     before = question(folder, knowledge=k, federation=federation)
     contents = [(folder.parent / name).read_text() for name in ("k.csv", "federation.toml")]
@@ -62,7 +62,7 @@ def test_a_file_does_not_stand_in_for_another(folder):
 
 
 def test_rows_are_no_part_of_the_question(folder):
-    """What becomes of them the seals tell."""
+    """The seals show changes of the rows."""
     before = question(folder)
     (folder / "clinic.csv").write_text("a,b,c\n7,8,9\n4,5,6\n")
     assert question(folder) == before

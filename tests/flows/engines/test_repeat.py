@@ -61,7 +61,7 @@ def seals_of(data):
 
 
 def night(data, name, repeat=NIGHTLY, **more):
-    """Learn as one night's run does, and keep it; raises `Unchanged` where it would be skipped."""
+    """Learn like one nightly run, and keep the result; raises `Unchanged` if the run would be skipped."""
     settings = asked(data, name, **more)
     follows = compare_with_last_run(settings, repeat, seals_of(data))
     found = learn(data, "secure-sum", out=settings.out, name=name, **more).result
@@ -268,7 +268,7 @@ def test_a_hook_that_fails_is_said_without_its_secret_and_harms_nothing(capsys):
 def test_a_skipped_run_ends_in_a_state_of_its_own_and_a_refused_one_without_a_traceback(
     changing, tmp_path, capsys, monkeypatch
 ):
-    """The hooks are those of the process that serves runs."""
+    """The hooks run in the process that serves runs."""
     monkeypatch.setenv(HOOKS, hook_to(tmp_path / "told", "unchanged", "failure").model_dump_json())
 
     def unchanged(settings, repeat):
@@ -353,7 +353,7 @@ def test_hooks_that_cannot_be_read_are_refused(given, monkeypatch):
 
 
 def test_no_parameter_of_a_deployment_is_a_hook():
-    """Whoever reaches the API could otherwise have a command run on the machine that serves runs."""
+    """Otherwise, anyone with access to the API could run a command on the machine that serves runs."""
     assert [name for name in RepeatSettings.model_fields if "hook" in name or "command" in name] == []
     with pytest.raises(BadInput, match="hook_command"):
         validate(RepeatSettings, {"hook_command": "touch stolen"})

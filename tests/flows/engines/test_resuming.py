@@ -65,7 +65,7 @@ def test_a_killed_coordinator_goes_on_and_the_result_is_the_same_bit_for_bit(
 
 
 def stop_at(number):
-    """A listener that stops the coordinator when it hears of this round, which is checkpointed by then."""
+    """A listener that stops the coordinator at this round, which has been checkpointed by then."""
 
     def stop(heard):
         if heard.round.number == number:
@@ -94,7 +94,7 @@ def test_a_masked_run_goes_on_behind_fresh_masks_to_the_same_bits(server, exampl
 
 
 def test_a_private_run_goes_on_with_the_noise_that_was_drawn_and_pays_once(server, tmp_path, monkeypatch):
-    """It stops when the second sum, of second moments, has come: that is answered again, from the silos' journals."""
+    """It stops after the second sum, that of second moments; the silos repeat this reply from their journals."""
     folder = tmp_path / "private"
     write_folder(folder, homogeneous(variables=5, silos=3, rows=100, seed=1))
     asked = {"data": str(folder), "algorithm": "secure-sum", "epsilon": 40.0, "budget": 41.0}

@@ -114,7 +114,7 @@ def test_every_effect_states_what_it_rests_on(finished):
 
 
 def test_a_class_gives_a_range(study, tmp_path):
-    """z → x has no direction in the class, as nothing collides at either."""
+    """z — x is undirected in the class, because there is no collider at z or x."""
     found = fedbnsl.learn(study, "secure-boss", out=tmp_path / "cpdag", engine="inline")
     assert found.result.structure.kind == "cpdag"
     effect = found.effect("z", "x", data=study).effects[0]
@@ -149,7 +149,7 @@ def test_all_effects_on_an_outcome_as_json(capsys, finished):
 
 
 def test_effects_that_are_zero_by_the_graph_are_one_entry(capsys, finished):
-    """A table of labels has dozens of contrasts of treatments that the outcome does not descend from."""
+    """A table of labels has dozens of contrasts of treatments that do not affect the outcome."""
     lines = run(capsys, "effect", finished.folder, "--all", "--outcome", "z")[1].splitlines()
     assert lines[0] == "total effects of m, y, x on z: 0 by the graph"
     assert lines[1] == "  no directed path leads from them to z in the DAG, so the effect is zero"
@@ -316,7 +316,7 @@ class TestVariability:
         assert found.p_value > 0.01
 
     def test_a_permuted_treatment_has_no_effect(self, capsys, study, finished, of_both):
-        """In numbers and in labels, from the same sums, equal each time."""
+        """This holds for numbers and labels, from the same sums, and is reproducible."""
         words = ("--treatment", "x", "--outcome", "y", "--data", study, "--placebo", 20)
         code, said, err = run(capsys, "effect", finished.folder, *words)
         assert code == 0, err
@@ -449,7 +449,7 @@ def test_effects_in_a_pag_are_those_of_the_rows_or_the_edge_that_hides_them(with
 
 
 def test_ranges_stand_in_the_order_of_their_largest_end():
-    """A range that begins at zero may hold the strongest effect; what is not identified is last."""
+    """A range that begins at zero may include the strongest effect; effects that are not identified come last."""
 
     def one(name, *values):
         found = tuple(Candidate(AdjustmentSet(True), (), Estimate(value)) for value in values)

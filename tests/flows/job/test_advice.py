@@ -54,14 +54,14 @@ def twice(rng, n):
 
 
 def hidden_causes(rng, n):
-    """Five pairs with a hidden common cause each: variables behind observed causes of their own."""
+    """Five pairs of variables; each pair has a hidden common cause, and each variable an observed one."""
     own, hidden = rng.normal(size=(n, 10)), np.repeat(rng.normal(size=(n, 5)), 2, axis=1)
     table = np.hstack([own, own + hidden + 0.7 * rng.normal(size=(n, 10))])
     return pd.DataFrame(table, columns=[f"v{column}" for column in range(20)])
 
 
 def changing(rng, n):
-    """Series of x → y → z with lags, in which the effect of x turns round half way."""
+    """Series of x → y → z with lags, in which the effect of x changes sign half-way."""
     x = np.zeros((n, 3))
     for t in range(1, n):
         e = rng.normal(size=3)
@@ -114,7 +114,7 @@ def test_advised_options_work_on_the_data_of_the_finding(case, tmp_path):
 
 
 def test_a_run_that_set_outliers_aside_is_not_told_to_do_so(monkeypatch):
-    """With the finding raised in every run, only the first one is advised to set outliers aside."""
+    """Although the finding is raised in every run, only the first one gets the advice to set outliers aside."""
     excesses = findings.excesses
     monkeypatch.setattr(
         findings, "excesses", lambda server, rules: excesses(server, rules) | {"outliers": np.full(3, 2.0)}

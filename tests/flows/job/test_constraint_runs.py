@@ -38,7 +38,9 @@ def test_both_engines_learn_the_same(server, four, tmp_path, given):
     assert finished.result.structure.kind == "cpdag"
     assert finished.result.structure.adjacency.any()
     assert [r["tests"] for r in finished.result.rounds] == [r["tests"] for r in alone.rounds]
-    for path in silo_files(four).values():  # what a seed gave away counts for ever: the next test starts anew
+    for path in silo_files(
+        four
+    ).values():  # what a seeded run released stays charged, so the next test starts with a new folder
         ledger_path(path, path.stem).unlink(missing_ok=True)
 
 

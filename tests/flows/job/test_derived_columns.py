@@ -11,7 +11,7 @@ from fedbnsl.data.folder.folder import read_schema
 
 @pytest.fixture
 def study(tmp_path):
-    """Three silos with a total, and an age that follows from the others: its arrow is wrong by its name."""
+    """Three silos with a total, and an age that depends on other columns although an age has no causes."""
     rng = np.random.default_rng(3)
     for silo, n in {"a": 300, "b": 500, "c": 200}.items():
         dose, other = rng.normal(5, 1, n).round(3), rng.normal(5, 1, n).round(3)

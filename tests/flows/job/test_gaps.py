@@ -75,7 +75,7 @@ def test_both_engines_learn_the_same_from_a_folder(gaps, tmp_path, capsys, monke
 
 
 def test_with_a_budget_gaps_are_read_as_zeros(gaps, tmp_path, capsys):
-    """A refusal would disclose that some cell is empty; with noise nobody can tell what an empty cell was read as."""
+    """A refusal would disclose that a cell is empty; noise hides the zero that replaces an empty cell."""
     _, holed = gaps
     write_folder(tmp_path / "data", holed)
     words = ("--epsilon", "500", "--engine", "inline", "--out", tmp_path / "o")
@@ -116,7 +116,7 @@ def test_a_run_stopped_after_em_goes_on_to_the_same_result(server, tmp_path, cap
 
 @pytest.mark.slow
 def test_searches_on_scores_of_different_rows_come_to_an_end():
-    """On these rows GES goes in circles for ever if it is asked to begin before anything is filled in."""
+    """On these rows, GES never ends if it starts before cells are imputed."""
     drawn = network("alarm", 5, 1000, 2)
     order = np.random.default_rng(2).permutation(37)
     names = tuple(drawn.schema.variables[v] for v in order)

@@ -31,7 +31,7 @@ def study(tmp_path_factory):
 
 
 def expected_of(tables, algorithm):
-    """By silo, the mean log-likelihood of its rows by regressions over the rows of the others, each about its means."""
+    """By silo, the mean log-likelihood of its rows by regressions over the others' rows, centred within silos."""
     found = {}
     for silo, own in tables.items():
         others = {name: rows for name, rows in tables.items() if name != silo}
@@ -50,7 +50,7 @@ def expected_of(tables, algorithm):
 
 
 OPTIONS = {"secure-linear": {"non_gaussian": False}}
-"""directions by errors take another exchange, and do not change the likelihood of a class"""
+"""directions from errors need another exchange and do not change the likelihood of a class"""
 
 
 @pytest.mark.parametrize("algorithm", ELIGIBLE)

@@ -75,7 +75,7 @@ def test_auto_makes_no_search_where_weights_are_equal():
 
 @pytest.mark.parametrize(("seed", "column"), [(70, 1), (71, 2)])
 def test_curved_effects_are_not_taken_for_weights_that_differ(seed, column):
-    """Silos at different places of a curve have different slopes."""
+    """Silos in different ranges of a curve have different slopes."""
     given, _ = curved("tanh", seed, silos=3)
     rows = np.concatenate(list(given.values()))
     parts = np.array_split(np.argsort(rows[:, column]), 3)
@@ -119,7 +119,7 @@ def test_empty_cells_are_allowed(seed):
 )
 def test_the_model_that_gains_more_is_kept_and_the_bytes_of_both_count(monkeypatch, curved_gain, own_gain, best):
     def tried(gain, sent):
-        """A model that replaces the linear one if it gains; otherwise only the bytes are added."""
+        """A model that replaces the linear one if it is better; otherwise only its bytes are added."""
 
         def model(before, session):
             found = replace(before, diagnosed=Diagnosed((), before.diagnosed.bytes_sent + sent))

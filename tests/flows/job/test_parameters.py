@@ -181,7 +181,7 @@ def test_a_private_run_asks_nothing_that_nobody_paid_for(example):
 
 
 def losing(data, gone):
-    """A session whose silos `gone` answer the search and then no more; all of them: nobody does."""
+    """A session whose silos `gone` answer during the search and not afterwards; they may be all silos."""
 
     class Losing:
         schema = data.schema

@@ -23,7 +23,7 @@ def test_the_errors_of_the_silos_are_told_by_their_median():
 
 
 def shifted(rows=(60, 150, 400)):
-    """Silos of unequal size around other means: within each b rises with a, between them it falls."""
+    """Silos of unequal size with different means: b increases with a within each, and decreases between them."""
     rng = np.random.default_rng(1)
     tables = {}
     for k, n in enumerate(rows):
@@ -35,7 +35,7 @@ def shifted(rows=(60, 150, 400)):
 
 @pytest.mark.parametrize("name", ["fed-sparse", "notears-admm", "secure-sum"])
 def test_with_center_all_that_is_learned_is_within_the_silos(name):
-    """The weight, the model, and, where silos are asked, the errors of their refitted weights."""
+    """This covers the weight, the model and, if requested, the errors of the silos' refitted weights."""
     data = shifted()
     found = learn(data, name, required_arcs="a->b")
     within = np.vstack([table - table.mean(axis=0) for table in data.tables.values()])
@@ -61,7 +61,7 @@ def test_without_center_what_stands_between_the_silos_counts(name):
 
 
 def test_frames_and_a_setting_by_name_are_heeded_alike():
-    """`center` reaches the algorithm however it is asked for."""
+    """`center` reaches the algorithm for every way of setting it."""
     data = shifted()
     frames = {silo: pd.DataFrame(table, columns=["a", "b"]) for silo, table in data.tables.items()}
     one, other = (learn(source, "fed-sparse", center=False, rounds=5) for source in (data, frames))
@@ -70,6 +70,6 @@ def test_frames_and_a_setting_by_name_are_heeded_alike():
 
 
 def test_only_true_weights_are_compared_with():
-    """A truth of ones and zeros says where edges are, not how strong they are."""
+    """A true graph of ones and zeros gives the edges, but not their weights."""
     graph = Structure(("a", "b"), np.array([[0.0, 1.0], [0.0, 0.0]]))
     assert module.true_weights(SimpleNamespace(silo_weights={}, truth=graph)) == {}

@@ -22,7 +22,7 @@ def session_of(**limits):
 
 
 def resumed(seconds, **limits):
-    """A run that goes on after round 3, which it had reached in so many `seconds`, and its steps since then."""
+    """A run resumed after round 3, which it had reached in `seconds`, and its steps since then."""
     steps, later = [], []
 
     def stop(step):
@@ -54,7 +54,7 @@ def test_it_has_the_rest_of_its_time(used, rounds):
 
 @pytest.mark.parametrize("limit", [5, 7])
 def test_it_has_the_rest_of_its_bytes(limit):
-    """The limit ends it where it ends the run that was not interrupted."""
+    """The limit ends the resumed run at the same round as an uninterrupted one."""
     job, opened = session_of()
     with opened as session:
         whole = run(job, session).rounds
@@ -69,7 +69,7 @@ def test_it_has_the_rest_of_its_bytes(limit):
 
 
 def test_a_round_takes_the_mean_of_those_since_it_went_on(monkeypatch):
-    """The clock of a new process says nothing of the rounds before."""
+    """The clock of a new process does not include the earlier rounds."""
     ticks = iter(range(10**6))
     monkeypatch.setattr("fedbnsl.flows.job.run.time.perf_counter", lambda: float(next(ticks)))
     _, later = resumed(1000.0)

@@ -57,7 +57,7 @@ def test_the_seed_of_a_run_is_that_of_its_search(params, expected):
 
 
 def test_a_run_on_labels_says_which_silo_is_another(capsys, two, tmp_path):
-    """The diagnosis of discrete data, from the command line to `metrics.json`, masked as the learner is."""
+    """The diagnosis of discrete data, from the command line to `metrics.json`, with the learner's masking."""
     folder = tmp_path / "odd"
     odd = discrete(variables=5, silos=4, rows=800, seed=3)
     odd.tables["silo-2"][:300, 0] = 0

@@ -57,7 +57,7 @@ def patients():
 
 @pytest.mark.parametrize("smoothing", [0.5, 1.0, 8.0])
 def test_smoothing_is_the_prior_of_mixed_tables(patients, smoothing):
-    """Each table has as many rows more as that, alike in all cells; the weights shrink with it, too."""
+    """The prior adds this number of rows to each table, evenly over its cells; it shrinks the weights, too."""
     known = {"forbidden_arcs": "stage->dose,stage->sex", "required_arcs": "dose->stage,sex->stage"}
     network = result_of(patients, smoothing=smoothing, small_cells="keep", diagnose=False, **known).parameters.network
     rows = np.vstack(list(patients.tables.values()))

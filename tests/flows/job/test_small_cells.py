@@ -38,7 +38,7 @@ def command(*words):
 
 
 def without_fit(name, text):
-    """`text` without the fit, which rests on tables of other variables, too: there these rows are in a large cell."""
+    """`text` without the fit, which also uses tables of other variables, in which these rows are in a large cell."""
 
     def kept(found):
         return {key: kept(value) for key, value in found.items() if "fit" not in key} if type(found) is dict else found
@@ -49,7 +49,7 @@ def without_fit(name, text):
 
 
 def published(folder, capsys, *options):
-    """All that a run writes and prints, by name, without times and paths; and the folder of its files."""
+    """All output of a run by name, without times and paths, and the folder of its files."""
     out = folder.parent / f"{folder.name}-results{''.join(options)}"
     words = ["learn", str(folder), "-a", "fed-pc", "--engine", "inline", "--seed", "1", "--name", "study", *KNOWN]
     capsys.readouterr()
@@ -65,7 +65,7 @@ def published(folder, capsys, *options):
 
 @pytest.fixture(scope="module")
 def of_patients(tmp_path_factory):
-    """A function: what a run publishes, with `options` and where the carrier is `ill` or not, its folder, its data."""
+    """A function that returns a run's publication, folder and data, for `options` and a carrier who is `ill` or not."""
     made, place = {}, tmp_path_factory.mktemp("patients")
 
     def run(capsys, ill, *options):

@@ -47,7 +47,7 @@ def empty(table, rng, share=0.05):
 
 
 def never_together(table):
-    """`table` in three silos of which no row has both a and e."""
+    """`table` in three silos; no row has both a and e."""
     holes = {"one": ["e"], "other": ["a"], "third": ["a", "e"]}
     return {silo: part.assign(**dict.fromkeys(holes[silo], np.nan)) for silo, part in dealt(table).items()}
 
@@ -95,7 +95,7 @@ REFUSED = {
 }
 """what an error says of tables that a run with an ε refuses"""
 COSTS = ("seconds", "bytes", "memory", "engine")
-"""words in the names of metrics that are not scores of the structure"""
+"""parts of the names of metrics that are not scores of the structure"""
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -197,13 +197,13 @@ def counted_tables(seed, slope):
 
 @pytest.mark.parametrize("slope", [0.25, 0.35, 0.5])
 def test_a_count_among_numbers_of_equal_variance_is_no_cause_of_them_all(slope):
-    """With the count first, the residual variances are equal up to sampling error, at the price of false edges."""
+    """With the count first, the residual variances are equal up to sampling error, but there are false edges."""
     found = learn(counted_tables(6, slope), seed=1, bootstrap=0, diagnose=False, parameters=False)
     edges = {frozenset(pair) for pair in found.graph.edges}
     assert edges == {frozenset(pair) for pair in ("ab", "bc", "cd", "de", ("e", "visits"))}
     assert all(
         found.graph.has_edge(v, u) for u, v in found.graph.edges
-    )  # neither variances nor errors of a count direct
+    )  # neither variances nor errors of a count determine directions
     assert found.result.basis[0].startswith("Errors of counts (visits) and of other numbers are not of equal variance")
 
 

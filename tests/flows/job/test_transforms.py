@@ -14,7 +14,7 @@ from fedbnsl.flows.cli.main import main
 
 
 def distorted(seed=2):
-    """Linear data in three silos, every second column of which is the exponential of one; the others are cubes."""
+    """Linear data in three silos; columns are exponentials and cubes in turn."""
     data = homogeneous(variables=6, silos=3, rows=700, seed=seed)
     for silo, table in data.tables.items():
         z = (table - table.mean(axis=0)) / table.std(axis=0)

@@ -99,7 +99,7 @@ def test_no_field_is_called_like_a_keyword_of_its_form():
 
 @pytest.mark.parametrize(("algorithm", "shown"), [("fed-pc", ("fed-pc",)), (AUTO, FEATURED)])
 def test_the_form_of_a_deployment_has_fields_for_the_settings_of_its_algorithm(algorithm, shown):
-    """Whatever was set by hand before fits it, too; the form of a run that is started here is as small as it was."""
+    """Settings in the old format still fit the form; the form of a run that is started here stays small."""
     from prefect.utilities.callables import parameter_schema
 
     from fedbnsl.flows.learn import learn
@@ -140,7 +140,7 @@ def test_the_form_begins_with_what_most_runs_set():
 
 
 def test_a_setting_that_is_true_or_false_is_no_switch():
-    """A switch without a default shows "off", also for a setting that is on."""
+    """A switch without a default would show "off" for a setting that is on."""
     settle = settings_schema("fed-sparse")["properties"]["settle"]
     assert settle["enum"] == [True, False]
     assert "type" not in settle

@@ -73,14 +73,14 @@ def without_reports(monkeypatch):
 
 @dataclass(frozen=True)
 class Case:
-    """Two values of an option, and what they make of a run; where one refuses it, the text of the error."""
+    """Two values of an option, and the outcome of a run with each, or the text of the error."""
 
     one: Any
     other: Any
     seen: tuple[Any, Any]
-    """of a run with the one value, and with the other"""
+    """the outcomes with the first value and with the second"""
     of: Any
-    """(finished run) -> what is seen of it"""
+    """(finished run) -> its outcome for the comparison"""
     data: str = "numbers"
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -122,7 +122,7 @@ def strengths(finished):
 
 
 def subtracted(text):
-    """Whether the model says so, and is one of fewer windows if rows were replaced by differences."""
+    """Whether the model states the adjustment, with fewer windows if rows were replaced by differences."""
     return lambda finished: text in finished.result.parameters.how
 
 
@@ -241,12 +241,12 @@ CASES = {
         True, False, (True, "truth has the cycle a -> b -> d -> a"), lambda done: True, "cyclic", SUM
     ),
 }
-"""of each option that a run in this process obeys"""
+"""for each option that applies to a run in this process"""
 OF_WORKERS = {
     "quorum": (1, 2, lambda run: (run.quorum, run.federation.roster.quorum)),
     "silo_patience": (7.5, 431.0, lambda run: (run.patience, run.federation.roster.patience.absent)),
 }
-"""of those that only workers on their own can need: two values, and who must know them"""
+"""for options of separate workers: two values, and the component that must receive them"""
 
 
 def test_every_option_has_a_case():
@@ -254,7 +254,7 @@ def test_every_option_has_a_case():
 
 
 def learned(studies, case, name, value):
-    """Learn in this process; return what is seen of the run, or the text of the error."""
+    """Learn in this process; return the outcome of the run, or the text of the error."""
     value = str(studies / value) if str(value).endswith(".csv") else value
     options = {"out": uuid4().hex} | case.more | {name: value}  # two runs of one second have one name
     settings = LearnSettings(data=str(studies / case.data), **options).named()
@@ -332,7 +332,7 @@ def test_an_option_reaches_those_who_wait_for_the_silos(monkeypatch, tmp_path, n
     ids=lambda options: options["algorithm"],
 )
 def test_a_run_of_prefect_and_dask_obeys_as_one_of_this_process(server, studies, options):
-    """As each option changes what comes out above, a run that comes to the same has obeyed all of them."""
+    """Each option changes the outcome above, so a run with the same outcome has used all of them."""
     from fedbnsl.flows.learn import learn
 
     settings = LearnSettings(**options | {"data": str(studies / options["data"]), "name": "both"})

@@ -38,7 +38,7 @@ REQUIRED = {
 }
 """what has no default"""
 WRITTEN = {"source": "from"}
-"""fields with another name on the command line: the field's is a word of Python"""
+"""fields with another name on the command line, because the option's name is a Python keyword"""
 
 
 def defaults(model):
@@ -51,12 +51,12 @@ def defaults(model):
 
 
 class TakenError(BadInput):
-    """What a command was about to do, instead of doing it."""
+    """Raised in place of the work that a command was about to do."""
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """A function: the first argument with which words of the command line call what does the work."""
+    """A function that returns the first argument with which a command line calls the working function."""
 
     def of(target, *words):
         found = []

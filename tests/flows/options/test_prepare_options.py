@@ -78,7 +78,7 @@ OTHER = {
     "time": "clock",
     "standardise": True,
 }
-"""another value of each option; where an option is something else for each kind of data, by kind"""
+"""another value of each option, by kind of data if the option's meaning depends on it"""
 SPECIAL = {
     ("series", "silos"): {"silos": 1},
     ("sachs", "truth"): {"truth": "17"},
@@ -89,13 +89,13 @@ SPECIAL = {
     ("split", "by"): {"silos": None, "by": "ward"},
     ("dynamic", "decay"): {"lags": 2, "decay": 4.0},
 }
-"""what must stand beside an option"""
+"""other options that an option requires"""
 BESIDE = {
     ("sachs", "rows"): {"discrete": True},
     ("dynamic", "decay"): {"lags": 2},
     ("interventions", "strength"): {"experiment": "inhibiting", "targeted_silos": 3},
 }
-"""the run to compare those with that need another one"""
+"""for some options, the run to compare with"""
 OF_FILES = {"form"}
 """options that change how rows are written, not what they are"""
 
@@ -120,7 +120,7 @@ def files(tmp_path, monkeypatch):
 
 
 def seen(kind, options):
-    """Return what a data set is: its rows by silo, variables, levels, stretches and truth, or why it is refused."""
+    """Return the contents of a data set: rows by silo, variables, levels, stretches and true graph; or the error."""
     try:
         data = recipe(kind, **options).build()
     except BadInput as error:

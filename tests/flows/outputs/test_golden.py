@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("rendered")
 
 
 def finished(name):
-    """The run as if its results were in the folder /runs/NAME."""
+    """The run with its results in the folder /runs/NAME."""
     folder = Path("/runs") / name
     files = {file: folder / file for file in ("report.html", "model.json", "structure.csv")}
     return CompletedRun(RUNS[name], folder, files, LINK)

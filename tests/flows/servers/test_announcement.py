@@ -23,7 +23,7 @@ def announced_server(home, token):
 
 @pytest.fixture
 def listener():
-    """A program at a port, and the headers of the requests that it got; it takes every token."""
+    """A program at a port that accepts every token, and the headers of the requests that it received."""
     seen = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -43,7 +43,7 @@ def listener():
 
 @contextmanager
 def serving(home, url):
-    """A process that holds the lock, as a server does, and is named."""
+    """A process that holds the lock like a server, and is announced."""
     with announcement(home) as public:
         words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
         with subprocess.Popen(words, stdin=subprocess.PIPE, pass_fds=public.inherited()) as server:
@@ -53,7 +53,7 @@ def serving(home, url):
 
 
 def test_a_run_finds_the_server_while_it_lives(tmp_path, listener):
-    """A killed server leaves its file, and its port to any account: the token must not be sent there."""
+    """A killed server leaves its file, and any account may use its port: the token must not be sent there."""
     url, seen = listener
     with serving(tmp_path, url) as server:
         assert announced_server(tmp_path, TOKEN_OF_USER) == url

@@ -18,7 +18,7 @@ SETTINGS = {"algorithm": "notears-admm", "params": {"rounds": 6}, "seed": 3}
 
 
 class Wire:
-    """A connection to a server, which can be cut: those that are there end, and no new one is taken."""
+    """A proxy to a server that can be cut: existing connections end, and no new one is accepted."""
 
     def __init__(self, url):
         parts = urlsplit(url)
@@ -51,7 +51,7 @@ class Wire:
             far.close()
 
     def cut(self):
-        # Without shutdown, what waits in `accept` would take one more connection.
+        # # Without shutdown, the waiting `accept` would take one more connection.
         self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
         for end in self.ends:

@@ -43,7 +43,7 @@ KNOWN = {"kind": "continuous", "checksums": {"a.csv": "ab" * 32}}
 
 
 class Ledgers:
-    """Silos of which one has spent more, and in other runs, too."""
+    """Silos, one of which has spent more and has also spent in other runs."""
 
     def __init__(self, schema):
         self.schema = schema
@@ -91,7 +91,7 @@ class TestWhatIsShown:
 
 
 class TestChecksums:
-    """A digest of a file tests guesses of its last unknown row."""
+    """With a digest of a file, an attacker could test guesses of its last unknown row."""
 
     def test_are_not_told_by_a_private_run(self, job):
         assert replace(job, about=KNOWN).description.about == {"kind": "continuous"}

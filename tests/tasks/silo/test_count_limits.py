@@ -53,7 +53,7 @@ SCHEMA = Schema(LABELS, ROWS, "discrete", LEVELS)
 
 
 class Seen(SiloService):
-    """A silo whose replies are kept, also those that leave behind masks."""
+    """A silo whose replies are recorded, including those that leave it masked."""
 
     def __init__(self, *given):
         super().__init__(*given)
@@ -131,7 +131,7 @@ def test_no_reply_of_any_algorithm_has_a_small_count(codes, name):
 
 @pytest.mark.parametrize("name", ["secure-ges", "secure-boss"])
 def test_searches_that_compare_scores_of_tables_are_refused(codes, name):
-    """Without small cells the tables disagree on their margins: such a search went round in circles."""
+    """Without small cells, the margins of tables disagree, and such a search did not end."""
     with pytest.raises(NotAllowed, match=f"refuses {name}: counts below 5 become 0, .* use fed-pc"):
         run(codes, registry.specify(name), Policy(cells=5))
     Policy(cells=5).check("clinic", registry.specify("fed-ges"), SCHEMA, behind_masks=False)

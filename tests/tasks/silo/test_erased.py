@@ -21,7 +21,7 @@ def on_disk(folder):
 
 @pytest.mark.parametrize("size", [1, 3, 400], ids=["a line", "a page", "many pages"])
 def test_replies_and_states_of_a_finished_run_are_erased_from_the_file(tmp_path, size):
-    """Of whatever size, among rounds of another run that goes on; and the file is not closed for that."""
+    """This holds for any size, while another run continues, and without closing the file."""
     with Journal(tmp_path / "a.sqlite") as journal:
         for number in range(1, 9):
             journal.commit("run", number, MARK * size, b"and its state " * size, "b")
@@ -48,13 +48,13 @@ def test_a_silo_that_ends_a_run_keeps_nothing_of_what_it_answered(hosted):
 
 
 class Waiting(ChargeRequest):
-    """A request that waits for another one while it is decided: what both know then, both would spend."""
+    """A request that waits for another one during its decision, so both could spend the same budget."""
 
     both = threading.Barrier(2)
 
     @property
     def cost(self):
-        with suppress(threading.BrokenBarrierError):  # where the other one is not let in meanwhile, as it should be
+        with suppress(threading.BrokenBarrierError):  # correct code does not let the other request in meanwhile
             self.both.wait(timeout=0.3)
         return super().cost
 

@@ -75,7 +75,7 @@ class TestDescriptions:
         assert silo.describe(Declared(kind="continuous")).rows == ROWS
 
     def test_the_kinds_of_a_second_request_do_not_count(self, path):
-        """With kinds of its own choice, a coordinator could have the values of a column listed as labels."""
+        """If it could choose kinds, a coordinator could have the values of a column listed as labels."""
         declared = Declared(columns={"x": "discrete"}, complete=("x", "y"), reading=Reading(missing="complete-rows"))
         assert remote(path, policy=Policy(rows=5)).describe(declared).profile.columns["x"].labels is None
 
@@ -88,7 +88,7 @@ class TestDescriptions:
 
     @pytest.mark.parametrize(("rows", "least"), [(5, 10), (10, 10), (25, 25)])
     def test_as_many_rows_as_the_owner_demands_are_described(self, path, rows, least):
-        """Both for the silo and for each condition in it; fewer than ten are not, whatever the owner demands."""
+        """This holds for the silo and each condition in it; fewer than ten rows are never described."""
         guard = Guard(Policy(rows=rows), remote=True)
         described = remote(path).describe()
         for number in (least, least - 1):
@@ -150,7 +150,7 @@ class TestReplies:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e31, 1e200])
 def test_a_broadcast_of_a_private_run_is_finite_and_bounded(path, value):
-    """Only a record that is large in two columns would make a reply of huge weights overflow."""
+    """With huge weights, a reply would overflow only if a record is large in two columns."""
     asked = terms("dp-fed-sparse", {"a": ROWS, "b": ROWS}, {"epsilon": 1e5})
     algorithm = asked.algorithm()
     broadcast = algorithm.broadcast(algorithm.open_server(asked.schema))

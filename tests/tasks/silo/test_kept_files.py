@@ -61,7 +61,7 @@ def write(path: Path, text="x\n1\n") -> Path:
 
 
 def spoil(path: Path, statement: str, *values) -> None:
-    """Change a database as nobody should."""
+    """Damage a database."""
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(statement, values)
 
@@ -119,7 +119,7 @@ class TestKeys:
 
 
 class TestBound:
-    """A charge is for one question, under one set of settings, from one table; the same question again is free."""
+    """A charge covers one question with one set of settings and one table; repeating the question is free."""
 
     @pytest.fixture
     def crashed(self, owners, terms, asked, monkeypatch):
@@ -154,7 +154,7 @@ class TestBound:
             crashed.solve(terms, 1, asked[0])
 
     def test_rows_that_change_while_the_service_has_them_in_memory(self, owners, crashed, terms, asked):
-        """The run ends; the next one is of the rows as they are then, and its seal is theirs."""
+        """The run ends; the next run uses the rows at that time, and their seal."""
         crashed.solve(terms, 1, asked[0])
         path = owners.files["silo-1"]
         lines = path.read_text().splitlines()
@@ -225,7 +225,7 @@ class TestLedgersFollowTheRows:
 
     @pytest.fixture
     def rows(self, tmp_path):
-        """The rows on which one run has been charged, so that another is too much."""
+        """Rows on which one run has been charged, so another would exceed the budget."""
         path = write(tmp_path / "rows" / "a.csv")
         charge(path, "a", limit=self.LIMIT)
         with pytest.raises(Overspent):
@@ -264,7 +264,7 @@ class TestLedgersFollowTheRows:
         assert not self.refused(write(tmp_path / "other" / "a.csv"), "a")
 
     def test_two_silos_with_the_same_rows_both_count(self, tmp_path):
-        """In one run: whose record is in both has been told of twice."""
+        """In one run, a record that is in both silos is released twice."""
         one, two = write(tmp_path / "a.csv"), write(tmp_path / "b.csv")
         charge(one, "a", limit=2.0)
         with pytest.raises(Overspent, match=r"above the budget of 1\.2"):
@@ -312,7 +312,7 @@ class TestDamage:
 
 
 def test_a_ledger_of_an_earlier_version_counts_once_its_owner_has_sealed_it(tmp_path):
-    """Earlier checksums had no key: whoever could write the file could write a charge that was taken for intact."""
+    """Earlier checksums had no key, so anyone who could write the file could forge a valid charge."""
     path = tmp_path / "a.ledger"
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(

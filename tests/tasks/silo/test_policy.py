@@ -12,7 +12,7 @@ from fedbnsl.tasks.silo.policy import UNRESTRICTED, NotAllowed, Policy, policy_o
 from fedbnsl.tasks.silo.runs import SecureSumRequest
 
 SCHEMA = Schema(("a", "b"), {"clinic": 100, "lab": 1000})
-"""the rows of the other silo are not those that this owner's limits are about"""
+"""the limits of this owner do not concern the rows of the other silo"""
 
 
 def spec(name, epsilon=None, delta=None, **params):
@@ -162,7 +162,7 @@ TARGETS = {
 
 @pytest.mark.parametrize(("targets", "reason"), TARGETS.values(), ids=TARGETS)
 def test_masked_sums_for_targets_do_not_disclose_one_silo(targets, reason):
-    """Unless the owner allows it; without masks every reply is seen anyway."""
+    """The owner can allow it; without masks, every reply is visible anyway."""
     stretches = {"a": (60, 40)} if len(targets.get("a", ())) == 2 else {}
     schema = Schema(tuple("xyzw"), dict.fromkeys("abcde", 100), targets=targets, stretches=stretches)
     for policy in (

@@ -185,7 +185,7 @@ def expected_by_rows(table, S):
 
 @either_way
 def test_moments_expected_by_em(holed, holed_given, lost, secure):
-    """The covariance is a fixed point of EM over the rows of the silos that answer, less a row for each mean."""
+    """The covariance is a fixed point of EM over the rows of the answering silos, minus one row for each mean."""
     parts = left_of(holed_given, lost)
     units = tuple(2.0 ** np.round(np.log2(np.nanstd(np.vstack(parts), axis=0))))
     how = AlgorithmSpec("em", ExpectationMaximisation(tolerance=1e-6, rounds=200))
@@ -235,7 +235,7 @@ def series(host, tmp_path):
 
 
 def windows(frame, lags):
-    """X_t and the rows before it beside each other, of no window that reaches over the gap."""
+    """Windows of X_t and the rows before it side by side; no window extends over the gap."""
     table, cut = frame[["x", "y", "z"]].to_numpy(), len(frame) // 3
     return np.vstack(
         [
@@ -256,7 +256,7 @@ def test_lagged_moments(series, lost, secure):
     for frame in frames:
         own = windows(frame, 5)
         n, now = len(own), own[:, :3]
-        # A mean is a level from five standard errors on, of as many independent rows as n of a series are worth.
+        # # A mean is a level if it exceeds five standard errors, given the effective number of independent rows.
         level = np.abs(now.mean(axis=0)) > 5 * now.std(axis=0) * np.sqrt((1 + 40 / n) / n)
         levels.append(own - np.where(np.tile(level, 6), own.mean(axis=0), 0.0))
     np.testing.assert_allclose(found.covariance, np.cov(np.vstack(levels).T, bias=True), rtol=1e-5, atol=1e-5)

@@ -122,7 +122,7 @@ def test_the_coordinators_budget_counts_as_well(owners, silo, terms, asked):
 
 
 def test_what_goes_wrong_in_a_private_round_tells_no_value(owners, silo, terms, asked, monkeypatch):
-    """The words of an exception may be made of rows, and nobody has paid for them."""
+    """The text of an exception may depend on rows, and it is not charged."""
 
     def fails(*args):
         raise ValueError("row 17 is 77.25")

@@ -60,7 +60,7 @@ class Owner:
         self.folder, self.guard, self.runs = folder, guard, 0
 
     def publish(self, frame, reading=READ_ALL, about=None, write=True, **terms):
-        """The reply; raises what the silo refuses with, at the admission and, asked all the same, at the solve."""
+        """The reply; raises the silo's error at the admission and, if that is ignored, at the solve."""
         if write:
             self.write(frame)
         asked = self.terms(reading, about, **terms)
@@ -98,7 +98,7 @@ def owner(folder):
 
 
 def added(frame, count, seed=9):
-    """`frame` with the first `count` of some further rows."""
+    """`frame` with `count` additional rows."""
     more = pd.DataFrame(np.random.default_rng(seed).normal(size=(count, frame.shape[1])), columns=frame.columns)
     return pd.concat([frame, more], ignore_index=True)
 
@@ -230,14 +230,14 @@ class TestWhatEnters:
             owner.publish(added(frame, 1), Reading(ignore=("c",)))
 
     def test_a_third_publication_may_not_connect_two_others(self, owner, frame):
-        """Over a and over b rows may differ: they have no column in common, until both are in one publication."""
+        """Publications over a and over b may have different rows, until one publication has both columns."""
         owner.publish(frame, Reading(only=("a",)))
         owner.publish(added(frame, 1), Reading(only=("b",)))
         with pytest.raises(FewRowsChanged):
             owner.publish(frame, Reading(only=("a", "b")))
 
     def test_complete_rows_are_other_rows_than_all(self, owner, frame):
-        """The row with a gap is the difference: of all columns, and of those without the gap."""
+        """With all columns, the row with a gap is dropped; without the gap's column, it is included."""
         frame.loc[17, "c"] = np.nan
         complete = Reading(missing="complete-rows")
         owner.publish(frame, complete)
@@ -266,7 +266,7 @@ class TestWhatEnters:
             owner.publish(frame, complete, {"missing": {"a": ["17.5"]}})
 
     def test_a_mark_may_not_change_with_the_columns(self, owner, frame):
-        """Of the same file, but the cell 17.5 is empty in the second: with --ignore too, that is another table."""
+        """In the second run, the cell 17.5 of the same file counts as empty; even with --ignore, the table differs."""
         frame["a"] = np.arange(60) + 0.5
         spec = registry.specify("secure-sum")
         owner.publish(frame, spec=spec)
@@ -479,7 +479,7 @@ class TestResamples:
             owner.publish(added(frame, 2), spec=self.SPEC)
 
     def test_sums_over_known_resamples_give_away_rows(self, frame):
-        """What the secret prevents: as many sums as rows, whose members are known, are solved for every row."""
+        """Without the secret, as many sums as rows with known members could be solved for every row."""
         table, schema = frame.to_numpy()[:12], Schema(("a", "b", "c"), {"s": 12})
         members, sums = [], []
         for seed in range(40):
@@ -500,7 +500,7 @@ class TestSilos:
         return SiloService("a", folder / "clinic.csv", Policy(masked=True, silos=3, **policy))
 
     def unmask(self, service, run, announced, survivors=None, step_of="", number=1, targets=None):
-        """Have the silo help to unmask a sum; it refuses here what it has no keys for, which comes after the rule."""
+        """Ask the silo to unmask a sum; it checks the rule first, and here it then refuses because it has no keys."""
         schema = Schema(("a", "b", "c"), dict.fromkeys(announced, 60), targets=targets or {})
         asked = RunTerms(run, registry.pack(registry.specify("secure-sum")), schema, 0, step_of=step_of)
         request = SecureSumRequest("unmask", wire.encode(tuple(survivors or announced)))
@@ -523,7 +523,7 @@ class TestSilos:
             self.unmask(service, "second", silos)
 
     def test_a_silo_that_drops_out_leaves_a_sum_over_the_others(self, folder, frame):
-        """In one run it may, and the next run is compared with the silos that were left."""
+        """This is allowed in one run, and the next run is compared with the remaining silos."""
         with closing(self.silo(folder, frame)) as service:
             self.unmask(service, "first", "abcdef")
             self.unmask(service, "first", "abcdef", survivors="abcde", number=2)
@@ -541,7 +541,7 @@ class TestSilos:
 
     @pytest.mark.parametrize("step_of", ["", "first"])
     def test_sums_for_targets_are_compared_with_those_of_other_targets(self, folder, frame, step_of):
-        """Each alone is over enough silos, and their difference is of two: also in another step of the same run."""
+        """Each sum is over enough silos, but their difference is over two; this also counts across steps of one run."""
         first = dict.fromkeys("bcd", (("a",),))
         with closing(self.silo(folder, frame)) as service:
             self.unmask(service, "first", "abcdefgh", targets=first)
@@ -628,7 +628,7 @@ class TestEvents:
         ids=["one link", "all links", "devices"],
     )
     def test_a_change_of_devices_or_links_alone_is_refused_also_without_hops(self, owner, events, change, hops):
-        """A run that does not use the links gives nothing away, but the next one, on the same rows, might use them."""
+        """A run without links discloses nothing, but the next run on the same rows might use them."""
         self.publish(owner, events, hops)
         with pytest.raises(FewRowsChanged, match=FEW):
             self.publish(owner, change(events), hops)

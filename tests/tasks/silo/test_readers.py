@@ -161,7 +161,7 @@ def passes(rows, kind, mapper, **changes):
 
 
 def statistics_of(rows, mapper):
-    """A bit of everything that is computed in passes, by name."""
+    """An example of each statistic that is computed in passes, by name."""
     table, schema = passes(rows, "numbers", mapper, empty=EMPTY)
     complete, _ = passes(rows, "numbers", mapper, complete_rows=True)
     complete = replace(complete, rows=int((~np.isnan(np.concatenate([*table]))).all(axis=1).sum()))
@@ -247,7 +247,7 @@ def test_the_workers_of_a_cluster_do_the_work(rows, on_cluster):
 
 
 def test_a_worker_of_any_making_multiplies_with_one_thread(monkeypatch):
-    """The bits of a product depend on their number."""
+    """The bits of a product depend on the number of threads."""
     limits = []
     monkeypatch.setattr(readers_module, "threadpool_limits", limits.append)
     assert cloudpickle.loads(readers_module._apply_alone(cloudpickle.dumps(str), 7)) == (True, "7")
