@@ -93,7 +93,7 @@ def test_a_decision_has_its_four_sections(page):
 
 
 def keys_read_from_about():
-    """Every key that a module reads from the content of `about.json`, by what the code calls that content."""
+    """Every key that a module reads from `about.json`, found by the name of that dictionary in the code."""
     keys = set()
     for room in ("data", "flows", "tasks", "tracking"):
         for path in (ROOT / room).rglob("*.py"):

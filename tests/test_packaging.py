@@ -69,7 +69,7 @@ def untagged_wheel(tmp_path_factory):
 
 
 def test_every_module_and_data_file_is_in_the_wheel(wheel):
-    """No list of packages is maintained: a new folder with an `__init__.py` is found."""
+    """There is no list of packages to maintain: a new folder with an `__init__.py` is included."""
     sources = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file()]
     expected = {f"fedbnsl/{path.relative_to(ROOT)}" for path in sources if "__pycache__" not in path.parts}
     expected |= {f"fedbnsl/{path.name}" for path in (ROOT / "fedbnsl").glob("*.py")} | {"fedbnsl/py.typed"}
@@ -84,7 +84,7 @@ def test_the_wheel_holds_the_same_files_wherever_it_is_built(wheel, untagged_whe
 
 
 def test_the_licences_of_vendored_files_ship_with_the_wheel(wheel):
-    """Every copyright notice inside a vendored script stands in a licence file of the wheel, with its permission."""
+    """Each copyright notice in a vendored script is also in a licence file of the wheel, with its permission."""
     licences = {name: content.decode() for name, content in wheel.files.items() if ".dist-info/licenses/" in name}
     assert any(name.endswith("/LICENSE") and "Apache License" in text for name, text in licences.items())
     text = "\n".join(licences.values())

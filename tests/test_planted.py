@@ -11,7 +11,7 @@ from .mutants import ROOT, misfit, planted
 MUTANTS = planted()
 QUICK = {one.group for one in MUTANTS if one.quick}
 BATCHES = [sorted(QUICK)[k::2] for k in range(2)]
-"""groups with quick ones, in two batches: together they take too long for one test"""
+"""groups with quick defects, in two batches because one test would take too long"""
 
 
 def runner(*words):
@@ -27,7 +27,7 @@ def test_each_can_be_planted(mutant):
 
 
 def test_each_is_something_else():
-    """No two are the same change, and a name stands for one."""
+    """All changes are different, and all names are unique."""
     assert len({one.name for one in MUTANTS}) == len(MUTANTS)
     assert len({(one.file, one.old, one.new, one.tests) for one in MUTANTS}) == len(MUTANTS)
 
@@ -35,7 +35,7 @@ def test_each_is_something_else():
 @pytest.mark.slow(120)
 @pytest.mark.parametrize("groups", BATCHES, ids=", ".join)
 def test_quick_ones_of_each_group_are_noticed(groups):
-    """All others are planted by `python tests/mutants.py`."""
+    """`python tests/mutants.py` plants all others."""
     done = runner("--quick", "--each", 2, *groups)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -76,7 +76,7 @@ class Sent:
 
 @contextmanager
 def tapped(monkeypatch, services):
-    """Have the engine of workers reach `services` in this process; yields all that they send."""
+    """Connect the engine of workers to `services` in this process; yields everything that they send."""
     sent = []
 
     class Tap(InProcessTransport):
@@ -114,7 +114,7 @@ def describes_names_and_rows(answer, case):
 
 
 def is_shares_and_an_escrow(sizes):
-    """A sealed pair of shares for each other silo, and one escrow of as many keys of 32 bytes: nothing else."""
+    """Check for one sealed pair of shares per other silo, one escrow of as many keys, and nothing else."""
     others = len(sizes) - 1
     return sorted(sizes) == sorted([2 * SHARE_BYTES + 16] * others + [32 * others + 16])
 
@@ -206,7 +206,7 @@ ADDRESS = re.compile(r"`((?:\w+/)+\w+\.py::[\w:]+)`")
 
 
 def rows_of_promises(text):
-    """The rows of every table whose last column is that of tests, each as its cells."""
+    """The rows, as lists of cells, of every table whose last column names tests."""
     found, within = [], False
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
@@ -285,7 +285,7 @@ def test_the_entry_links_every_page():
 
 
 def test_the_page_has_every_field_that_a_silo_describes():
-    """A field that is new in a description is new to the coordinator, and to the owner's page."""
+    """A new field in a description is sent to the coordinator, so the owners' page must list it."""
     section = (ROOT / "docs/privacy.md").read_text("utf-8").partition("## Description before a run")[2]
     rows = re.findall(r"^\| (`.*?) \|", section.partition("\n## ")[0], re.MULTILINE)
     described = [name for row in rows for name in re.findall(r"`(\w+)`", row)]

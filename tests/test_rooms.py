@@ -24,7 +24,7 @@ MODULES = {module_of(path): path for room in ROOMS for path in (ROOT / room).rgl
 
 @cache
 def statements(path):
-    """All statements of a file, those within others too; their expressions are left out, which are most of a tree."""
+    """All statements of a file, nested ones included, without their expressions."""
 
     def within(node):
         for child in ast.iter_child_nodes(node):
@@ -72,7 +72,7 @@ def test_no_module_imports_itself_by_way_of_others():
 
 @pytest.mark.parametrize("within", ["", *ROOMS])
 def test_no_room_imports_itself_by_way_of_others(within):
-    """The rooms of the project, then those within each: a folder or a file directly below it."""
+    """First the packages of the project, then the folders and files directly below each."""
     depth = 2 if within else 1
     room = {name: ".".join(name.split(".")[:depth]) for name in MODULES if name.startswith(within) and name != within}
     graph = {one: set() for one in room.values()}
@@ -83,7 +83,7 @@ def test_no_room_imports_itself_by_way_of_others(within):
 
 
 def test_no_module_is_compiled_with_a_warning():
-    """Python 3.12 and later print what earlier ones keep to themselves, such as a backslash that begins no escape."""
+    """Python 3.12 and later print warnings that earlier versions hide, such as invalid escape sequences."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for path in (*MODULES.values(), *(ROOT / "fedbnsl").glob("*.py"), *(ROOT / "examples").glob("*.py")):
@@ -119,7 +119,7 @@ def test_no_module_is_too_large_to_read():
 
 
 def test_no_small_module_serves_one_other():
-    """A module of under 50 lines that one other imports is a helper without a home; the registry counts, too."""
+    """A module of under 50 lines with a single importer belongs into that importer; the registry counts, too."""
     declared = {
         f"algorithms.{one}" for path in ROOT.glob("algorithms/*/__init__.py") for one in MAKER.findall(path.read_text())
     }

@@ -68,7 +68,7 @@ def test_wrong():
 
 @pytest.mark.parametrize("load", [1.0, 4.0])
 def test_what_takes_too_long_fails_and_says_how_long_it_took(tmp_path, load):
-    """`load`: how many tasks the machine has to do for each of its cores."""
+    """`load` is the number of tasks per core of the machine."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_times.py").write_text(f"LOAD = {load}\n{TESTS}")
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "time_limit", "-p", "no:cacheprovider", "--cpu"]

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 CPU_SECONDS = 20.0
-"""the most a test may take that is not marked `slow`"""
+"""limit for a test that is not marked `slow`"""
 SECONDS = 30.0
-"""the most one may take that is"""
+"""limit for a test that is marked `slow`"""
 LONGEST = 40
-"""tests that `--cpu` names"""
+"""number of tests that `--cpu` prints"""
 LOOK_SECONDS = 1.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -34,16 +34,16 @@ def descendants(process: int | str = "self") -> Iterator[str]:
 
 
 class ProcessorTime:
-    """Seconds of processor time since the last look, of this process and its descendants.
+    """Seconds of processor time of this process and its descendants since the last call.
 
-    To look at the descendants takes a millisecond, so theirs are counted after what took longer than `LOOK_SECONDS`.
+    Reading the times of descendants takes a millisecond, so they are read only after more than `LOOK_SECONDS`.
     """
 
     def __init__(self):
         self.own, self.others = sum(os.times()[:4]), 0.0
 
     def used(self, seconds: float) -> float:
-        """What was used since the last call, which was `seconds` ago."""
+        """The time used since the last call, which was `seconds` ago."""
         before, self.own = self.own, sum(os.times()[:4])
         more = self.own - before
         if max(more, seconds) > LOOK_SECONDS:
@@ -82,7 +82,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def too_long(item, seconds, cpu):
-    """What a test took and may take; empty if it is within its limit."""
+    """The message about a test above its limit; empty if it is within the limit."""
     marked = item.get_closest_marker("slow")
     if marked is None:
         more = "make it cheaper, or see `slow` in CONTRIBUTING.md"

@@ -45,7 +45,7 @@ with embedded_cluster({"a": Path("a.csv"), "b": Path("b.csv")}, 2) as client:
 
 @pytest.mark.slow
 def test_a_script_is_not_run_again_by_its_workers(tmp_path):
-    """Without `if __name__ == "__main__"`, as most scripts and all cells of notebooks are."""
+    """The script has no `if __name__ == "__main__"`, like most scripts and all notebook cells."""
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("x,y\n" + "1.5,2.5\n2.5,1.0\n" * 20)
     (tmp_path / "script.py").write_text(SCRIPT)

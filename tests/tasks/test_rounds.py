@@ -49,7 +49,7 @@ def orchestration(recorded, given_up, sources):
 
 
 def failing(times, error):
-    """A piece of work that fails so many times first, and the list of its attempts."""
+    """Work that first fails a given number of times, and the list of its attempts."""
     attempts = []
 
     def work():

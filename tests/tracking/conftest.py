@@ -15,7 +15,7 @@ from fedbnsl.tracking.result import Parameters, RunResult
 
 @pytest.fixture(scope="session")
 def chain() -> RunResult:
-    """A finished run on three variables: a → b → c learned with weights 2 and -0.5, and the truth just that."""
+    """A finished run on three variables: a → b → c with weights 2 and -0.5, which is also the true graph."""
     weights = np.array([[0.0, 2.0, 0.0], [0.0, 0.0, -0.5], [0.0, 0.0, 0.0]])
     structure = Structure(("a", "b", "c"), weights)
     rounds = tuple(
@@ -67,7 +67,7 @@ def cyclic(chain: RunResult) -> RunResult:
 def over_time(chain: RunResult) -> RunResult:
     """A finished run on time series: every variable keeps half of its past, a[t-2] → c, and a → b within one time.
 
-    The truth has b → c besides, and no a[t-2] → c.
+    The true graph also has b → c, and does not have a[t-2] → c.
     """
     names, W, A = ("a", "b", "c"), np.zeros((3, 3)), np.zeros((2, 3, 3))
     W[0, 1], A[0], A[1, 0, 2] = 2.0, 0.5 * np.eye(3), -0.25
@@ -97,7 +97,7 @@ def over_time(chain: RunResult) -> RunResult:
 
 @pytest.fixture(scope="session")
 def random_case() -> Callable[..., tuple[Structure, Structure]]:
-    """(d, edges a node, seed) -> (learned, truth): a random DAG, and the same with edges turned, lost and added."""
+    """(d, edges per node, seed) -> (learned, truth): a random DAG, and it with edges reversed, removed and added."""
 
     def make(d: int, degree: float, seed: int, **kinds: Any) -> tuple[Structure, Structure]:
         rng = np.random.default_rng(seed)

@@ -90,7 +90,7 @@ def scores(names, first):
 
 
 def figures(lagged=False):
-    """The scores and counts of a comparison, each of another size."""
+    """The scores and counts of a comparison, all different."""
     names = [name for name in (*SCORES, *COUNTS) if lagged or not name.startswith("lagged_")]
     return scores(list(enumerate(names)), 0.1123)
 
@@ -172,7 +172,7 @@ def weighted_run():
 
 
 RESAMPLES = 40
-# Edge of a resample: how many of the 40 have it pointing so; the lines are those that have it without a direction.
+# # The number of the 40 resamples with an edge in this direction; lines count those with an undirected edge.
 ARROWS = {
     ("dose", "pain"): 31,
     ("pain", "dose"): 2,
@@ -188,7 +188,7 @@ LINES = {("dose", "pain"): 5, ("pain", "age"): 12, ("blood", "dose"): 22}
 
 
 def resampled():
-    """Strengths in which every pair of variables has another."""
+    """Strengths that differ for every pair of variables."""
     arrows, lines = matrix(NAMES, ARROWS), matrix(NAMES, LINES)
     return Strengths(NAMES, RESAMPLES, arrows, lines + lines.T, np.zeros((0, 6, 6)), dags=False)
 
@@ -198,7 +198,7 @@ def undirected(names, lines):
 
 
 def edge_figures(gains):
-    """Figures of edges by what they add to the log-likelihood; each is another number."""
+    """Figures of edges by their contribution to the log-likelihood; all numbers differ."""
     return {
         key: EdgeFigures(gain, gain - 3.25, float(f"{gain / 997:.3g}"), gain - 1.75, float(f"{gain / 887:.3g}"))
         for key, gain in gains.items()
@@ -284,7 +284,7 @@ def tables():
 
 
 def pag_run():
-    """A run that learned a PAG with every kind of mark, and ended out of rounds; it could not be compared."""
+    """A run that learned a PAG with every kind of mark, ended at the limit of rounds, and has no comparison."""
     ends = {
         ("age", "dose"): (1, 2),  # age → dose
         ("pain", "age"): (1, 2),  # pain → age
@@ -445,7 +445,7 @@ def private_run():
 
 
 def broken_run():
-    """The same run with its promise broken."""
+    """The same run, in which the guarantee of ε was broken."""
     run = private_run()
     assert run.privacy is not None
     return replace(
@@ -492,7 +492,7 @@ def mixed_run():
 
 
 def personal_run():
-    """A run in which each silo has a structure of its own, some edges turned; none is over time."""
+    """A run in which each silo has its own structure with some edges reversed, without lagged edges."""
     own = {
         "south": Structure(NAMES, matrix(NAMES, {("dose", "pain"): 1.49, ("pain", "age"): -0.77})),
         "north": Structure(

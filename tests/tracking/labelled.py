@@ -9,7 +9,7 @@ from fedbnsl.tracking.result import Parameters
 
 
 def discrete(levels, seed=0):
-    """A network with these labels, the second variable without the last, the third in another order."""
+    """A network with these labels; the second variable lacks the last label, the third has another order."""
     rng = np.random.default_rng(seed)
     of = {"smoke": levels, "lung cancer": levels[:-1] if len(levels) > 2 else levels, "c-3": levels[::-1]}
     parents = {"smoke": (), "lung cancer": ("smoke",), "c-3": ("smoke", "lung cancer")}

@@ -14,7 +14,7 @@ from fedbnsl.tracking.report.report import report_html
 
 @pytest.fixture
 def repeated(chain):
-    """The chain a → b → c, compared with a run that had a → b weaker, c → b turned, and a → c."""
+    """The chain a → b → c, compared with a run with a weaker a → b, a reversed edge c → b, and a → c."""
     weights = np.array([[0.0, 1.0, 0.5], [0.0, 0.0, 0.0], [0.0, -0.5, 0.0]])
     earlier = Structure(("a", "b", "c"), weights)
     network = GaussianNetwork(earlier, np.zeros(3), np.ones(3))

@@ -30,7 +30,7 @@ def structure(*edges, lagged=None):
 
 @pytest.fixture
 def sure(chain):
-    """The run on a → b → c, with ten resamples: ab in all, bc in seven, of which five as learned, ac in two."""
+    """The run on a → b → c with ten resamples: a–b is in ten, b–c in seven (five as b → c), a–c in two."""
     drawn = [structure("ab", "bc")] * 5 + [structure("ab", "cb")] * 2 + [structure("ab", "ac")] * 2 + [structure("ab")]
     strengths = edge_strengths(drawn)
     return replace(chain, bootstrap=10, confidence=Confidence(strengths, 0.2, averaged_network(strengths), 3, 4321))

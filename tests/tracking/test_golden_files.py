@@ -162,7 +162,7 @@ def test_structures_of_silos_have_their_own_weights(folders):
 
 
 def test_models_read_back_are_those_of_the_run(folders):
-    """Every probability and weight differs, so a transposed table or matrix is another one."""
+    """All probabilities and weights differ, so a transposed table or matrix would be noticed."""
     read = parse_bif((folders["cpdag"] / "model.bif").read_text("utf-8"), "model.bif")
     wanted = tables()
     assert read.levels == wanted.levels

@@ -61,7 +61,7 @@ def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path):
 
 
 def test_files_that_are_being_written_are_in_a_private_folder(tmp_path, monkeypatch):
-    """The run's own folder may be open to others; until all files are complete, nobody else sees even their names."""
+    """The run's own folder may be readable by others, but incomplete files and their names are hidden from them."""
     folder, modes = tmp_path / "open", []
     folder.mkdir()
     folder.chmod(0o755)

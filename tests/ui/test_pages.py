@@ -24,7 +24,7 @@ from fedbnsl.tracking.mlflow.store import comparison_link, table_link
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEPT = Path(__file__).parents[2] / ".cache" / "ui"
 PATIENCE = 45_000
-"""milliseconds for a page to show what is looked for, on a busy machine"""
+"""milliseconds until a page must show the expected text, on a busy machine"""
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("FEDBNSL_UI_TEST"), reason="`make ui-test` runs this"),
@@ -58,7 +58,7 @@ def command(folder, *words):
 
 @pytest.fixture(scope="module")
 def page():
-    """A page of a browser that reaches this machine only, and the addresses elsewhere that it was refused."""
+    """A browser page that can reach only this machine, and the other addresses that it requested."""
     playwright = pytest.importorskip("playwright.sync_api")
     refused = []
 
@@ -106,7 +106,7 @@ def test_the_pages_of_prefect_ask_who_it_is(shown, page):
 
 
 def test_a_page_of_another_origin_does_not_reach_the_api(shown, page):
-    """A page that a user happens to visit can send requests to this machine: none may be answered to it."""
+    """A page on another site can send requests to this machine; none of them may be answered."""
     _, prefect, _ = shown
     address = f"{prefect}/api/flow_runs/filter"
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:

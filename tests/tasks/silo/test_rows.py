@@ -18,7 +18,7 @@ NAMES = ("x", "y", "z")
 
 
 def frames(rows=60):
-    """Frames of silos of 40, 50 and 60 rows whose columns stand in other orders, around other means."""
+    """Frames of silos with 40, 50 and 60 rows, different orders of columns and different means."""
     rng = np.random.default_rng(3)
     made = {}
     for k, (silo, order) in enumerate((("a", "xyz"), ("b", "zxy"), ("c", "yzx"))):

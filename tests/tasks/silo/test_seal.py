@@ -91,7 +91,7 @@ class TestSeal:
         assert len(seal(a, "run 1")) == 64
 
     def test_needs_the_secret(self, tmp_path):
-        """The same rows at another owner's have another seal: it cannot be computed from rows."""
+        """The same rows at another owner have another seal, so a seal cannot be computed from rows."""
         one, other = write(tmp_path / "one" / "a.csv"), write(tmp_path / "other" / "a.csv")
         assert seal(one, "run") != seal(other, "run")
 

@@ -28,7 +28,7 @@ def terms(owners):
 
 
 class Line:
-    """A secure transport that is listened to; `silent` is asked before a silo gets the question of a phase."""
+    """A secure transport that records messages; `silent` decides whether a silo gets the request of a phase."""
 
     def __init__(self, transport, silent):
         self.transport, self.silent, self.seen = transport, silent, []
@@ -92,7 +92,7 @@ def test_whoever_dies_with_its_keys_is_left_behind_and_another_attempt_succeeds(
 
 
 def test_two_different_sums_of_one_round_are_not_to_be_had(hosted):
-    """From the sums over all and over all but one, that one's part would follow."""
+    """The sum over all silos minus the sum over all but one would reveal the summand of that one."""
     owners = hosted(silos=4, seed=2)
     terms = owners.terms("secure-sum")
     first_three = ("silo-1", "silo-2", "silo-3")
@@ -106,7 +106,7 @@ def test_two_different_sums_of_one_round_are_not_to_be_had(hosted):
     owners.restart()
     with pytest.raises(Refused, match="has helped to unmask another sum"):
         exchange(owners, terms)
-    assert exchange(owners, terms, gone)[0].silos == first_three  # the same sum again says nothing new
+    assert exchange(owners, terms, gone)[0].silos == first_three  # the same sum again reveals nothing new
 
 
 def test_terms_that_are_not_those_of_the_round_are_refused(owners, terms):
@@ -118,7 +118,7 @@ def test_terms_that_are_not_those_of_the_round_are_refused(owners, terms):
 
 @dataclass
 class TwoFaced:
-    """A transport that sends silo-2 and silo-3 other terms and another broadcast of the same sum."""
+    """A transport that sends silo-2 and silo-3 different terms and a different broadcast for the same sum."""
 
     owners: object
     honest: tuple
@@ -179,7 +179,7 @@ def test_keys_are_kept_apart_by_silo_and_dropped_with_the_run(owners, terms):
 
 
 def test_a_run_has_one_key_which_is_dropped_with_it(owners, terms):
-    """Its steps have the same one, so silos agree once; a finished step leaves it, the finished run does not."""
+    """The steps of a run share one key, so silos agree once; the key is dropped when the run ends, not a step."""
     silo = owners.services["silo-1"]
 
     def public(run, attempt, step_of=""):
@@ -215,7 +215,7 @@ def test_the_owner_sees_the_number_that_does_not_fit_the_sum(owners, remote, mon
 
 
 def test_a_column_that_does_not_fit_the_sum_is_refused_at_the_silo(owners):
-    """Rounded to 2⁻³² or wrapped around, it would be summed up to something wrong without a word."""
+    """Rounded to 2⁻³² or wrapped around, it would make the sum wrong without an error."""
     path = owners.files["silo-2"]
     table = owners.data.tables["silo-2"] * [1.0, 1e-6, 1.0, 1.0, 1.0]
     rows = "\n".join(",".join(map(repr, row)) for row in table.tolist())

@@ -10,7 +10,7 @@ from fedbnsl.tasks.silo.source import FileSource
 
 
 def test_a_far_cell_has_a_line_unless_rows_were_dropped(tmp_path):
-    """Rows of a table of complete rows are not those of the file."""
+    """If incomplete rows were dropped, rows of the table are not lines of the file."""
     x = np.random.default_rng(1).normal(size=50)
     x[7] = 900.0
     file = tmp_path / "a.csv"

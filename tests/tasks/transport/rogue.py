@@ -21,7 +21,7 @@ def identity(folder, name):
 
 
 async def send(mine, address, message):
-    """Send one message on a new connection; return the answer, or what became of the connection."""
+    """Send one message on a new connection; return the answer, or how the connection ended."""
     comm = await connect(address, **mine.security().get_connection_args("worker"))
     try:
         await comm.write(message)

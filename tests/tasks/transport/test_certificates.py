@@ -20,7 +20,7 @@ def identity(folder, name):
 
 
 def believe(server, client):
-    """Carry out the handshake of two parties in memory, each with its identity and a certificate demanded."""
+    """Perform the handshake of two parties in memory; both have an identity and require a certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = []
     for side, party in ((ssl.PROTOCOL_TLS_SERVER, server), (ssl.PROTOCOL_TLS_CLIENT, client)):
@@ -116,7 +116,7 @@ def test_a_key_of_somebody_else_does_not_fit(issued, tmp_path):
 
 @pytest.mark.parametrize(("kind", "verifier"), [("silos", "coordinator"), ("coordinators", "clinic")])
 def test_an_authority_signs_holders_and_no_further_authorities(issued, tmp_path, kind, verifier):
-    """A certificate that it signed as one of an authority, by mistake, opens the way to nobody else."""
+    """If it signs an authority's certificate by mistake, certificates of that authority are still refused."""
     signing, here = load_or_create_authority(issued / "authorities", kind), identity(issued / verifier, verifier)
     guest = Identity(tmp_path / "guest.pem", tmp_path / "guest.key", issued / "coordinator" / "trusted.pem")
     issue(signing, "guest", tmp_path, "guest")

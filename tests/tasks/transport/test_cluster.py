@@ -13,7 +13,7 @@ from fedbnsl.tasks.transport.cluster import LOG_ATTRIBUTE, SERVICES_ATTRIBUTE, h
 
 
 class Told:
-    """A client whose scheduler knows `looks`, one a look, of workers: pairs of silos and status."""
+    """A client whose scheduler reports one of `looks` at each call: the workers as pairs of silos and status."""
 
     def __init__(self, *looks):
         self.looks = [*looks]
@@ -23,7 +23,7 @@ class Told:
         return function(**words)
 
     def scheduler_info(self, n_workers):
-        return {"workers": {}}  # as after the client's timer, whatever the scheduler knows
+        return {"workers": {}}  # as after the client's timer, independent of the scheduler's knowledge
 
     def identity(self, n_workers):
         assert n_workers == -1
@@ -80,7 +80,7 @@ def test_a_run_begins_without_a_silo_only_where_a_quorum_is_given_and_there():
     ("error", "logged"), [(NotAllowed("no"), True), (Refused("no"), True), (BadInput("no"), False)]
 )
 def test_a_worker_logs_what_its_silo_refuses(monkeypatch, error, logged):
-    """Under a policy and in a secure sum; whatever the error is, the coordinator gets its kind and its arguments."""
+    """Under a policy and in a secure sum, the coordinator gets the kind and the arguments of any error."""
     lines = []
     worker = SimpleNamespace(**{SERVICES_ATTRIBUTE: {"clinic": None}, LOG_ATTRIBUTE: lines.append})
     monkeypatch.setattr(distributed, "get_worker", lambda: worker)

@@ -28,7 +28,7 @@ class Connection:
 
 
 def refused(peer, claimed, here=(), silos=("clinic", "lab")):
-    """Why a worker with the certificate of `peer` is refused that claims to be `claimed`."""
+    """The reason for refusing a worker that has the certificate of `peer` and claims to be `claimed`."""
     said, connection = [], Connection(peer)
 
     async def join():
@@ -58,7 +58,7 @@ def test_a_silo_that_is_not_on_the_list_is_not_taken_in():
 
 
 def heard(*messages):
-    """Return what the coordinator reads of a silo's `messages`, what it says, and whether it hung up."""
+    """Return what the coordinator reads of a silo's `messages`, its answer, and whether it closed the connection."""
     said, connection, read = [], Connection("clinic", *messages), []
     _restrict_silo(connection, "clinic", said.append)
 

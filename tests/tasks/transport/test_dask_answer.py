@@ -11,7 +11,7 @@ from fedbnsl.tasks.transport.cluster import DaskAnswer
 
 
 class Gone:
-    """A future whose call has come to nothing."""
+    """A future whose call was lost."""
 
     def __init__(self, error):
         self._error = error

@@ -128,7 +128,7 @@ def test_an_unmasked_reply_is_refused(running):
 
 
 def test_a_sum_with_invented_silos_is_refused(running):
-    """A coordinator that invents 59 silos knows their masks, and reads the summand of the last one."""
+    """A coordinator that invents 59 silos knows their masks and could read the summand of the only real one."""
     asked = terms("crowd", dict.fromkeys((*SILOS, *(f"s{k}" for k in range(59))), ROWS), epsilon="8.0")
     with pytest.raises(NotAllowed, match="its owner knows a, b, c, and s0 is not among them"):
         advertise(running, asked, ["b"], session_over(asked))
@@ -148,7 +148,7 @@ def test_keys_in_the_name_of_other_silos_are_refused(running):
 
 
 def test_a_declaration_of_the_coordinator_is_refused(running):
-    """With marks of its choice, a coordinator could count any value."""
+    """By choosing missing-value marks, a coordinator could count any value."""
     declared = Declared(kind="continuous", marks={"x": ("0.5",)})
     with pytest.raises(NotAllowed, match="refuses the declared marks"):
         ask(running, "a", "describe", declared)

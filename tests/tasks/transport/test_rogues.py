@@ -56,7 +56,7 @@ def test_a_silo_acts_under_its_own_name_only(owners, name):
 
 
 def test_a_silo_is_not_taken_for_the_coordinator(owners):
-    """A client that connected to a silo's scheduler would send it all that it computes with."""
+    """A client that connected to a silo's scheduler would send it all its data."""
     command = [sys.executable, str(ROGUE), str(owners.folder / "silo-1"), "silo-1", "-", "scheduler"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

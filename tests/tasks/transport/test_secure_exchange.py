@@ -14,7 +14,7 @@ from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 @dataclass
 class Crashing:
-    """Silos in this process; silo-2 loses its keys so many `times` when it is asked for its masked summand."""
+    """Silos in this process; silo-2 loses its keys on the first `times` requests for its masked summand."""
 
     owners: object
     times: int
@@ -53,7 +53,7 @@ def test_a_sum_that_fails_three_times_is_given_up(hosted):
 
 @dataclass
 class Losing:
-    """Silos in this process; in the attempt of that index, those of `lost` are gone for good from their phase on."""
+    """Silos in this process; in the given attempt, each silo in `lost` stops for good at its phase."""
 
     owners: object
     lost: list[dict[str, str]]

@@ -13,7 +13,7 @@ IMPATIENT = Patience(absent=0.0, solve=0.0)
 
 @dataclass
 class Scripted:
-    """A transport to silos that each give one of `answers` a look, in turn; `None` is none yet."""
+    """A transport to silos that give one of `answers` per call in turn; `None` means no answer yet."""
 
     answers: dict[str, list[object]]
     connected: list[tuple[str, ...]] = field(default_factory=list)

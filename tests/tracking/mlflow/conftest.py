@@ -3,7 +3,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
-    """The folder of one MLflow database for all tests: to make one takes seconds."""
+    """The folder of one MLflow database for all tests, because creating one takes seconds."""
     return tmp_path_factory.mktemp("store")
 
 

@@ -14,7 +14,7 @@ EMPTY = Structure(("a", "b"), np.zeros((2, 2)))
 
 
 class Slow:
-    """A tracker that tells of nothing before it may."""
+    """A tracker that reports nothing before it is allowed to."""
 
     url = "http://somewhere/runs/7"
     calls = 0
@@ -46,7 +46,7 @@ def may():
 
 @pytest.fixture
 def tracker(monkeypatch, tmp_path, told, may):
-    """A background tracker whose opening is told as such, and then the rest."""
+    """A background tracker that reports its opening first and then the other events."""
 
     def opening(folder, opening, rows):
         slow = Slow(told, may)

@@ -38,7 +38,7 @@ def runs(uri, tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_is_logged_as_expected(runs, name):
-    """Everything but ids, times and the versions of the programs."""
+    """Everything is compared except ids, times and versions of programs."""
     client, run, kept = runs[name]
     own = {key: value for key, value in run.data.tags.items() if not key.startswith("mlflow.") and key != "model"}
     lines = [f"name {run.info.run_name}", f"status {run.info.status}"]

@@ -23,7 +23,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @pytest.fixture
 def impatient():
-    """Have MLflow wait for a lock for a moment, not for the twenty seconds that it asks SQLite to."""
+    """Let MLflow wait for a lock only for a moment instead of twenty seconds."""
 
     def at_once(connection, cursor, statement, parameters, context, many):
         return statement.replace("busy_timeout = 20000", "busy_timeout = 50"), parameters

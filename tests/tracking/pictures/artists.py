@@ -65,7 +65,7 @@ def _nearest(boxes, point):
 
 
 def _any_at(end, points, time):
-    """Whether a mark sits at the end of a line: in its direction, no further away than a mark is long.
+    """Whether a mark is at the end of a line: in its direction, and at most the length of a mark away.
 
     Lines arrive from above or below, over time from the side.
     """
@@ -84,7 +84,7 @@ def cells(axes):
 
 
 def named(axis, place):
-    """Return what the tick at `place` says; its number where there is no tick."""
+    """Return the label of the tick at `place`, or its number if there is no tick."""
     ticks = dict(zip(np.round(axis.get_ticklocs(), 6).tolist(), axis.get_ticklabels(), strict=True))
     return ticks[place].get_text() if place in ticks else place
 
@@ -103,7 +103,7 @@ def shown(axes):
 
 
 def colour_of(image, row, column):
-    """ "blue" or "red": what the cell is mostly."""
+    """ "blue" or "red": the dominant colour of the cell."""
     red, _, blue, _ = image.cmap(image.norm(np.asarray(image.get_array())))[row, column]
     return "blue" if blue > red else "red"
 

@@ -41,7 +41,7 @@ def as_drawn(figure, time=False):
 
 
 def test_a_line_has_the_ends_the_colour_and_the_width_of_its_edge():
-    """The heavier, the thicker, whatever the sign: 0.9 points for the heaviest edge, of weight −2.63."""
+    """A greater absolute weight gives a thicker line: 0.9 points for the heaviest edge, of weight −2.63."""
     kinds = {edge: category(edge, TRUE) for edge in LEARNED}
     wanted = {
         edge: (COLOURS[kinds[edge]], pytest.approx(WIDTHS[kinds[edge]] + 0.9 * abs(weight) / 2.63, abs=1e-3))
@@ -184,7 +184,7 @@ def test_matrices_and_rounds_are_drawn_as_expected():
 
 
 def test_a_colour_is_read_as_it_is_seen():
-    """The reader of these tests itself: a figure with the colours turned round reads as such."""
+    """A test of these tests' reader: it notices a figure with swapped colours."""
     (image,) = draw_matrices(RUNS["dynamic"].structure, None).axes[0].images
     before = colour_of(image, 1, 2)
     image.set_cmap(f"{image.get_cmap().name}_r")

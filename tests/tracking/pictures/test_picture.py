@@ -188,7 +188,7 @@ def matrix(d, edges):
 
 
 def test_the_averaged_network_has_the_kinds_of_its_variables():
-    """Beside a graph whose labels are boxes, an averaged network of rounded boxes seems to have other variables."""
+    """If only one of the two graphs had boxes for labels, they would seem to have different variables."""
     run = RUNS["cpdag"]
     mixed = replace(run.schema, kind="mixed", levels={"dose": ("low", "high")}, empty={}, aside={})
     texts = [pictures(one)["averaged"] for one in (run, replace(run, schema=mixed))]

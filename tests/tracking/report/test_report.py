@@ -172,7 +172,7 @@ def test_large_and_local(chain, random_case, d):
 
 
 def test_a_handful_of_empty_cells_is_not_counted():
-    """Of 100 rows, 1 % are one."""
+    """1 % of 100 rows is one row."""
     schema = Schema(("dose", "age"), {"a": 100, "b": 100}, empty={"a": (1, 6), "b": (5, 99)})
     dose, age = data_rows(schema)
     assert dose[3:] == ("3 %", "few", "few")
@@ -191,7 +191,7 @@ def test_of_many_silos_the_largest_share_of_empty_cells_is_shown():
 
 @pytest.mark.parametrize("outcome", get_args(Outcome))
 def test_every_outcome_of_a_run_has_its_words(outcome):
-    """Runs that ended at a limit had no report at all: the template did not know their outcome."""
+    """Formerly, runs that ended at a limit had no report, because the template lacked their outcome."""
     run = RUNS["weighted"]
     page = read(report_html(replace(run, outcome=outcome, rounds=run.rounds[:1])))
     said = " ".join(section.text for section in page.values())

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node to run th
 
 
 def answer(data, expression):
-    """Return what `expression` is worth once the words of the page are there, and `data`."""
+    """Return the value of `expression`, given the texts of the page and `data`."""
     code = f"globalThis.window = globalThis; {script('words.js')}; const data = {json.dumps(data)};"
     code += f"console.log(JSON.stringify({expression}));"
     done = subprocess.run([NODE, "-e", code], capture_output=True, text=True, check=True, timeout=60)
@@ -51,5 +51,5 @@ def test_what_the_slider_and_the_lags_leave_visible(over_time):
     shown = "data.edges.filter((edge) => fedbnsl.visible(edge, {state})).map((edge) => edge.text)"
     assert answer(data, shown.format(state="{lag: 0, least: 0}")) == ["a → b", "b → c"]
     assert answer(data, shown.format(state="{lag: 2, least: 0}")) == ["a[t-2] → c"]
-    # What the learner has missed has no size, and is shown whatever the slider says.
+    # # Missing edges have no weight, so they are shown at every position of the slider.
     assert answer(data, shown.format(state="{lag: null, least: 1}")) == ["a → b", "b → c"]

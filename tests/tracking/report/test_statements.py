@@ -99,7 +99,7 @@ def test_the_share_of_a_direction_is_said_where_it_is_not_all():
 
 
 def test_no_sentence_is_about_a_level_that_hardly_any_row_has():
-    """A declared level without rows would else be the one that all others are compared with."""
+    """Otherwise a declared level without rows would be the reference of all comparisons."""
     levels = {"a": ("Ja", "no", "yes"), "b": ("no", "yes")}
     tables = {"a": np.array([0.001, 0.599, 0.4]), "b": np.array([[0.01, 0.99], [0.8, 0.2], [0.3, 0.7]])}
     network = DiscreteNetwork(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
@@ -152,7 +152,7 @@ def test_released_weights_have_no_interval():
     ],
 )
 def test_a_sentence_affirms_where_the_labels_deny(levels, said):
-    """Before, a hospital read "with smoke = no instead of yes, the probability of cancer = no is higher"."""
+    """The report formerly said "with smoke = no instead of yes, the probability of cancer = no is higher"."""
     table = {"a": np.array([0.5, 0.5]), "b": np.array([[0.8, 0.2], [0.2, 0.8]])}
     structure = Structure(("a", "b"), np.array([[0, 1.0], [0, 0]]))
     network = DiscreteNetwork(("a", "b"), {"a": levels, "b": levels}, {"a": (), "b": ("a",)}, table)
