@@ -153,7 +153,7 @@ def curved() -> None:
 
 
 def linear() -> None:
-    """Linear models: the additive model must not be taken for them."""
+    """Linear models, for which the linear result must be kept."""
     asked = "SHD ≤ 1 above secure-linear, found ≤ 1/20"
     table(
         "additive-linear",

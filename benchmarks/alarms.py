@@ -112,7 +112,7 @@ FAULTS: dict[str, Fault] = {
     "bend": bent,
     "skewed columns": exponentiated,
 }
-"""of each rule, the fault that it is for"""
+"""for each rule, the fault that it detects"""
 NAMES = {
     "shift": ("shifted silo", "site means"),
     "weights": findings.WEIGHTS_DIFFER,
@@ -132,7 +132,7 @@ class Recorded:
 
 
 def record(data: Any, *, offsets: bool = False) -> Recorded:
-    """Learn from `data` by default and record; of silos with `offsets` it is true that means differ."""
+    """Learn from `data` by default and record; for silos with `offsets`, findings on different means are true."""
     excess = dict.fromkeys(NAMES, 0.0)
     of_silos, of_transform = findings.silo_findings, columns.transform_excess
 

@@ -86,7 +86,7 @@ class Case:
 
 
 SINGLE_EXCHANGE = {"depth": 0, "orientation": "sepset"}
-"""with more exchanges than this search makes, a part of ε would not be spent"""
+"""this search makes a single exchange; if more were planned, a part of ε would not be spent"""
 FAR = np.array([[3e5, 3e5, 3e5], [5e5, -5e5, 2e-4]])
 CASES = {
     "dp-covariance": Case("dp-covariance", "continuous", {"scale_share": 0.3}, FAR, by_silo=True),
@@ -98,7 +98,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What the adversary has of one run: messages with what silo a (or a and b) replied, and the learned model."""
+    """The adversary's view of one run: messages with the replies of silo a (or a and b), and the learned model."""
 
     messages: list[tuple[Any, FloatArray, Any]] = field(default_factory=list)
     """broadcast, released numbers, and the reply of silo a"""
@@ -127,7 +127,7 @@ def whole_run(case: Case, record: int, epsilon: float, seed: int, tables: Mappin
 
 @dataclass(frozen=True)
 class Release:
-    """Released numbers, what they would be with each record without noise, and the variance of their noise."""
+    """Released numbers, their noiseless values with each record, and the variance of their noise."""
 
     seen: FloatArray
     expected: FloatArray
@@ -142,7 +142,7 @@ class Release:
 
     @property
     def nearer(self) -> float:
-        """How much nearer it is to what is expected with the target."""
+        """How much nearer the release is to its expectation with the target than to that without."""
         one, other = self.expected
         return float(np.linalg.norm(self.seen - other) - np.linalg.norm(self.seen - one))
 
@@ -226,7 +226,7 @@ def _model_ratio(case: Case, seen: Seen, releases: list[Release]) -> float:
 
 
 def outcomes(case: Case, epsilon: float, runs: int) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """What every attack gives for `runs` runs with the target, and for as many with the other record."""
+    """The number of every attack for `runs` runs with the target, and for as many with the other record."""
     tables, found = [case.tables(record) for record in (0, 1)], []
     for record in (0, 1):
         numbers = []
@@ -273,7 +273,7 @@ def _threshold(here: FloatArray, gone: FloatArray) -> tuple[float, int, float]:
 
 
 def _tail(hits: int, trials: int, *, lower: bool) -> float:
-    """A bound of a probability that is wrong with a chance of 2.5 % (Clopper and Pearson 1934)."""
+    """A confidence bound of a probability at 97.5 % (Clopper and Pearson 1934)."""
     if lower:
         return float(betaincinv(hits, trials - hits + 1, 0.025)) if hits else 0.0
     return float(betaincinv(hits + 1, trials - hits, 0.975)) if hits < trials else 1.0

@@ -38,19 +38,19 @@ from fedbnsl.tasks.transport.in_process import InProcessFederation
 VARIABLES, SILOS = 20, 5
 BINS = 10
 Pairs = NDArray[np.float64]
-"""`[n, 2]`: a share, and 1 or 0 for what is so"""
+"""`[n, 2]`: a share, and 1 or 0 for the truth"""
 
 
 @dataclass(frozen=True)
 class Sure:
-    """One run: strengths and directions against the truth, and what the resamples took."""
+    """One run: strengths and directions against the truth, and the cost of the resamples."""
 
     seed: int
     rows: int
     strengths: list[list[float]]
-    """of every pair its strength, and 1 if the truth joins it"""
+    """for every pair, its strength, and 1 if the true graph joins it"""
     directions: list[list[float]]
-    """of every true edge that a resample has its direction, that of most resamples, and 1 if that is the true one"""
+    """for every true edge found in a resample, the share of its most frequent direction, and 1 if that is true"""
     alone: float
     """Brier score of the edges of the run itself"""
     threshold: float
@@ -72,7 +72,7 @@ def data_of(seed: int, rows: int) -> FederatedData:
 
 
 def measured(name: str, params: dict[str, Any], seed: int, rows: int, how: Bootstrap) -> Sure:
-    """How sure `name` is of the edges in the data of `seed`, and how right."""
+    """The strengths of the edges that `name` finds in the data of `seed`, compared with the truth."""
     data = data_of(seed, rows)
     assert data.truth is not None
     spec = registry.specify(name, params)
@@ -100,14 +100,14 @@ def measured(name: str, params: dict[str, Any], seed: int, rows: int, how: Boots
 
 
 def directions(found: Strengths, true: NDArray[np.bool_]) -> Pairs:
-    """Return, of the true edges that a resample has, the share of the more frequent direction, and if it is true."""
+    """For true edges found in a resample, return the share of the more frequent direction, and if it is true."""
     known = true & (found.strength > 0)
     share = found.direction[known]
     return np.column_stack([np.maximum(share, 1 - share), np.where(share == 0.5, 0.5, share > 0.5)])
 
 
 def curve(pairs: Pairs, least: float) -> list[dict[str, Any]]:
-    """A line for each of ten bins of shares from `least` to 1: their mean, and in how many cases it is so."""
+    """A line for each of ten bins of shares from `least` to 1: the mean share, and the proportion of true cases."""
     edges = np.linspace(least, 1, BINS + 1)
     bins = np.clip(np.searchsorted(edges, pairs[:, 0], side="right") - 1, 0, BINS - 1)
     return [
@@ -122,7 +122,7 @@ def curve(pairs: Pairs, least: float) -> list[dict[str, Any]]:
 
 
 def brier(pairs: Pairs) -> float:
-    """The mean squared difference of shares and of what is so."""
+    """The mean squared difference between shares and the truth."""
     return float(np.mean((pairs[:, 0] - pairs[:, 1]) ** 2))
 
 
@@ -156,7 +156,7 @@ def table(name: str, params: dict[str, Any], sizes: Sequence[int], seeds: Sequen
 
 
 def print_curves(curves: dict[str, list[dict[str, Any]]]) -> None:
-    """Print the curves as Markdown tables: of each bin how many cases, their mean share, and how many are right."""
+    """Print the curves as Markdown tables: the cases in each bin, their mean share, and the number of true ones."""
     for title, lines in curves.items():
         print(f"\n### {title}\n\n| {' | '.join(lines[0])} |\n|{' --- |' * len(lines[0])}")
         for line in lines:

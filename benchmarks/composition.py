@@ -196,7 +196,7 @@ def table() -> str:
 
 @dataclass(frozen=True)
 class Uncharged:
-    """Something that a silo of a private run sends and no ledger counts, and why it is not a function of a record."""
+    """An uncharged message of a silo in a private run, and the reason that it does not depend on a record."""
 
     call: str
     content: str
@@ -235,7 +235,7 @@ UNCHARGED = (
 
 
 def uncharged_table() -> str:
-    """The table of what is charged nothing, in Markdown."""
+    """The table of uncharged messages, in Markdown."""
     lines = [f"| `{one.call}` | {one.content} | {one.reason} |" for one in UNCHARGED]
     return "\n".join(["| call | content | why no ε is charged |", "| --- | --- | --- |", *lines])
 

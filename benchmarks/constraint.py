@@ -53,12 +53,12 @@ class Measured:
 
 @dataclass
 class Losing(InProcessFederation):
-    """A federation of which a fifth of the silos, the last by name, answer the first exchange and none after it."""
+    """A federation in which a fifth of the silos, the last by name, answer only the first exchange."""
 
     def exchange(
         self, algorithm: FederatedAlgorithm[Any, Any, Any, Any], number: int, broadcast: Any, sparse: Any = None
     ) -> tuple[Replies[Any], Traffic]:
-        """Ask those that are left (see `Federation.exchange`)."""
+        """Call the remaining silos (see `Federation.exchange`)."""
         if number == 1:
             return super().exchange(algorithm, number, broadcast, sparse)
         left = self.schema.silos[: len(self.schema.silos) * 4 // 5]
@@ -93,7 +93,7 @@ def learn(
 
 
 def over(name: str, make: Make, seeds: Iterable[int] = SEEDS, losing: bool = False, **params: Any) -> list[Measured]:
-    """Learn once a seed, after a first run that compiles what is to be compiled."""
+    """Learn once per seed, after a first run that compiles the code."""
     learn(name, params, discrete(6, 2, 50, 0))
     return [learn(name, params, make(seed), seed, losing=losing)[1] for seed in seeds]
 
@@ -216,7 +216,7 @@ def networks() -> None:
 
 
 def large(net: str) -> None:
-    """One of the networks that other programs do not get to the end of, 5,000 rows over 10 silos."""
+    """One of the networks on which other programs do not finish, 5,000 rows over 10 silos."""
     table(f"constraint-{net}", [_network(net, "≤ 600 s, ≤ 4 GB")], range(2, 3))
 
 
@@ -270,7 +270,7 @@ def private() -> None:
 
 
 def rfcd() -> None:
-    """Regret instead of tests: K = 10 silos, and K = 4 that a hidden child of five variables makes, d = 20."""
+    """Regret instead of tests: K = 10 silos, and K = 4 split by a hidden child of five variables, d = 20."""
     hidden: Make = lambda seed: surrogate(4, ROWS // 4, seed, parents=5, variables=20, levels=LEVELS)  # noqa: E731
     makes = (("homogeneous, d = 10, K = 10", er(10)), ("homogeneous, d = 20, K = 10", er(20)), ("surrogate", hidden))
     names = ("rfcd", "fed-pc")

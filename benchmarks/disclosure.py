@@ -50,7 +50,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Trial:
-    """One model: its structure against the truth and that of exact counts, its fit, and what the attack recovers."""
+    """One model: its structure compared with the truth and with exact counts, its fit, and the recovered counts."""
 
     seed: int
     shd: float | None
@@ -155,7 +155,7 @@ def rows_of(data: FederatedData) -> np.ndarray:
 
 
 def hospitals(*, mixed: bool) -> Callable[[int], Data]:
-    """The hospitals without a fifth of their rows, and these."""
+    """The hospitals without a fifth of their rows, and the removed rows."""
     table = pd.read_csv(DATA / "heart_disease" / "heart_disease_4sites.csv.gz", dtype=str)
     table = table[["site", *COLUMNS]].dropna().reset_index(drop=True)
     levels, columns = {}, {}
@@ -219,7 +219,7 @@ REFUSED = {
     "counts of 1-2, mean": "–",
     "most recovered": "–",
 }
-"""second moments of mixed rows have counts, which a policy with `cells` refuses"""
+"""second moments of mixed rows include counts, which a policy with `cells` refuses"""
 
 
 def figures(trials: list[Trial]) -> dict[str, str]:

@@ -50,7 +50,7 @@ def own(variables: int, silos: int, rows: int, degree: float = 4.0) -> Maker:
 
 
 def halving(make: Maker) -> Maker:
-    """The maker of the same data, each silo with half as many windows as the one before, 4 at least."""
+    """The maker of the same data; each silo has half as many windows as the one before, at least 4."""
 
     def cut(seed: int) -> FederatedData:
         data = make(seed)
@@ -170,7 +170,7 @@ def homogeneous() -> None:
 
 
 def pooled() -> None:
-    """Masked sums against the same learner on the pooled series: the same edges, and how far weights are apart."""
+    """Masked sums against the same learner on the pooled series: equal edges, and the difference of weights."""
     lines = []
     for d, n in ((10, 50), (20, 120), (20, 1000)):
         same, apart = 0, 0.0
@@ -215,7 +215,7 @@ def uneven() -> None:
 
 
 def peak_megabytes() -> float:
-    """The most memory this process has had resident, without what it had before its program began."""
+    """The peak resident memory of this process, minus its memory before its program began."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(re.findall(r"VmHWM:\s+(\d+)", status.read_text())[0]) / 1024
@@ -223,7 +223,7 @@ def peak_megabytes() -> float:
 
 
 def large_run(name: str | None, seed: int) -> dict[str, Any]:
-    """Learn the large data with `name`, or, for None, import alone; return the figures of this process."""
+    """Learn the large data with `name`, or only import if it is None; return the figures of this process."""
     if name is None:
         return {"run": "import alone", "peak MB": round(peak_megabytes())}
     (found,) = over_series(Cell(name, name, drawn(100, 10, 500), seeds=(seed,)))
@@ -257,7 +257,7 @@ def pfdbnl_time() -> None:
 
 
 def lags() -> None:
-    """How many lags BIC chooses, of 5, for models of 1, 2 and 3 lags: n in all, over 5 silos."""
+    """The number of lags that BIC chooses out of 5, for models of 1, 2 and 3 lags: n rows in all, over 5 silos."""
     lines = []
     for d, n, true in [(d, n, true) for d in (5, 10) for n in (200, 1000) for true in (1, 2, 3)]:
         algorithm = lag_order.build(lag_order.LagOrder())
@@ -285,12 +285,12 @@ def in_units(data: FederatedData) -> FederatedData:
 
 
 def changed(change: Callable[[FederatedData], FederatedData], make: Maker) -> Maker:
-    """The maker of what `change` makes of the data."""
+    """The maker of the data after `change`."""
     return lambda seed: change(make(seed))
 
 
 def standard() -> None:
-    """What nobody asked for: other units, and noise that is not Gaussian."""
+    """Further cases without a requirement: other units, and noise that is not Gaussian."""
     one, several = drawn(10, 10, 50), own(10, 6, 60)
     cells = []
     for name, make in (("fdbnl", one), ("secure-sum", one), ("pfdbnl", several)):
@@ -308,19 +308,19 @@ def standard() -> None:
 
 
 class WithoutOne(InProcessFederation):
-    """A federation whose first silo goes silent, masked, in round 1, or, where that ends the run, in round 20."""
+    """A masked federation whose first silo stops answering in round 1, or in round 20 if round 1 would end the run."""
 
     def exchange(
         self, algorithm: Algorithm, number: int, broadcast: Any, sparse: Sparse | None = None
     ) -> tuple[Replies[Any], Traffic]:
-        """Run a round, or say whose answer is missing (see `Federation.exchange`)."""
+        """Run a round, or report the silo whose answer is missing (see `Federation.exchange`)."""
         if number == 20 and not algorithm.tolerates_dropout:
             raise SiloLost(self.schema.silos[:1], "silent")
         self.secure = algorithm.tolerates_dropout
         return super().exchange(algorithm, number, broadcast, sparse)
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
-        """The usual way, on which one silo is lost once it has shown its keys."""
+        """The usual transport, on which one silo is lost after it has advertised its keys."""
         return Lossy(services, self.schema.silos[0])
 
 
@@ -338,7 +338,7 @@ class Lossy(InProcessTransport):
 
 
 def lost() -> None:
-    """One silo of 10 goes silent: what comes of it, d = 10, n = 500, seed 2."""
+    """One silo of 10 stops answering: the outcome for d = 10, n = 500, seed 2."""
     lines = []
     data = dynamic(10, 10, 50, 2)
     assert data.truth is not None

@@ -136,7 +136,7 @@ def learned_rows(draws: int) -> list[dict[str, str]]:
 
 
 def clipped(seed: int, clip: float, rows: int) -> tuple[bool, float] | None:
-    """Whether an interval from moments of clipped rows without noise contains the effect, and its distance in errors.
+    """Whether an interval from clipped rows without noise contains the effect, and its distance in standard errors.
 
     The standard error is that of the same regression on rows that are not clipped.
     """
@@ -160,7 +160,7 @@ def clipped(seed: int, clip: float, rows: int) -> tuple[bool, float] | None:
 
 
 def clipped_rows(draws: int) -> list[dict[str, str]]:
-    """The coverage by clipping and number of rows; .6 is the default of `secure-sum`, 3 that for tests."""
+    """The coverage by clipping norm and number of rows; .6 is the default of `secure-sum`, 3 the default for tests."""
     rows = []
     for clip in (0.6, 3.0, 6.0):
         for n in (2400, 10_000):

@@ -28,7 +28,7 @@ MANY = {
 
 @contextmanager
 def running(scratch: Path) -> Iterator[tuple[Home, Program]]:
-    """Yield a home with a Prefect server; all that was started ends with the block."""
+    """Yield a home with a Prefect server; all started processes end with the block."""
     home = Home(scratch / "home")
     try:
         with prefect_server(home, free_port()) as server:
@@ -72,7 +72,7 @@ def rounds(scratch: Path) -> list[dict[str, Any]]:
 
 
 def line(number: int, held: list[int], first: list[int], server: int, home: Home, data: Path) -> dict[str, str]:
-    """Return what the coordinator and its workers hold after so many rounds."""
+    """Return the memory of the coordinator and its workers after this number of rounds."""
     return {
         "round": str(number),
         "coordinator MB": megabytes(held[0]),
@@ -124,7 +124,7 @@ def shared_once(program: Program) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Measure the requested tables."""
     tables = {"rounds": rounds, "silos": silos}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", choices=tables, action="append", help="one or more; default: both")

@@ -54,7 +54,7 @@ SACHS_TARGETS = {
     "pma": "PKC",
     "b2camp": "PKA",
 }
-"""what the conditions are known to inhibit or to activate"""
+"""the known targets of the conditions, inhibited or activated"""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def drawn() -> None:
 
 
 def changed(data: FederatedData, experiment: Experiment) -> set[tuple[str, str]]:
-    """The silos and variables whose mechanism the experiment changes: inhibition changes none without causes."""
+    """The silos and variables whose mechanism changes; inhibiting a variable without causes changes none."""
     assert data.truth is not None
     caused = dict(zip(data.truth.variables, data.truth.adjacency.any(axis=0), strict=True))
     each = ((silo, name) for silo, (own,) in data.schema.targets.items() for name in own)

@@ -13,7 +13,7 @@ from processes import Home, Program, epsilon_of
 from fedbnsl.data.folder.folder import silo_files
 
 LONGEST = 170
-"""characters of what was said that the table shows"""
+"""maximum number of characters of a message in the table"""
 PLAIN = ("-a", "notears-admm", "-p", "rounds=60", "-p", "tolerance=1e-300", "--seed", "4", "--no-diagnose")
 MASKED = ("-a", "notears-admm", "-p", "rounds=10", "-p", "tolerance=1e-300", "--seed", "4", "--no-diagnose", "--secure")
 PRIVATE = ("-a", "dp-fed-sparse", "-p", "rounds=24", "--seed", "4", "--epsilon", "8")
@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass
 class Place:
-    """Where stories are told: data to copy, and what an undisturbed run of each kind found and spent."""
+    """The folder of the stories: data to copy, and the result and ε of an undisturbed run of each kind."""
 
     home: Home
     undisturbed: dict[str, tuple[bytes, float]] = field(default_factory=dict)
@@ -94,15 +94,15 @@ class Story:
         return self.place.home.start(*asked, **self.surroundings | surroundings)
 
     def resume(self, **surroundings: str) -> Program:
-        """Start what goes on with the run."""
+        """Start a command that resumes the run."""
         return self.place.home.start("learn", "--resume", self.out, **self.surroundings | surroundings)
 
     def add(self, name: str, done: str, program: Program, word: str = "error") -> None:
-        """Wait for the end of `program` and write the fault down."""
+        """Wait for the end of `program` and record the fault."""
         self.faults.append(Fault(name, done, program.wait(), program.said(word)))
 
     def refused_resume(self, name: str, done: str) -> None:
-        """Try to go on with the run as it is now."""
+        """Try to resume the run in its current state."""
         self.add(name, done, self.resume())
 
     def found(self) -> bytes:
@@ -122,7 +122,7 @@ class Story:
 
 @contextmanager
 def changed(path: Path, beside: tuple[str, ...] = ("-wal", "-shm")) -> Iterator[bytes]:
-    """Yield the content of a file to change; after the block it, and what SQLite keeps beside it, is as before."""
+    """Yield the content of a file to change; after the block, the file and SQLite's files beside it are restored."""
     files = [path, *(path.with_name(path.name + ending) for ending in beside)]
     before = {file: file.read_bytes() for file in files if file.exists()}
     yield before[path]
@@ -140,7 +140,7 @@ def flip(path: Path, where: int) -> None:
 
 
 def state_in(journal: Path) -> int:
-    """Where in the file of a journal, all of it written there, the state of a run stands."""
+    """The position of a run's state in the file of a journal."""
     with closing(sqlite3.connect(journal)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (state,) = db.execute("SELECT state FROM standings").fetchone()

@@ -32,7 +32,7 @@ STORIES = {
 
 
 def told(names: list[str], scratch: Path) -> Iterator[Fault]:
-    """Yield the faults of the stories `names`, each told in a folder of its own with one Prefect server for all."""
+    """Run the stories `names`, each in its own folder, with one Prefect server for all; yield their faults."""
     home = Home(scratch / "home")
     try:
         with prefect_server(home, free_port()):
@@ -46,7 +46,7 @@ def told(names: list[str], scratch: Path) -> Iterator[Fault]:
 
 
 def main() -> None:
-    """Tell the stories asked for; print the table as it grows."""
+    """Run the requested stories; print the table line by line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--story", choices=STORIES, action="append", help="one or more; default: all")
     parser.add_argument("--record", action="store_true", help="write the table to results/faults.json")

@@ -41,7 +41,7 @@ class Federation:
         until(lambda: "listening" in program.log.read_text(), "the coordinator")
 
     def join(self, silo: str) -> None:
-        """Start the process of `silo`, and wait until it is in."""
+        """Start the process of `silo`, and wait until it has joined."""
         self.silos[silo] = self.try_to_join(silo)
         program = self.silos[silo]
         until(lambda: "joined" in program.log.read_text() or program.process.poll() is not None, f"{silo} to join")
@@ -57,7 +57,7 @@ class Federation:
         self.silos.pop(silo).tell(signal.SIGKILL)
 
     def policy(self, silo: str, line: str) -> None:
-        """Write a line of its owner's policy, and have the silo start anew with it."""
+        """Write a line into the owner's policy, and restart the silo."""
         file = self.folder / silo / "silo.toml"
         file.write_text(re.sub(r"\[policy\]\n(epsilon = .*\n)?", f"[policy]\n{line}\n", file.read_text()))
         self.kill(silo)
@@ -71,7 +71,7 @@ class Federation:
 
 
 def federation(place: Place) -> Iterator[Fault]:
-    """Strangers, silos and a coordinator that die, an owner who refuses."""
+    """Strangers, silos and a coordinator that die, and an owner who refuses."""
     first = Story(place, "federation", "private")
     over = Federation(first)
     over.start()
@@ -88,7 +88,7 @@ def federation(place: Place) -> Iterator[Fault]:
 
 
 def strangers(over: Federation, story: Story) -> Iterator[Fault]:
-    """Who is not let in."""
+    """The workers that are refused."""
     other = Federation(story, "other")
     file = other.folder / "silo-1" / "silo.toml"
     file.write_text(file.read_text().replace(f":{other.port}", f":{over.port}"))
@@ -110,7 +110,7 @@ def strangers(over: Federation, story: Story) -> Iterator[Fault]:
 
 
 def kept_out(name: str, done: str, program: Program) -> Fault:
-    """The fault of a worker that is not taken in, and so tries again until it is told to end."""
+    """The fault of a refused worker, which tries again until it is told to end."""
     until(lambda: "cannot join" in program.log.read_text() or program.process.poll() is not None, name)
     said = program.said("cannot join")
     trying = program.process.poll() is None
@@ -134,7 +134,7 @@ def scheduler(over: Federation, place: Place) -> Iterator[Fault]:
 
 
 def refusal(over: Federation, place: Place) -> Iterator[Fault]:
-    """An owner allows less than is asked; then as much, and its silo is killed within the run."""
+    """An owner first allows less than the run requests, then enough; then its silo is killed during the run."""
     story = over.story(place.story("policy", "private"))
     over.policy("silo-3", "epsilon = 0.5")
     story.add("a policy's refusal", "silo-3 allows ε 0.5, the run asks for 8", story.learn("--federation", over.file))

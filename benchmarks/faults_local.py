@@ -21,7 +21,7 @@ def private(place: Place) -> Iterator[Fault]:
     story = place.story("private", "private")
     first = story.learn()
     first.at_round(story.out, 3)
-    # Held meanwhile, so that it cannot end: a run of so few rounds is as short as the start of another.
+    # # The run is suspended so that it cannot end, because it is as short as the start of another one.
     first.process.send_signal(signal.SIGSTOP)
     story.refused_resume("`--resume` of a run still going", "in another process, after round 3")
     first.process.send_signal(signal.SIGCONT)
@@ -46,12 +46,12 @@ def private(place: Place) -> Iterator[Fault]:
 
 
 def rounds_done(story: Story) -> int:
-    """The round at which the run stands."""
+    """The current round of the run."""
     return load(story.out / "checkpoint.bin").number
 
 
 def interrupted(story: Story) -> None:
-    """What is done to the files of a run that was killed, and what `--resume` says; each is undone again."""
+    """Changes to the files of a killed run, and the messages of `--resume`; each change is reverted."""
     kept = story.data / ".fedbnsl"
     rows, ledger = story.data / "silo-2.csv", kept / "silo-2.ledger"
     with changed(story.out / "checkpoint.bin") as content:
@@ -73,7 +73,7 @@ def interrupted(story: Story) -> None:
 
 
 def after(story: Story) -> Iterator[Fault]:
-    """What new private runs on the same rows say when the ledger was touched, or there is nothing left to spend."""
+    """Messages of new private runs on the same rows after the ledger was changed, or without any budget left."""
     ledger, before = story.data / ".fedbnsl" / "silo-2.ledger", epsilon_of(story.files)
     faults: list[Fault] = []
     cases = (
@@ -90,7 +90,7 @@ def after(story: Story) -> Iterator[Fault]:
 
 
 def refused(story: Story, name: str, done: str, *words: str) -> list[Fault]:
-    """Return what another run on the same data says, which writes to a folder of its own."""
+    """Return the message of another run on the same data, with its own results folder."""
     again = Story(story.place, re.sub(r"\W", "-", name), story.kind)
     again.data, again.source, again.files = story.data, story.data, story.files
     again.add(name, done, again.learn(*words))
@@ -98,7 +98,7 @@ def refused(story: Story, name: str, done: str, *words: str) -> list[Fault]:
 
 
 def journal(place: Place) -> Iterator[Fault]:
-    """A silo's journal is damaged while the run stands still; a learner whose silos keep a state between rounds."""
+    """A silo's journal is damaged while a run is suspended; the learner's silos keep a state between rounds."""
     story = place.story("journal", "plain")
     program = story.learn()
     program.at_round(story.out, 5)
@@ -132,7 +132,7 @@ def masked(place: Place) -> Iterator[Fault]:
 
 
 def observers(place: Place) -> Iterator[Fault]:
-    """Prefect's server and MLflow's database go while a run learns."""
+    """Prefect's server and MLflow's database disappear during a run."""
     story = place.story("prefect-gone", "plain")
     port = free_port()
     keep = place.home.surroundings["PREFECT_API_URL"]
@@ -156,7 +156,7 @@ def observers(place: Place) -> Iterator[Fault]:
 
 
 def told_rounds(program: Program, database: Path, number: int) -> None:
-    """When MLflow has been told of so many rounds, or the run is over."""
+    """Wait until MLflow has this number of rounds or the run is over."""
 
     def known() -> int:
         try:
@@ -184,7 +184,7 @@ def locked(place: Place) -> Iterator[Fault]:
 
 
 def outputs(place: Place) -> Iterator[Fault]:
-    """Results cannot be written: nothing is spent for them."""
+    """If results cannot be written, no ε is spent."""
     story = Story(place, "outputs", "private")
     story.out = story.data / "silo-1.csv" / "out"
     story.add("`--out` not writable", "below a file", story.learn())

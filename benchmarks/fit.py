@@ -52,7 +52,7 @@ def numbers(seed: int, d: int, n: int, *, skewed: bool = False) -> Drawn:
     for size in sizes:
         errors = rng.exponential(size=(size, d)) if skewed else rng.normal(size=(size, d))
         rows = errors @ mixing
-        rows -= rows.mean(axis=0)  # what an offset of the silo would leave
+        rows -= rows.mean(axis=0)  # as if offsets of the silos were removed
         products += rows.T @ rows
     names, total = tuple(f"x{k}" for k in range(d)), sum(sizes)
     columns, every = np.arange(d), np.ones(d, np.bool_)

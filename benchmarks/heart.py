@@ -36,7 +36,7 @@ def learned(folder: Path, out: Path, *options: str) -> tuple[float, pd.DataFrame
 
 
 def main() -> None:
-    """Time the default, and show how sure each edge is."""
+    """Time the default, and show the strength of each edge."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = hospitals(Path(scratch) / "heart")
         learned(folder, Path(scratch) / "warm")

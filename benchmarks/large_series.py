@@ -61,13 +61,13 @@ def make(folder: Path, rows: int, seed: int, kind: str) -> None:
 
 
 def auto(folder: Path, limit: str) -> str:
-    """Learn from both silos with the defaults, but for resamples, which need rows in memory."""
+    """Learn from both silos with the defaults, but without resamples, which need rows in memory."""
     if limit:
         os.environ["FEDBNSL_IN_MEMORY_BYTES"] = limit
     from fedbnsl import learn
     from fedbnsl.data.folder import batches, chunked_table
 
-    if limit:  # what has been imported before knows the default
+    if limit:  # modules that are already imported have read the default
         for module in (batches, chunked_table):
             module.IN_MEMORY_BYTES = int(limit)
     found = learn(str(folder), engine="inline", bootstrap=0)

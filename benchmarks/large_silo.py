@@ -156,7 +156,7 @@ def _peak_megabytes(process: int) -> float:
 
 
 def alone(work: Callable[..., Any], *given: Any) -> Used:
-    """Return what `work` used in a process of its own."""
+    """Return the resources that `work` used in a separate process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(used_by, work, *given).result()
 

@@ -25,7 +25,7 @@ Drawn = tuple[Pieces, float]
 
 
 def ours(n: int, arcs: list[IndexArc]) -> Drawn:
-    """Return what `layered` draws."""
+    """Return the drawing of `layered`."""
     layout = layered([WIDTH] * n, arcs)
     left, _, right, _ = layout.bounds
     pieces: Pieces = []
@@ -38,7 +38,7 @@ def ours(n: int, arcs: list[IndexArc]) -> Drawn:
 
 
 def igraphs(n: int, arcs: list[IndexArc]) -> Drawn:
-    """Return what igraph's `layout_sugiyama` draws, with a node's width and our gap from centre to centre."""
+    """Return the drawing of igraph's `layout_sugiyama`; centres are a node's width and our gap apart."""
     import igraph
 
     layout = igraph.Graph(n, arcs, directed=True).layout_sugiyama(hgap=WIDTH + GAP_WIDTH, maxiter=1000)
@@ -54,7 +54,7 @@ def igraphs(n: int, arcs: list[IndexArc]) -> Drawn:
 
 
 def crossed(pieces: Pieces) -> int:
-    """How many of the pieces between neighbouring rows cross."""
+    """The number of crossings between pieces of edges."""
     points = sorted({end for piece in pieces for end in piece}, key=lambda at: (at[1], at[0]))
     number = {point: at for at, point in enumerate(points)}
     rows: dict[float, list[int]] = {}

@@ -30,7 +30,7 @@ LEARN = ("--secure", "-a", "fed-sparse", "-p", "preset=sachs")
 NUMBER = 8
 """bytes of a number"""
 LONG_ENOUGH = 6
-"""digits of a cell that is looked for as a text: shorter ones occur in random bytes by chance"""
+"""minimum digits of a cell that is searched for as text; shorter ones occur in random bytes by chance"""
 
 
 def machine(number: int) -> str:
@@ -72,7 +72,7 @@ def machines() -> Iterator[None]:
 
 
 def listen(path: str) -> None:
-    """Write every packet that passes the switch to `path`, until told to end: what this script runs within it."""
+    """Write every packet that passes the switch to `path` until terminated; the script runs this in the switch."""
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
     with Path(path).open("wb", buffering=0) as kept:
         while True:
@@ -154,7 +154,7 @@ def refused(home: Path) -> str:
 
 
 def knock(host: str, port: int) -> None:
-    """Print what happens to a client without a certificate: what this script runs on a silo's machine."""
+    """Print the outcome for a client without a certificate; the script runs this on a silo's machine."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -166,7 +166,7 @@ def knock(host: str, port: int) -> None:
 
 
 def cells(home: Path) -> set[bytes]:
-    """Every row as it is written, and every cell as a text and as the bytes of its number, either way round."""
+    """Every row as text, and every cell as text and as the bytes of its number in both byte orders."""
     found = set()
     for silo in CONDITIONS:
         with (home / "study" / silo / "rows.csv").open(newline="") as file:
@@ -181,7 +181,7 @@ def cells(home: Path) -> set[bytes]:
 
 
 def seen(wire: bytes, wanted: set[bytes]) -> int:
-    """How many of the `wanted` texts and numbers occur in what went over the wires."""
+    """The number of `wanted` texts and numbers that occur in the recorded traffic."""
     numbers = {one for one in wanted if len(one) == NUMBER}
     windows = {wire[start : start + NUMBER] for start in range(len(wire) - NUMBER + 1)}
     return len(numbers & windows) + sum(one in wire for one in wanted - numbers)

@@ -45,7 +45,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Learned:
-    """What one run leaves: its last round, the structure, what all rounds sent, and its CPU seconds."""
+    """The result of one run: its last round, the structure, the bytes of all rounds, and its CPU seconds."""
 
     entry: Entry
     algorithm: FederatedAlgorithm[Any, Any, Any, Any]

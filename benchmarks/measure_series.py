@@ -26,7 +26,7 @@ Maker = Callable[[int], FederatedData]
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of a table: an algorithm on some data, and what a paper reports and what was asked for beside it."""
+    """One row of a table: an algorithm on some data, with the paper's figure and the required one."""
 
     label: str
     name: str

@@ -190,7 +190,7 @@ def misfit_of(data: FederatedData) -> float:
 
 
 def alarms() -> None:
-    """How often clean linear data are taken for a misfit."""
+    """How often clean linear data are reported as a misfit."""
     runs = {
         label: [Alarm(seed, misfit_of(draw(setting, seed))) for seed in CLEAN_SEEDS] for label, setting in CLEAN.items()
     }

@@ -50,7 +50,7 @@ def in_bins(data: FederatedData) -> FederatedData:
 
 
 def table(title: str, variables: int, *, others: bool) -> None:
-    """Run and show what `auto` takes on every case, and the `others` beside it."""
+    """Run and show the choice of `auto` on every case, and the `others`."""
     rows, runs = [], {}
 
     def add(label: str, measured: Sequence[Measured], asked: str = "") -> None:
@@ -84,7 +84,7 @@ def d50() -> None:
 
 
 def private() -> None:
-    """D = 20, additive effects, d edges, 25,000 rows in all: what a greater ε buys."""
+    """D = 20, additive effects, d edges, 25,000 rows in all: accuracy by ε."""
     make, rows, runs = maker(20, "additive", 1, 5000), [], {}
     for epsilon in (0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 0.0):
         params = {"epsilon": epsilon} | ({"insecure_seed": 1} if epsilon else {})

@@ -23,7 +23,7 @@ def even(variables: int, silos: int, rows: int) -> Maker:
 
 
 def uneven(variables: int, silos: int, rows: int) -> Maker:
-    """The maker of data of which each silo has half as many rows as the one before, but the last the rest."""
+    """The maker of data in which each silo has half as many rows as the one before, and the last has the rest."""
 
     def make(seed: int) -> FederatedData:
         cuts = [rows - rows // 2**k for k in range(1, silos)]
@@ -47,7 +47,7 @@ NOT_BEST = ("notears-mlp-voting", "notears-mlp")
 
 
 def beside(others: Sequence[int], names: Sequence[str] = BASELINES) -> dict[str, Sequence[int]]:
-    """The seeds of the federated learner, and those of the ones beside it."""
+    """The seeds of the federated learner, and those of the learners it is compared with."""
     return {"notears-mlp-admm": SEEDS} | dict.fromkeys(names, others)
 
 

@@ -20,9 +20,9 @@ from fedbnsl.tasks.silo.ledger import ledger_of
 from fedbnsl.tracking.checkpoint import load
 
 PATIENCE = 600.0
-"""seconds after which something that was waited for will not come"""
+"""seconds to wait for an event before it counts as failed"""
 TRACEBACK = "TRACEBACK"
-"""how what a program said begins if it shows a traceback"""
+"""the beginning of a message with a traceback"""
 KNOWN_NOISE = """
 import hashlib, os, secrets, sys
 drawn, there = secrets.token_bytes, os.environ.get("KNOWN_NOISE")
@@ -46,7 +46,7 @@ A key that is drawn again is another one: only a silo that finds the first one i
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Once `holds()`; raises `TimeoutError` with `what` if it does not within so many seconds."""
+    """Wait until `holds()`; raises `TimeoutError` with `what` after the given number of seconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -66,7 +66,7 @@ class Program:
         return self.process.wait(seconds)
 
     def said(self, word: str = "") -> str:
-        """The last line of its output that has `word`, or else the last line; without the script's paths."""
+        """The last line of its output that contains `word`, or otherwise the last line, without the script's paths."""
         lines = [line for line in self.log.read_text().splitlines() if line.strip()]
         line = next((line for line in reversed(lines) if word in line), lines[-1] if lines else "")
         if "Traceback" in self.log.read_text():
@@ -74,7 +74,7 @@ class Program:
         return re.sub(r"(sqlite:///+)?/\S*/", "", line)
 
     def at_round(self, out: Path, number: int) -> None:
-        """When the run that writes to `out` has finished round `number`."""
+        """Wait until the run that writes to `out` has finished round `number`."""
         until(lambda: self.process.poll() is not None or _round(out) >= number, f"round {number}")
         if self.process.poll() is not None:
             raise RuntimeError(f"ended before round {number}: {self.log.read_text()}")
@@ -100,7 +100,7 @@ def _round(out: Path) -> int:
 
 @dataclass
 class Home:
-    """A folder of its own for all that is started: databases, logs, results."""
+    """A separate folder for all started programs: databases, logs, results."""
 
     folder: Path
     started: list[Program] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Home:
 
     def __post_init__(self) -> None:
         """Set up databases of its own, and noise that can be repeated."""
-        # As from a terminal: what starts in the background of a shell has SIGINT ignored, and hands that on.
+        # # As from a terminal: background jobs of a shell ignore SIGINT, and their children inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         planted = self.folder / "planted"
@@ -141,7 +141,7 @@ class Home:
         return self.started[-1]
 
     def end(self) -> None:
-        """Kill what still runs, with all that it started."""
+        """Kill running programs with their children."""
         for program in self.started:
             if program.process.poll() is None:
                 below = psutil.Process(program.process.pid).children(recursive=True)
@@ -186,7 +186,7 @@ def free_port() -> int:
 
 
 def epsilon_of(files: Mapping[str, Path]) -> float:
-    """The largest ε that the ledgers beside the silos' `files` say, of all runs together, at δ = 1/n²."""
+    """The largest ε in the ledgers beside the silos' `files`, over all runs, at δ = 1/n²."""
     rows = {silo: len(path.read_text().splitlines()) - 1 for silo, path in files.items()}
     ledgers = {silo: ledger_of(path, silo) for silo, path in files.items()}
     return max(spent(ledger.charges(), 1 / rows[silo] ** 2) for silo, ledger in ledgers.items())

@@ -45,7 +45,7 @@ def sampled(name: str, rows: int, seed: int) -> FederatedData:
 
 
 def gaussian_score(graph: np.ndarray, S: FloatArray, rows: int) -> float:
-    """The log-likelihood of a DAG less the price that `secure-linear` charges: ½ ln n + ln d for a parent."""
+    """The log-likelihood of a DAG minus the penalty of `secure-linear`: ½ ln n + ln d per parent."""
     total, price = 0.0, math.log(rows) / 2 + math.log(len(S))
     for child in range(len(S)):
         parents = np.flatnonzero(graph[:, child])
@@ -56,7 +56,7 @@ def gaussian_score(graph: np.ndarray, S: FloatArray, rows: int) -> float:
 
 
 def moments(data: FederatedData) -> tuple[FloatArray, int]:
-    """The covariance within the silos, and the rows less one for each silo."""
+    """The covariance within the silos, and the number of rows minus that of silos."""
     centred = [table - table.mean(axis=0) for table in data.tables.values()]
     rows = sum(map(len, centred)) - len(centred)
     return np.asarray(sum((table.T @ table for table in centred), np.zeros((1, 1))) / rows), rows

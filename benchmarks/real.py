@@ -30,9 +30,9 @@ from fedbnsl.data.generators.linear import random_dag, random_weights
 SEEDS = range(2, 7)
 NAMED = range(2, 12)
 FEW, MANY = 1000, range(2, 22)
-"""so few rows give figures that differ much from seed to seed: they take so many seeds"""
+"""with at most this number of rows, figures vary much between seeds, so this number of seeds is used"""
 LARGE = 500
-"""from so many variables on two seeds are enough"""
+"""with at least this number of variables, two seeds are enough"""
 DATA = Path(os.environ.get("FEDBNSL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 NOISES: dict[str, Callable[[np.random.Generator, tuple[int, int]], FloatArray]] = {
     "normal": lambda rng, size: rng.normal(size=size),
@@ -121,7 +121,7 @@ def dealt(X: FloatArray, silos: int, rng: np.random.Generator) -> list[FloatArra
 
 @dataclass(frozen=True)
 class Ran:
-    """One run: what was claimed, how far it is from the truth, and what it took."""
+    """One run: its directed edges, its distance from the truth, and its cost."""
 
     seed: int
     equal: bool
@@ -216,7 +216,7 @@ def equal() -> None:
 
 
 def free() -> None:
-    """Errors of different variances, standardised columns, units that differ: only the class can be known."""
+    """Errors of different variances, standardised columns, different units: only the class is identified."""
     kinds: dict[str, dict[str, Any]] = {
         "variances U(.1, 10)": {"variances": (0.1, 10.0)},
         "standardised": {"scale": "standardised"},
@@ -232,7 +232,7 @@ def free() -> None:
 
 
 def bent() -> None:
-    """Standardised columns with errors that are not Gaussian: every direction can be known."""
+    """Standardised columns with errors that are not Gaussian: every direction is identified."""
     settings = {
         f"{noise}, ER d=20, {m} edges": (
             Setting(20, m, noise=noise, scale="standardised"),
@@ -278,7 +278,7 @@ def faulty(fault: str, seed: int) -> tuple[FederatedData, str]:
 
 @dataclass(frozen=True)
 class Told:
-    """What the diagnoses said of one run."""
+    """The diagnoses of one run."""
 
     seed: int
     silo: str
@@ -295,7 +295,7 @@ def told(fault: str, seed: int) -> Told:
 
 
 def silos() -> None:
-    """How often the silo that is wrong, and no other, is named."""
+    """How often the deviating silo, and no other, is named."""
     runs = {fault: [told(fault, seed) for seed in NAMED] for fault in FAULTS}
     rows = [
         {
@@ -312,7 +312,7 @@ def silos() -> None:
 
 
 FRESH = range(1000, 1010)
-"""seeds on which no rule was found"""
+"""seeds that were not used to choose rules"""
 
 
 def weak() -> None:
@@ -326,7 +326,7 @@ def weak() -> None:
 
 
 def cells() -> None:
-    """One bad cell in a hundred, kept and set aside; and clean data of heavy tails, which must not suffer."""
+    """One bad cell in a hundred, kept and set aside, and clean data with heavy tails, whose results must stay good."""
     runs, rows = {}, []
     bad = {name: Setting(20, 40, rows=4000, corrupted=name) for name in CORRUPTIONS if name != "none"}
     scaled = Setting(20, 40, rows=4000, corrupted="+ N(0, 20²)", scale="units")

@@ -45,7 +45,7 @@ AXES: dict[str, tuple[int, ...]] = {
 SLOW_SECONDS = 5
 """CPU seconds of a run of a curve, after which larger sizes are left out"""
 LEAST_SECONDS = 0.02
-"""CPU seconds below which a run says nothing about its growth"""
+"""minimum CPU seconds of a run that is used to estimate growth"""
 FIGURES = {"seconds": "CPU s", "megabytes": "MB sent", "memory": "MB of memory"}
 
 
@@ -193,11 +193,11 @@ def draw(runs: list[dict[str, Any]]) -> None:
 
 
 class ProfileEnds(BaseException):
-    """The CPU seconds of a profile are over; no handler of errors may catch it."""
+    """Raised when the CPU seconds of a profile are over; no error handler may catch it."""
 
 
 def profile(name: str, limit: float) -> None:
-    """Print the functions with the most seconds of their own in the first seconds of a case, and their shares."""
+    """Print the functions with the greatest own time in the first seconds of a case, and their shares."""
     case = case_of(name)
     data = MAKERS[case.data](**case.sizes)
     ours(case, MAKERS[case.data](**SMALL[case.data]))

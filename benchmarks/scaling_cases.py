@@ -162,7 +162,7 @@ def peer(case: Case, data: Any) -> dict[str, Any]:
 
 
 def run_apart(script: Path, words: tuple[str, ...]) -> dict[str, Any] | str:
-    """The figures that `script` prints in a process of its own, or why there are none."""
+    """The figures that `script` prints in a separate process, or the reason that there are none."""
     command = [sys.executable, "-W", "ignore", str(script), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == -signal.SIGXCPU:

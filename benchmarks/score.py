@@ -67,7 +67,7 @@ EDGES: dict[tuple[str, int], tuple[float, ...]] = {
     ("win95pts", 10): (87.0, 109.0, 150.0, 262.5),
     ("win95pts", 20): (70.0, 92.0, 150.0, 392.4),
 }
-# network: (asked of the best pooled search: SMHD at most; CPU s at most)
+# # network: (required of the best pooled search: maximum SMHD; maximum CPU s)
 ASKED: dict[str, tuple[float, float]] = {
     "child": (1, 0.5),
     "insurance": (20, 0),
@@ -77,7 +77,7 @@ ASKED: dict[str, tuple[float, float]] = {
     "andes": (165, 40),
 }
 GIGABYTES = {("andes", "boss")}
-"""whose secure search is left out"""
+"""networks whose secure search is left out"""
 LARGE = (("pigs", "ges"), ("link", "ges"))
 
 
@@ -239,7 +239,7 @@ def optima() -> None:
 
 
 def orders() -> None:
-    """One data set a network with its columns in five orders: what depends on their order."""
+    """One data set per network with its columns in five orders, to measure the effect of their order."""
     rows, runs = [], {}
     for name in ("alarm", "hailfinder", "win95pts"):
         data = network(name, 5, ROWS // 5, 2)

@@ -42,7 +42,7 @@ def entered(work: Callable[[], Any], counts: Seen = lambda frame: True) -> list[
 
     def on_event(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
-        # Bodies of modules and classes, which run at import, are no functions.
+        # # Bodies of modules and classes run at import and are not functions.
         if event != "call" or not path.startswith(str(ROOT)) or not frame.f_code.co_flags & CO_OPTIMIZED:
             return
         file = str(Path(path).relative_to(ROOT))
@@ -73,7 +73,7 @@ def command(*words: str) -> Callable[[], None]:
 
 
 def until_noise() -> Seen:
-    """What follows ε: functions that name it and receive it, up to the first draw of noise."""
+    """A counter of functions that receive ε as an argument, up to the first draw of noise."""
     drawn = False
 
     def holds(value: Any) -> bool:

@@ -117,7 +117,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "prefect fed-pc": ("random10", "fed-pc", {"engine": "prefect"}),
     "prefect boss": ("asia", "boss", {"engine": "prefect"}),
 }
-"""name -> data set, algorithm, what `learn` is told; every algorithm and preset, both engines, masked and private"""
+"""name -> data set, algorithm, options of `learn`; every algorithm and preset, both engines, masked and private"""
 
 
 def main() -> None:
@@ -127,7 +127,7 @@ def main() -> None:
     path = Path(sys.argv[2])
     if sys.argv[1] == "run":  # one run in a process of its own: path is its folder
         (path / "digest.json").write_text(json.dumps(run(path.name, path.parent.parent)), encoding="utf-8")
-        os._exit(0)  # Prefect would wait for a server that ended with the run
+        os._exit(0)  # otherwise Prefect would wait for a server that ended with the run
     found = all_runs(tuple(sys.argv[3:]))
     if sys.argv[1] == "record":
         path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def all_runs(chosen: tuple[str, ...]) -> dict[str, Any]:
-    """Return what every run gives, or those whose names begin like one of the `chosen`.
+    """Return the results of all runs, or of those whose names begin with one of `chosen`.
 
     Those under Prefect have a process, with a server, of their own.
     """
@@ -166,14 +166,14 @@ def all_runs(chosen: tuple[str, ...]) -> dict[str, Any]:
 
 
 def run(name: str, scratch: Path) -> dict[str, Any]:
-    """Return what the run `name` gives on its data set, which is in `scratch`."""
+    """Return the result of the run `name` on its data set, which is in `scratch`."""
     data, algorithm, told = RUNS[name]
     out = {"out": scratch / "runs" / name / "out"} if "engine" in told else {}
     return digest(learn(scratch / data, algorithm, **out, **told))
 
 
 def digest(learned: Any) -> dict[str, Any]:
-    """A run as JSON; of arrays what tells any bit of them from another."""
+    """A run as JSON, with digests that depend on every bit of its arrays."""
     result = learned.result
     kept = {
         "structure": result.structure,
@@ -197,7 +197,7 @@ def columns_of(rows: Sequence[Mapping[str, float]]) -> dict[str, str]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        content = np.ascontiguousarray(value) + 0.0  # minus zero is zero
+        content = np.ascontiguousarray(value) + 0.0  # minus zero counts as zero
         return hashlib.sha256(repr(content.shape).encode() + content.tobytes()).hexdigest()[:16]
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))

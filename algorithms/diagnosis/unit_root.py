@@ -1,12 +1,13 @@
 """Random walk or slow return to a level: a pooled Dickey-Fuller test with Monte Carlo distributions (ours).
 
-Each variable is regressed on its own lags and its learned parents, and on all lagged variables, from the moments of the
-windows of all silos about the series' own means: this is a pooled test (Levin, Lin & Chu 2002) with covariates (Hansen
-1995), because a variable with a slow cause is slow without being a random walk. There are two statistics: the t-values
-of the difference between the sum of own coefficients and 1, and between the sum and that of a slow return. If a slow
-cause is correlated with a variable's own past, the standard error is large, and neither hypothesis is rejected. The
-null distributions depend on the lengths of the series, because own means cause a bias (Nickell 1981). They are
-simulated for these lengths: for random walks, and for stationary series that return slowly.
+Each variable is regressed twice: on its own lags and its learned parents, and on all lagged variables. The regressions
+use the moments of the windows of all silos, centred at each series' own means. This is a pooled test (Levin, Lin & Chu
+2002). It has covariates (Hansen 1995) because a variable with a slow cause is slow without being a random walk. There
+are two statistics: the t-values of the difference between the sum of own coefficients and 1, and between the sum and
+that of a slow return. If a slow cause is correlated with a variable's own past, the standard error is large, and
+neither hypothesis is rejected. The null distributions depend on the lengths of the series, because own means cause a
+bias (Nickell 1981). They are simulated for these lengths: for random walks, and for stationary series that return
+slowly.
 
 A variable is a random walk only if the slow return is rejected, at level `FALSE_ALARMS` over all variables, and the
 random walk is not rejected. If neither is rejected, the series are too short for a decision.
@@ -27,7 +28,7 @@ SLOW_RETURN = 0.97
 FALSE_ALARMS = 0.01
 """probability that any variable of such series is called a random walk"""
 MISSED_WALKS, UNNOTICED_WALKS = 0.02, 0.1
-"""probability of rejecting a true random walk: if a slow return is rejected, and if it is not"""
+"""probability of rejecting a true random walk: if a slow return was rejected before, and if it was not"""
 MIN_T = 4.0
 """no random walk has a statistic below minus this and twice the root of the number of series"""
 MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
@@ -61,7 +62,7 @@ def unit_roots(t: FloatArray, stretches: Sequence[Sequence[int]], tested: NDArra
 
 
 def shortened(stretches: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-    """The lengths in proportion, of at most `MAX_DRAWN_ROWS` rows in total: the t-values of longer series are alike."""
+    """The lengths, reduced in proportion to at most `MAX_DRAWN_ROWS` rows in total."""
     rows = sum(map(sum, stretches))
     if rows <= MAX_DRAWN_ROWS:
         return stretches

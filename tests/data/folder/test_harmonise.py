@@ -28,7 +28,7 @@ def frames(rows=60):
     mine = pd.DataFrame({"weight": weight, "smokes": smokes, "age": rng.normal(size=rows)})
     theirs = mine.assign(weight=2 * mine["weight"], smokes=mine["smokes"].map({"yes": "Ja", "no": " Nein"}))
     theirs = theirs.fillna({"weight": 99, "smokes": "k.A."})
-    theirs.loc[7, "weight"] = 198  # 99 once it is halved, which is then no mark
+    theirs.loc[7, "weight"] = 198  # 198 is halved to 99, which does not count as a missing-value mark
     mine.loc[7, "weight"] = 99.0
     return mine, theirs
 
@@ -146,7 +146,7 @@ def test_a_declaration_that_fits_nothing_is_one_line(folder, about, message):
 
 
 def described(folder, asked, policy=None):
-    """The description of the clinic's rows by a remote owner with the folder's about.json, for a coordinator's."""
+    """A remote owner's description of the clinic's rows: the owner and the coordinator each have an about.json."""
     own = declarations(read_about(folder))
     guard = Guard(policy or Policy(), own, remote=True, log=lambda line: None)
     service = SiloService("clinic", folder / "clinic.csv", policy or Policy(), guard)

@@ -60,7 +60,7 @@ def test_levels_lie_in_the_range_and_parents_of_crowded_children_near_its_middle
     rng = np.random.default_rng(0)
     free = np.concatenate([random_levels(np.zeros((50, 50), dtype=bool), (2, 5), rng) for _ in range(200)])
     crowded = np.zeros((50, 50), dtype=bool)
-    crowded[:5, 5:] = True  # five parents of each
+    crowded[:5, 5:] = True  # each has five parents
     parents = np.concatenate([random_levels(crowded, (2, 5), rng)[:5] for _ in range(200)])
     assert (free.min(), free.max()) == (2, 5)
     assert abs(free.mean() - 3.5) < 0.05

@@ -14,7 +14,7 @@ from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 
 def described(folder, declared=None, **frames):
-    """Return what the services of files with these rows agree on."""
+    """Return the common schema of services whose files have these rows."""
     services = {}
     for silo, frame in frames.items():
         frame.to_csv(folder / f"{silo}.csv", index=False)
@@ -86,7 +86,7 @@ def test_owners_declare_the_targets_of_their_silos(tmp_path):
 
 
 def drugs(folder, requested, **abouts):
-    """What silos on their owners' machines describe, each with rows of two drugs and an `about.json` of its own."""
+    """The descriptions of silos on their owners' machines; each has rows of two drugs and its own `about.json`."""
     services = {}
     for silo, about in abouts.items():
         rows = [f"{k * 7 % 13}.25,{k * k % 7}.5,{'ly' if k % 3 else 'pma'}" for k in range(60)]
