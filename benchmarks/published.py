@@ -64,7 +64,7 @@ def moments(data: FederatedData) -> tuple[FloatArray, int]:
 
 @dataclass(frozen=True)
 class Found:
-    """One run: distances from the truth, and the score of the graph found less that of the true graph, in nats."""
+    """One run: distances from the truth, and the score of the learned graph minus that of the true graph, in nats."""
 
     seed: int
     shd_cpdag: float

@@ -28,11 +28,11 @@ class ExperimentFit:
     graph: NDArray[np.bool_]
     """`[d, d]`"""
     S: FloatArray
-    """of each sum, `[n_sums, d, d]`"""
+    """the covariance of each sum, `[n_sums, d, d]`"""
     rows: NDArray[np.int64]
     """degrees of freedom of each sum, `[n_sums]`"""
     group: NDArray[np.int64]
-    """the sum of each variable, `[d]`"""
+    """the index of the sum that is used for each variable, `[d]`"""
 
 
 def experiment_products(table: Table, schema: Schema, silo: str) -> FloatArray:

@@ -3,8 +3,8 @@
 The table of a set S is determined by the corners of all subsets of S and the number of rows. Where a variable has its
 common level, the count is the margin without this variable minus the counts of its other levels, as in the sparse
 tables of Moore and Lee (1998, JAIR 8, section 3). So each corner is counted and sent once, however many sets contain
-it. Of k variables with r levels it has (r − 1)^k cells instead of r^k, and only the rows with no common level in the
-set are visited, which bitmaps of the variables' rows find.
+it. Of k variables with r levels it has (r − 1)^k cells instead of r^k, and only rows in which no variable of the set
+has its common level are visited. Bitmaps of each variable's rows select them.
 
 This requires rows without empty cells: with empty cells, each set would leave out different rows, and margins would not
 agree.
@@ -24,7 +24,7 @@ from ..errors import BadInput
 from .count_tables import PAD, Codes, DistinctCodes, TableRefused, count_limits, counted, offsets
 
 MIN_DISTINCT_ROWS = 1000
-"""number of rows below which all are counted as they are"""
+"""tables with fewer rows are counted without grouping equal rows"""
 
 
 def distinct_codes(columns: NDArray[np.int16]) -> Codes:
@@ -63,8 +63,8 @@ def count_corners(
     BadInput
         For other sets or levels: a coordinator may send any, and compiled code would count outside the corners.
     TableRefused
-        For a set whose table exceeds the limits in force, and for any limit on the size of counts: a count that a silo
-        may not send would follow from the margins.
+        For a set whose table exceeds the limits in force, and if there is a limit on the size of counts, because a
+        suppressed count could be computed from the margins.
     """
     if common.shape != cardinalities.shape or ((common < 0) | (common >= cardinalities)).any():
         raise BadInput("the common levels of a query are not one level of each variable")
@@ -85,7 +85,7 @@ def count_corners(
 
 
 def _add_rows(*given: Any) -> None:
-    """As `_count_corners`, which another process then loads as compiled before."""
+    """`_count_corners` as a plain call, so its compiled code is cached for other processes."""
     _count_corners(*given)
 
 

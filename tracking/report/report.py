@@ -1,8 +1,8 @@
 """The report of a run: one self-contained HTML file, readable without the internet.
 
 `contents` gathers what the report states as plain values, `tables.py` its tables; the sentences and the HTML are in
-`templates/`, one file for each part of the page. By a Content-Security-Policy, the browser must not load anything, and
-may run only the scripts of `explore.py`, which are identified by their hashes.
+`templates/`, one file for each part of the page. A Content-Security-Policy forbids the browser to load anything. It
+allows only the scripts of `explore.py`, which are identified by their hashes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -334,7 +334,7 @@ def _set_variables(schema: Schema) -> list[tuple[str, str]]:
 
 
 def _experiments(result: RunResult) -> dict[str, Any] | None:
-    """The variables that were set in each silo, and the arcs whose direction rests on that."""
+    """The variables that were set in each silo, and the arcs that are directed only because of these experiments."""
     if not result.targets:
         return None
     arcs = result.experimental

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.statistics.packing import from_triangle
 
 PARENTS = np.zeros((6, 6), bool)
 PARENTS[[0, 3], 1], PARENTS[[1, 4, 5], 2], PARENTS[3, 0] = True, True, True
-"""of windows of three variables and one lag"""
+"""the true edges in windows of three variables and one lag"""
 
 
 def drawn(seed, n, change=0.0):
@@ -38,7 +38,7 @@ def sums_of(rows, all_windows, lengths=None):
 
 
 def by_regressions(rows, j, time):
-    """The statistic at `time`: the regressors before it, after regression on all regressors, times the residuals."""
+    """The statistic at `time`: products of residuals with earlier regressors that are adjusted for all others."""
     pa, n, rows = np.flatnonzero(PARENTS[:, j]), len(rows), rows - rows.mean(axis=0)
     X = np.column_stack([np.ones(n), rows[:, pa]])
     before = ((np.arange(n) + 0.5) / n < time)[:, None]

@@ -7,7 +7,7 @@ from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 
 def test_of_one_variable_it_is_the_largest_root_of_its_polynomial():
-    """Of z² − 0.5 z − 0.24 = (z − 0.8)(z + 0.3)."""
+    """The polynomial is z² − 0.5 z − 0.24 = (z − 0.8)(z + 0.3)."""
     assert spectral_radius(np.zeros((1, 1)), np.array([[[0.5]], [[0.24]]])) == pytest.approx(0.8)
 
 
