@@ -78,7 +78,7 @@ def learn_series(name: str, params: dict[str, Any], data: FederatedData, seed: i
 
 
 def scores(learned: Learned, data: FederatedData) -> Metrics:
-    """The scores of a run, against the truths of `data` as its silos hold them."""
+    """The scores of a run against the common true graph of `data`, or against the silos' own ones."""
     spec = registry.specify("var")
     settings = LearnSettings(data="benchmark", algorithm="var")
     job = Job(settings, "benchmark", "inline", spec, truth=data.truth, silo_weights=data.silo_weights)

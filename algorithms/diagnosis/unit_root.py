@@ -108,9 +108,9 @@ def _t_values(S: FloatArray, j: int, own: NDArray[np.intp], others: NDArray[np.i
 
 
 def drawn_t_values(stretches: Sequence[Sequence[int]], autoregression: float, rng: np.random.Generator) -> FloatArray:
-    """The t-value of (own coefficient − `autoregression`) of series drawn with it and these `stretches`, `[n_draws]`.
+    """The t-values of (own coefficient − `autoregression`) in simulated series with these `stretches`, `[n_draws]`.
 
-    With autoregression 1 they are random walks, otherwise stationary.
+    The series have the coefficient `autoregression`: with 1 they are random walks, otherwise stationary.
     """
     rows = max(sum(map(sum, stretches)), 1)
     draws = int(np.clip(DRAWN_ROWS // rows, MIN_DRAWS, MAX_DRAWS))

@@ -1,4 +1,4 @@
-"""Backward elimination of parents from second moments: the weakest first, while it explains less than its price.
+"""Backward elimination of parents from second moments: the weakest first, until each gain exceeds the penalty.
 
 Each variable is regressed on all columns before it in an order. If there are many variables and rows, the t-values of
 all these regressions are computed from one triangular inverse in O(d³), and only columns with sizeable t-values enter
@@ -38,8 +38,8 @@ def backward_elimination(
 
     A parent is removed while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other
     parents and s the residual variance given all of them. Impossible parents are removed first, required ones never. If
-    there are no more rows than variables, the earlier variables determine those from position `rows` on in any data; as
-    parents, these count with twice their variance.
+    there are no more rows than variables, every variable from position `rows` on is an exact linear function of the
+    earlier ones. Such variables count with twice their variance as parents.
 
     If there are many variables and rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed first. One
     triangular inverse gives the t-values of all regressions.
@@ -149,7 +149,7 @@ def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # ty
         for a in range(k):
             if stays[a]:
                 share = K[a, weakest] / K[weakest, weakest]
-                for c in range(k):  # also of removed parents, which are not used: without a condition it is vectorised
+                for c in range(k):  # removed parents are included: a loop without a condition is vectorised
                     K[a, c] -= share * K[weakest, c]
     for a in range(k):
         if stays[a]:

@@ -104,7 +104,7 @@ class Table:
         return tuple((name, counts[name]) for name in canonical_order(counts))
 
     def _derived(self, names: list[str]) -> tuple[tuple[str, ...], ...]:
-        """The columns of numbers among `names` that others determine in some of the rows, evenly spaced."""
+        """The columns of numbers among `names` that others determine, tested on evenly spaced rows."""
         chosen = np.arange(0, len(self), max(1, len(self) // SAMPLE_ROWS))
         if not names or len(names) > MAX_PROFILED_COLUMNS:
             return ()
@@ -184,9 +184,9 @@ class Table:
     def _without_outliers(
         self, names: Sequence[str], transforms: Mapping[str, Transform]
     ) -> tuple["Table", dict[str, int]]:
-        """The table with empty cells in place of far ones in the columns `names`, and their numbers, if so declared.
+        """The table with outliers in the columns `names` emptied if that is declared, and the numbers of such cells.
 
-        A cell is far on the scale of its column's transform.
+        Outliers are defined on the scale of the column's transform.
         """
         if self.declared.reading.outliers == "keep":
             return self, {}
@@ -294,7 +294,7 @@ class Table:
             raise BadInput(f"{place}, column {quoted(names[v])}: the cell is empty, {rule}")
 
     def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
-        """The profile of a column, without a place unless the table is `whole`, as parts have other row numbers."""
+        """The profile of a column; it names places in the file only if the table is `whole`."""
         column = self.columns[name]
         if isinstance(column, NumberColumn):
             return replace(profile_numbers(column.values), marks=column.marks)

@@ -28,7 +28,7 @@ LABELLED = {"continuous": 0, "mixed": 3, "discrete": 6}
 def draw(rows, targets, seed, kind="continuous", factor=0.0, silos="pqrst"):
     """Rows over `DAG` in silos of different sizes and offsets; `factor` scales the effects on targets.
 
-    Labels are those of the parent in three rows of four. Of mixed data, the first three columns are labels.
+    A label equals that of its parent in three rows of four. In mixed data, the first three columns are labels.
     """
     rng, tables = np.random.default_rng(seed), {}
     for place, silo in enumerate(silos):
@@ -126,7 +126,7 @@ def all_dags(d):
 class TestScores:
     @pytest.mark.parametrize("target_rows", ["own", "left-out"])
     def test_boss_finds_the_best_class_of_all_graphs(self, target_rows) -> None:
-        """By least squares for each of the 543 DAGs over four variables, on the rows of each child."""
+        """The reference is least squares for each of the 543 DAGs over four variables, on the rows of each child."""
         names, rng = tuple("abcd"), np.random.default_rng(4)
         targets = {"p": (("a", "c"),), "q": (("b",),)}
         tables = {silo: rng.normal(size=(60, 4)) @ rng.normal(size=(4, 4)) for silo in "pqr"}
