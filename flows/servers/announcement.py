@@ -25,14 +25,14 @@ class Announcement:
     """The announcement of one server; it has no effect if another server is announced."""
 
     lock: int | None
-    """the open file, until the server alone holds it"""
+    """the open file; None after the lock has passed to the server"""
 
     def inherited(self) -> tuple[int, ...]:
         """The open files that the server has to inherit, so that it holds the lock."""
         return () if self.lock is None else (self.lock,)
 
     def name(self, url: str) -> None:
-        """Write the URL of the API that answers now, and leave the lock to the server."""
+        """Write the URL of the API, which now answers, and pass the lock to the server."""
         if self.lock is not None:
             os.pwrite(self.lock, url.encode(), 0)
         self.close()

@@ -256,7 +256,9 @@ def test_every_option_has_a_case():
 def learned(studies, case, name, value):
     """Learn in this process; return the outcome of the run, or the text of the error."""
     value = str(studies / value) if str(value).endswith(".csv") else value
-    options = {"out": uuid4().hex} | case.more | {name: value}  # two runs of one second have one name
+    options = (
+        {"out": uuid4().hex} | case.more | {name: value}
+    )  # two runs that start in the same second have the same name
     settings = LearnSettings(data=str(studies / case.data), **options).named()
     for kept in (studies / case.data).glob(".fedbnsl/*"):
         kept.unlink()

@@ -87,7 +87,7 @@ def test_a_silo_whose_own_structure_explodes_is_named(over_time):
 
 
 def test_levels_taken_for_effects_and_useless_forecasts_are_warnings(over_time):
-    network = replace(over_time.parameters.network, means=np.array([0.0, -90.0, 1.0]))  # of standard deviation 2
+    network = replace(over_time.parameters.network, means=np.array([0.0, -90.0, 1.0]))  # its standard deviation is 2
     high = replace(over_time, parameters=replace(over_time.parameters, network=network))
     (said,) = warnings(high)
     assert said.startswith("Not centred: the mean of b is 45 standard deviations from zero.")
