@@ -17,7 +17,8 @@ from fedbnsl.tracking.staging import check_writable, first_line, remove_leftover
 from .engines.inline import job_inline, run_inline
 from .engines.resuming import run_lock
 from .engines.run_context import RunContext
-from .job.check import check, check_options, reading_of, selected_silos
+from .job.check import check, check_options
+from .job.reading import reading_of, selected_silos
 from .job.run import Listener
 from .options.learn import LearnSettings
 

@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Schema
 from ..errors import require

@@ -35,12 +35,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import expm
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..statistics.lagged import silo_windows
@@ -182,6 +180,9 @@ def cyclic_part(support: NDArray[np.bool_], units: FloatArray) -> CyclicPart:
 
     `units` `[n_variables]`, above 0, are the units of the variables.
     """
+    from scipy.sparse import csr_array  # imported late: most learners have no such constraint
+    from scipy.sparse.csgraph import connected_components
+
     _, component = connected_components(csr_array(support.astype(np.int8)), directed=True, connection="strong")
     entries = support & (component[:, None] == component[None, :])
     np.fill_diagonal(entries, False)

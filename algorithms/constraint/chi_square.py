@@ -22,10 +22,10 @@ is valid under the null hypothesis: independent variables are independent on any
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 from ..statistics.count_tables import PAD, TableReader, Tables, offsets
 from .search import Results

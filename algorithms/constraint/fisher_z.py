@@ -7,10 +7,10 @@ Andrews, Ramsey & Cooper 2019 as a test (Wilks 1938).
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import chdtrc, erfc, stdtr
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 from ..statistics.coding import Blocks, log_residual_det
 from ..statistics.count_tables import PAD

@@ -14,9 +14,9 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.knowledge import Prior, reachable
 from ..graphs.dag import VStructure
 from ..graphs.pag import ARROW, CIRCLE, TAIL, Marks, orient_pag, unshielded_triples

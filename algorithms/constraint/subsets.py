@@ -10,9 +10,9 @@ of the columns.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 from ..statistics.count_tables import PAD
 

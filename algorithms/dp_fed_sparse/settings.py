@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from scipy.special import erf
 
+from ..core.compiled import njit
 from ..core.promise import Cost, Promise, ReplaceOne, no_cost
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require

@@ -18,9 +18,9 @@ unit of time.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 
 DEVICE, TIME, EVENT, START, END = range(5)

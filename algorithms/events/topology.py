@@ -14,9 +14,9 @@ may lead through devices without events.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 from .hawkes import DEVICE, END, EVENT, START, TIME, Design, observation_time
 

@@ -61,13 +61,27 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     These are the edges within a strongly connected component (Tarjan 1972).
     """
-    if not adjacency.any():
+    if not _core(adjacency).any():
         return np.zeros_like(adjacency)
     from scipy.sparse.csgraph import connected_components  # imported late: listing the algorithms must not need SciPy
 
     component: NDArray[np.int32]
     _, component = connected_components(adjacency, directed=True, connection="strong")
     return adjacency & np.equal.outer(component, component)
+
+
+def _core(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The edges that are left after nodes without parents or without children are removed, again and again.
+
+    None of them are left in an acyclic graph, for which SciPy need not be imported.
+    """
+    edges = adjacency
+    while True:
+        inner: NDArray[np.bool_] = np.asarray(edges.any(axis=0) & edges.any(axis=1))
+        kept = edges & inner[:, None] & inner[None, :]
+        if np.array_equal(kept, edges):
+            return kept
+        edges = kept
 
 
 def is_acyclic(adjacency: NDArray[np.bool_]) -> bool:

@@ -9,9 +9,9 @@ only edges near a change.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
 from .parent_selection import score_of, select_parents

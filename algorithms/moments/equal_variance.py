@@ -36,9 +36,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..errors import BadInput

@@ -5,7 +5,8 @@ selection of p parents among k candidates costs O(k·p²).
 """
 
 import numpy as np
-from numba import njit
+
+from ..core.compiled import njit
 
 # A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
 COLLINEARITY_TOLERANCE = 1e-3

@@ -14,9 +14,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag, solve_discrete_lyapunov
 
 from ..core.adjustment import NO_ADJUSTMENT, Adjustment
 from ..core.schema import FloatArray
@@ -350,6 +349,8 @@ def _expected_latest_rows(
     lags, d = lagged.shape[:2]
     step: FloatArray = np.eye(lags * d, k=d)
     step[:, :d] = lagged.reshape(lags * d, d)
+    from scipy.linalg import block_diag, solve_discrete_lyapunov  # imported late: most models are not dynamic
+
     noise: FloatArray = block_diag(errors, np.zeros(((lags - 1) * d,) * 2))
     stationary = np.abs(np.linalg.eigvals(step)).max() < 1
     prior = solve_discrete_lyapunov(step.T, noise) if stationary else np.diag(np.tile(spread, lags))

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 from scipy.special import ndtr
 
+from ..core.compiled import njit
 from ..core.promise import ULP, Cost, ReplaceOne
 from ..core.schema import FloatArray
 from ..errors import BadInput

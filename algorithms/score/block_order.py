@@ -15,8 +15,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numba import njit
 
+from ..core.compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..statistics.coding import COLLINEARITY_TOLERANCE, Blocks, log_residual_det

@@ -19,9 +19,9 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.knowledge import Prior
 from .discrete import consistent_member
 from .equivalence import class_of, member_of

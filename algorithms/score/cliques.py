@@ -7,9 +7,9 @@ directions. Lists are arrays with a separate length, so that nothing is allocate
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from .families import UNKNOWN, find
 
 Ints = NDArray[np.int64]

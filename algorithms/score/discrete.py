@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.cpdag import pdag_with_knowledge

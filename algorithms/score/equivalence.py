@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..graphs.cpdag import pdag_with_knowledge
 from ..graphs.dag import is_acyclic
 

@@ -8,9 +8,9 @@ independences of the union (all arcs of all maps) hold in every one of the DAGs.
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from .cliques import NO_VARIABLE
 
 

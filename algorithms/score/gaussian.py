@@ -27,9 +27,9 @@ of BIC, because the Gaussian likelihood of an indicator is too optimistic.
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 from ..statistics.coding import Blocks, log_residual_det
 from ..statistics.count_tables import PAD

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..statistics.moments import unit_diagonal

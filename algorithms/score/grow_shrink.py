@@ -9,9 +9,9 @@ by its number in `Families`: sets reached along different paths are one node, sc
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from .families import UNKNOWN, Families, find
 
 Tree = tuple[

@@ -12,9 +12,9 @@ after the first exchange, which uses level 0.
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 from ..statistics.count_tables import PAD
 from .discrete import EXCLUDED_SCORE, Criterion, score_cells, states_of

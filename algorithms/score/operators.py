@@ -22,8 +22,8 @@ Checking the condition on paths involves the whole graph; a search does it only 
 """
 
 import numpy as np
-from numba import njit
 
+from ..core.compiled import njit
 from .cliques import (
     MAX_CLIQUES,
     NO,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from .equivalence import class_of, member_of
 from .families import OrderSettings
 

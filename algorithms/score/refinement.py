@@ -15,9 +15,9 @@ O(d · k²) families where every variable has k others near it, instead of O(d³
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order

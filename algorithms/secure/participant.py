@@ -22,9 +22,9 @@ from functools import lru_cache
 from typing import get_args
 
 import numpy as np
-from numba import njit
 
 from ..core import wire
+from ..core.compiled import njit
 from ..core.schema import pluralize
 from ..errors import BadInput
 from . import masks
@@ -39,6 +39,8 @@ SECRET_BYTES = 32
 SHARE_BYTES = 33
 COEFFICIENT_BYTES = 64
 """random bytes per coefficient: twice the length of the prime, so that the bias of the reduction is 2⁻²⁵⁵"""
+MAX_SILOS_OF_PYTHON = 16
+"""number of silos up to which Python's integers share a secret sooner than numba is imported"""
 
 
 def random_bytes(threshold: int) -> int:
@@ -55,10 +57,10 @@ def split(secret: bytes, threshold: int, silos: int, random: bytes) -> tuple[byt
     if len(secret) != SECRET_BYTES or len(random) != random_bytes(threshold):
         raise ValueError(f"sharing needs 32 secret and {random_bytes(threshold)} random bytes")
     chunks = (random[i : i + COEFFICIENT_BYTES] for i in range(0, len(random), COEFFICIENT_BYTES))
-    coefficients = [int.from_bytes(chunk) % PRIME for chunk in chunks]
-    packed = b"".join(
-        coefficient.to_bytes(4 * LIMBS, "little") for coefficient in (*coefficients, int.from_bytes(secret))
-    )
+    coefficients = [*(int.from_bytes(chunk) % PRIME for chunk in chunks), int.from_bytes(secret)]
+    if silos <= MAX_SILOS_OF_PYTHON:
+        return tuple(_value(coefficients, point).to_bytes(SHARE_BYTES) for point in range(1, silos + 1))
+    packed = b"".join(coefficient.to_bytes(4 * LIMBS, "little") for coefficient in coefficients)
     values = _values(np.frombuffer(packed, "<u4").reshape(-1, LIMBS).astype(np.int64), silos).astype("<u4")
     return tuple((int.from_bytes(value.tobytes(), "little") % PRIME).to_bytes(SHARE_BYTES) for value in values)
 
@@ -76,6 +78,14 @@ def combine(shares: Mapping[int, bytes]) -> bytes:
     if secret >= 2**256:
         raise ValueError("not the shares of one secret")
     return secret.to_bytes(SECRET_BYTES)
+
+
+def _value(coefficients: list[int], point: int) -> int:
+    """The value of a polynomial modulo the prime, by Horner's scheme, the highest degree first."""
+    value = 0
+    for coefficient in coefficients:
+        value = (value * point + coefficient) % PRIME
+    return value
 
 
 @njit(cache=True)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray, Schema
 from .moments import ROUNDING, Chunked, Found, Table, column_units, over_parts, pooled_packing
 

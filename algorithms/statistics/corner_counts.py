@@ -17,9 +17,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..errors import BadInput
 from .count_tables import PAD, Codes, DistinctCodes, TableRefused, count_limits, counted, offsets
 

@@ -22,9 +22,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from .moments import Chunked, over_parts

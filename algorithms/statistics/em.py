@@ -32,9 +32,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, ImputationModel, Schema
 from ..errors import BadInput, require

@@ -8,9 +8,9 @@ values.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import ImputationModel
 from ..errors import BadInput
 from ..graphs.dag import topological_order

@@ -16,8 +16,8 @@ in 16,000.
 """
 
 import numpy as np
-from numba import njit
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray, Schema, Transform
 from .coding import coding_of
 from .em import expected_moments, inverse_of_observed, patterns

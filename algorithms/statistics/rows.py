@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..core.compiled import njit
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .coding import coded_units

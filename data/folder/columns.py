@@ -338,11 +338,11 @@ def _marks(
     below: str, text: Text, header: Sequence[str], names: Sequence[str]
 ) -> dict[str, tuple[tuple[str, int], ...]]:
     """By column of numbers, the cells that mark a missing value, except those without content, and their numbers."""
-    import pyarrow
-    import pyarrow.compute
-
     if not names:
         return {}
+    import pyarrow
+    import pyarrow.compute  # imported late: a tenth of a second
+
     table = _parsed(below, text, dict.fromkeys(header, pyarrow.string()), names)
     found: dict[str, tuple[tuple[str, int], ...]] = {}
     for name in names:

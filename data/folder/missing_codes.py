@@ -178,11 +178,10 @@ def _words(name: str, pair: Counts) -> list[MissingCode]:
 
 def _outside(values: FloatArray, rows: Any) -> dict[int, bool]:
     """The repeated codes outside the range of the other `values`, in order, and whether each is far from them."""
-    is_code = [value == int(value) and int(value) in CODES for value in values.tolist()]
     low, high = 0, len(values)
-    while low < high and values[low] < 0 and is_code[low]:
+    while low < high and values[low] < 0 and float(values[low]) in CODES:
         low += 1
-    while high > low and values[high - 1] > 0 and is_code[high - 1]:
+    while high > low and values[high - 1] > 0 and float(values[high - 1]) in CODES:
         high -= 1
     inner, inner_rows = values[low:high], rows[low:high]
     if len(inner) < 2:

@@ -29,7 +29,8 @@ from fedbnsl.tracking.outputs import write_outputs
 
 from ..engines.inline import job_inline, run_inline
 from ..engines.resuming import run_lock
-from ..job.check import check, check_options, reading_of, selected_silos
+from ..job.check import check, check_options
+from ..job.reading import reading_of, selected_silos
 from ..job.run import Listener
 from ..options.keywords import message_in_python
 from ..options.learn import (

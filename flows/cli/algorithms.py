@@ -49,7 +49,7 @@ def show_algorithms(folder: Path | None = None, *, as_json: bool) -> None:
     """
     from fedbnsl.algorithms.registry import ALGORITHMS, STEPS, by_family
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     kind = None if folder is None else kind_of(folder)
     suitable = {name: entry for name, entry in ALGORITHMS.items() if kind in (None, *entry.kinds)}
@@ -81,7 +81,7 @@ def show_entries(entries: Mapping[str, Entry]) -> None:
     """Print the summary and the disclosure of each of these, in lines that fit the width of the terminal."""
     from rich.padding import Padding
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     out = console()
     for name, entry in entries.items():
@@ -96,7 +96,7 @@ def show_algorithm(name: str, *, as_json: bool) -> None:
 
     from fedbnsl.algorithms.registry import ALGORITHMS
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     if name not in ALGORITHMS:
         raise BadInput(f"unknown algorithm '{name}': {choices_text(name, ALGORITHMS)}")

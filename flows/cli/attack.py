@@ -21,7 +21,7 @@ def show_attack(folder: Path, epsilon: float) -> None:
     from fedbnsl.data.folder.folder import read_folder
 
     from ..attack import run_attack
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     found = run_attack(read_folder(folder), epsilon)
     out = console()

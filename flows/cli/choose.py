@@ -35,8 +35,8 @@ def show_choice(folder: Path, options: LearnOptions) -> None:
     from fedbnsl.algorithms.choose import choices
     from fedbnsl.data.folder.folder import read_folder, read_schema
 
-    from ..job.check import reading_of
-    from ..terminal.summary import console
+    from ..job.reading import reading_of
+    from ..terminal.console import console
 
     reading = reading_of(options)
     data = None if reading.private else read_folder(folder, reading)

@@ -27,7 +27,7 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
     from fedbnsl.tracking.comparison import changes_by_fate, compare_runs
 
     from ..engines.run_comparison import read_run
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     found = compare_runs(read_run(before), read_run(after))
     if as_json:

@@ -80,7 +80,7 @@ def show(report: EffectReport) -> None:
     """Print the effects, strongest first, then those that are zero by the graph, together, and their assumptions."""
     from fedbnsl.algorithms.effects.answer import effect_row, variability_lines
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     out, explained = console(), set[tuple[str, str]]()
     ranked = strongest_first(report)

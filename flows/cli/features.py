@@ -29,7 +29,7 @@ def learn_features(settings: LearnSettings, target: str, *, engine: str, server:
     from fedbnsl.algorithms.graphs.cpdag import markov_blanket
 
     from ..job.run import outcome_text
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     def check(settings: LearnSettings, data: FederatedData | None) -> None:
         if data is not None:
@@ -95,7 +95,7 @@ def show(variables: tuple[str, ...], target: str, blanket: MarkovBlanket) -> Non
     """Print the features."""
     from rich.table import Table
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     out = console()
     out.print(f"{len(blanket.all)} of {len(variables) - 1} variables are the Markov blanket of {target}:")

@@ -28,7 +28,7 @@ def show_folder(folder: Path, options: LearnOptions) -> None:
     from fedbnsl.data.folder.folder import read_folder
     from fedbnsl.data.folder.suggestions import harmonised_notes, missing_code_notes, suggestions
 
-    from ..job.check import reading_of
+    from ..job.reading import reading_of
 
     reading = reading_of(options)
     data = read_folder(folder, reading)
@@ -91,7 +91,7 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
     from fedbnsl.data.folder.folder import declarations_of, place_of, read_folder
     from fedbnsl.data.folder.missing_codes import declaration_of
 
-    from ..job.check import reading_of
+    from ..job.reading import reading_of
 
     about, data = read_about(folder), read_folder(folder, reading_of(options))
     codes = _missing_codes(data)
@@ -118,9 +118,9 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
     from rich.table import Table
 
     from fedbnsl.algorithms.core.schema import pluralize
-    from fedbnsl.tracking.report.tables import data_header, data_rows, excluded_by_reason, rows_line
+    from fedbnsl.tracking.report.data_tables import data_header, data_rows, excluded_by_reason, rows_line
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     out = console()
     out.print(

@@ -78,7 +78,7 @@ def learn_and_show(
     `server` waits for a Prefect server that has been started already. `show_findings` prints how the data were
     read, if there are findings on that; `progress` shows the rounds.
     """
-    from fedbnsl.tracking.report.tables import has_findings
+    from fedbnsl.tracking.report.data_tables import has_findings
 
     from ..start import check_inline, check_out, learn_inline, learn_with_prefect, precheck
     from ..terminal.summary import progress_bar

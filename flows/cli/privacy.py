@@ -36,7 +36,7 @@ def show_ledger(folder: Path, delta: float) -> None:
     from fedbnsl.tasks.silo.ledger import ledger_of
     from fedbnsl.tracking.result import NOT_COVERED
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     schema = read_schema(folder)
     delta = delta_for(delta, schema)
@@ -84,7 +84,7 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
     from fedbnsl.data.folder.folder import read_schema
     from fedbnsl.tracking.result import NOT_COVERED
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     schema = read_schema(folder, Reading(private=True))
     delta = delta_for(delta, schema)
@@ -114,7 +114,7 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
     from fedbnsl.algorithms import registry
     from fedbnsl.algorithms.moments import secure_sum
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
     found = []
@@ -171,7 +171,7 @@ def _print_price_of_a_silo(name: str, silos: int) -> None:
     """Print the cost of protection from a silo that knows its own share of the noise."""
     from fedbnsl.algorithms.privacy.zcdp import guaranteed_shares
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     if silos > 1:
         more = guaranteed_shares(silos, 0)[0] / guaranteed_shares(silos, 1)[0]
@@ -188,7 +188,7 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
 
     from fedbnsl.algorithms.constraint.orientation import FCI, PC
 
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     table = Table("algorithm", "who must be trusted", "noise in a count", "weakest dependence likely found (V)")
     weakest = []

@@ -33,7 +33,7 @@ def query(
     """
     from ..api.loading import load
     from ..inference.queries import query as ask
-    from ..terminal.summary import console
+    from ..terminal.console import console
 
     found = ask(load(run).result, text, seed=seed, samples=samples)
     if as_json:

@@ -16,9 +16,10 @@ def show(found: Rescored) -> None:
     """Print the figures of both graphs, then the assumptions and findings of the edited one."""
     from rich.table import Table
 
-    from fedbnsl.tracking.report.report import display
+    from fedbnsl.tracking.report.rendering import display
 
-    from ..terminal.summary import console, finding_lines
+    from ..terminal.console import console
+    from ..terminal.summary import finding_lines
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("", "learned", "edited"):

@@ -23,8 +23,9 @@ from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tracking.result import SUPPRESSED_CELLS
 
-from ..job.check import create_job, is_private, needs_pooling, reading_of, selected_silos
+from ..job.check import create_job, needs_pooling
 from ..job.job import Job, Session
+from ..job.reading import is_private, reading_of, selected_silos
 from ..options.learn import LearnSettings
 from .resuming import Interrupted, Pin
 from .run_context import Workers

@@ -28,11 +28,11 @@ from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Metric, Parameters, RunResult
 
 from ..engines.inline import inline_session
-from ..job.check import reading_of
 from ..job.fit import fit
 from ..job.follow_up import diagnose, not_diagnosed, parameters
 from ..job.job import Job, Session, unless_refused
 from ..job.preparation import with_imputation_model, with_units
+from ..job.reading import reading_of
 from ..job.score import structure_scores
 from ..options.learn import LearnOptions
 

@@ -30,9 +30,9 @@ from fedbnsl.data.folder.targets import named_targets
 from fedbnsl.tracking.result import RunResult
 
 from ..engines.inline import inline_session
-from ..job.check import reading_of
 from ..job.job import ExchangeResult, Job, Session, extra_exchange
 from ..job.preparation import with_units
+from ..job.reading import reading_of
 from ..options.learn import LearnOptions
 
 REQUESTED: dict[str, RequestedTransform] = {

@@ -1,5 +1,6 @@
 """Exchanges after the rounds: the model's parameters, refit errors, diagnoses and bootstrap confidence."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from statistics import median
@@ -18,7 +19,6 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.mlp.admm import MlpSettings
 from fedbnsl.algorithms.moments import secure_additive, secure_linear
 from fedbnsl.algorithms.parameters import mixed_families, regressions, tables
 from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
@@ -146,7 +146,13 @@ OWN_WEIGHTS_NOTE = "common slopes, though the silos' weights differ: each is abo
 def is_nonlinear(job: Job, last: Round[Any]) -> bool:
     """Whether the structure of the run that ended with `last` has curved effects."""
     additive = isinstance(last.server, secure_additive.Server) and bool(len(last.server.strengths))
-    return additive or isinstance(job.spec.settings, MlpSettings)
+    return additive or _is_perceptron(job.spec.settings)
+
+
+def _is_perceptron(settings: object) -> bool:
+    """Whether the settings are those of a learner of perceptrons, whose module is imported only with such settings."""
+    module = sys.modules.get("fedbnsl.algorithms.mlp.admm")
+    return module is not None and isinstance(settings, module.MlpSettings)
 
 
 def has_own_weights(job: Job) -> bool:

@@ -8,12 +8,13 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.compiled import on_numba
 from fedbnsl.algorithms.core.protocol import Federation, Limits, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
@@ -85,6 +86,13 @@ COMPILE_SECONDS = 2.0
 @contextmanager
 def compile_notice() -> Iterator[None]:
     """Print one line if numba compiles for long within the block, as it does once after an installation."""
+    noticed = ExitStack()
+    with noticed, on_numba(lambda: noticed.enter_context(_notices())):
+        yield
+
+
+def _notices() -> Any:
+    """The block in which the compilation of a function by numba is noticed."""
     from numba.core import event
 
     class Notice(event.Listener):
@@ -98,8 +106,7 @@ def compile_notice() -> Iterator[None]:
 
         on_end = on_start
 
-    with event.install_listener("numba:compile", Notice()):
-        yield
+    return event.install_listener("numba:compile", Notice())
 
 
 @compile_notice()

@@ -5,7 +5,6 @@ lines. A search by independence tests shows the size of the conditioning sets, t
 one line for each size.
 """
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,12 +36,7 @@ from fedbnsl.tracking.result import (
 from ..job.job import Job
 from ..job.run import OPEN_ENDED, SEARCH_LEVEL, Listener, format_bytes, outcome_text, progress_text
 from ..job.run import Progress as Round
-
-
-def console() -> Console:
-    """A console for stdout, as wide as the terminal or `COLUMNS`, else 120; brackets are no markup."""
-    known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if known else 120, highlight=False, markup=False, soft_wrap=False)
+from .console import console
 
 
 def show_scores(scores: Mapping[str, Any]) -> None:

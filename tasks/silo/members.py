@@ -5,17 +5,19 @@ masks. Every silo therefore signs the keys that it advertises, together with the
 refuses keys that are not signed by a pinned certificate.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from typing import TYPE_CHECKING
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure.masks import Refused, SecureSession
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
 
 SIGNED = b"fedbnsl mask keys\0"
 """the prefix of signed content, so that signatures for other purposes are not valid here"""
@@ -32,8 +34,12 @@ class Members:
     key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @classmethod
-    def read(cls, fingerprints: Mapping[str, str], certificate: bytes, key: bytes) -> "Members":
+    def read(cls, fingerprints: Mapping[str, str], certificate: bytes, key: bytes) -> Members:
         """The members with the owner's certificate and key in PEM; raises `BadInput` for unusable ones."""
+        from cryptography import x509  # imported late, here and below: runs on one machine have no certificates
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
         try:
             own = x509.load_pem_x509_certificate(certificate)
             private = serialization.load_pem_private_key(key, password=None)
@@ -46,15 +52,25 @@ class Members:
     @property
     def own_fingerprint(self) -> str:
         """The fingerprint of the owner's own certificate."""
+        from cryptography import x509
+
         return fingerprint_of(x509.load_der_x509_certificate(self.certificate))
 
     def attest(self, session: SecureSession, silo: str, keys: bytes) -> bytes:
         """`keys`, which `silo` advertises in `session`, with its signature and its certificate."""
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+
         signature = self.key.sign(_statement(session, silo, keys), ec.ECDSA(hashes.SHA256()))
         return keys + wire.encode((signature, self.certificate))
 
     def check(self, session: SecureSession, silo: str, peer: str, attested: bytes, size: int) -> bytes:
         """The `size` bytes of keys that `peer` attests; raises `Refused` unless its pinned certificate signed them."""
+        from cryptography import x509
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+
         keys, proof = attested[:size], attested[size:]
         try:
             signature, certificate = wire.decode(tuple[bytes, bytes], proof)
@@ -71,6 +87,8 @@ class Members:
 
 def fingerprint_of(certificate: x509.Certificate) -> str:
     """The SHA-256 fingerprint of a certificate, in hexadecimal."""
+    from cryptography.hazmat.primitives import hashes
+
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 

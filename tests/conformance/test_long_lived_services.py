@@ -12,8 +12,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import silo_files
-from fedbnsl.flows.job.check import create_job, reading_of
+from fedbnsl.flows.job.check import create_job
 from fedbnsl.flows.job.job import Session
+from fedbnsl.flows.job.reading import reading_of
 from fedbnsl.flows.job.run import run
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.silo.runs import RunTerms

@@ -216,7 +216,7 @@ def _draw_band(axes: "Axes", route: FloatArray) -> None:
 
     band = PathPatch(route_path(route), fill=False, edgecolor=BAND, linewidth=BAND_WIDTH, capstyle="butt")
     band.set_zorder(1)
-    axes.add_patch(band)
+    axes.add_artist(band)
 
 
 def _draw_dots(axes: "Axes", route: FloatArray) -> None:
@@ -225,7 +225,7 @@ def _draw_dots(axes: "Axes", route: FloatArray) -> None:
 
     line = PathPatch(route_path(route), fill=False, edgecolor=NOT_IDENTIFIED, linewidth=1.0, linestyle=":")
     line.set_zorder(1)
-    axes.add_patch(line)
+    axes.add_artist(line)
 
 
 def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, pen: Pen) -> None:
@@ -243,7 +243,7 @@ def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, pen
     line = PathPatch(route_path(route), fill=False, ec=style.colour, lw=pen.width, ls=style.line, capstyle="butt")
     line.set_alpha(pen.opacity)
     line.set_zorder(2 if edge.category in ("right", "learned") else 3)
-    axes.add_patch(line)
+    axes.add_artist(line)
 
 
 def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: str, pen: Pen) -> float:
@@ -253,11 +253,11 @@ def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: s
     if mark == ARROW:
         wing = 0.36 + 0.06 * pen.width
         corners = tip + inwards * HEAD * np.array([(0.0, 0.0), (-wing, 1.0), (wing, 1.0)])
-        axes.add_patch(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4, alpha=pen.opacity))
+        axes.add_artist(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4, alpha=pen.opacity))
         return 0.8 * HEAD
     if mark == CIRCLE:
         centre = tip + np.array([0.0, inwards * RING])
-        axes.add_patch(Circle((centre[0], centre[1]), RING, facecolor="white", edgecolor=colour, lw=1.1, zorder=4))
+        axes.add_artist(Circle((centre[0], centre[1]), RING, facecolor="white", edgecolor=colour, lw=1.1, zorder=4))
         return 2 * RING
     return 0.0
 
@@ -302,7 +302,7 @@ def draw_box(
     edge, line = (TARGET, TARGET_WIDTH) if target else ("#4a5a6e", 0.9)
     box = FancyBboxPatch(corner, width - 2 * inset, height - 2 * inset, shape, fc=fill, ec=edge, lw=line)
     box.set_zorder(5)
-    axes.add_patch(box)
+    axes.add_artist(box)
     label = axes.text(x, y, name, ha="center", va="center_baseline", fontsize=FONT_SIZE, color=INK, zorder=6)
     label.set_parse_math(False)
 

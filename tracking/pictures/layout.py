@@ -14,6 +14,7 @@ igraph draws 2 to 7 times as wide, as it gives a slot as much room as a node, wi
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -254,9 +255,14 @@ class Layout:
 def layered(widths: Sequence[float], arcs: Sequence[IndexArc], height: float = 0.3) -> Layout:
     """Lay out nodes of the given widths, connected by `arcs` (source, target).
 
-    In a cycle, the first arcs keep their direction.
+    In a cycle, the first arcs keep their direction. A run draws its graph several times: the last layouts are kept.
     """
-    size = np.asarray(widths, float)
+    return _layered(tuple(widths), tuple(arcs), height)
+
+
+@lru_cache(maxsize=8)
+def _layered(widths: tuple[float, ...], arcs: tuple[IndexArc, ...], height: float) -> Layout:
+    size = np.array(widths, float)
     turned = reverse_feedback_arcs(len(size), arcs)
     layers = assign_layers(len(size), turned, capacity=max(5, round(1.5 * np.sqrt(len(size)))))
     rows, chains = with_slots(layers, turned)

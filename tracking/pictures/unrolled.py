@@ -239,7 +239,7 @@ def _draw_path(axes: "Axes", edge: Edge, path: "Path", pen: Pen) -> None:
     style = STYLES[edge.category]
     line = PathPatch(path, fill=False, ec=style.colour, lw=pen.width, ls=style.line, capstyle="butt", alpha=pen.opacity)
     line.set_zorder(2 if edge.category in ("right", "learned") else 3)
-    axes.add_patch(line)
+    axes.add_artist(line)
 
 
 def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float, pen: Pen) -> None:
@@ -249,4 +249,4 @@ def _draw_head(axes: "Axes", edge: Edge, tip: FloatArray, outwards: float, pen: 
     wing = 0.36 + 0.06 * STYLES[edge.category].width
     corners = tip + HEAD * np.array([(0.0, 0.0), (outwards, -wing), (outwards, wing)])
     colour = STYLES[edge.category].colour
-    axes.add_patch(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4, alpha=pen.opacity))
+    axes.add_artist(Polygon(corners, closed=True, color=colour, linewidth=0, zorder=4, alpha=pen.opacity))

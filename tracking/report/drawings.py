@@ -55,7 +55,7 @@ def pictures(result: RunResult) -> dict[str, Any]:
     found["weighted"] = weighted(structure)
     process = result.parameters.intensities
     found["delays"] = as_svg(draw_delays(process, structure), "delays") if process and process.delay else None
-    found["rounds"] = as_svg(draw_rounds(result.rounds), "rounds") if result.rounds else None
+    found["rounds"] = as_svg(draw_rounds(result.rounds), "rounds") if len(result.rounds) > 1 else None
     return found
 
 

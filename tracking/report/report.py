@@ -7,9 +7,7 @@ allows only the scripts of `explore.py`, which are identified by their hashes.
 
 from collections.abc import Iterable, Sequence
 from datetime import date
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY
@@ -29,32 +27,25 @@ from ..result import (
     RunResult,
     series_warnings,
 )
+from .data_tables import data_header, data_rows, excluded_by_reason, has_findings, rows_line
 from .drawings import pictures
 from .explore import explore_scripts
+from .rendering import report_template
 from .statements import statements
 from .tables import (
     SCROLLING_ROWS,
-    Mark,
     ReportTable,
     changes_table,
     confidence_table,
-    data_header,
-    data_rows,
     drift_table,
     edge_sections,
     evidence_table,
-    excluded_by_reason,
     figure_table,
     forecast_table,
-    has_findings,
-    rows_line,
     shared_edges,
     silo_scores,
     silo_table,
 )
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 SCORES = {
     "shd": "SHD: pairs of variables whose edge differs",
@@ -127,35 +118,7 @@ UNDECLARED_LEVELS = (
 
 def report_html(result: RunResult) -> str:
     """The report of `result` as one HTML document that loads nothing from other files or sites."""
-    return _template().render(contents(result))
-
-
-@cache
-def _template() -> "Template":
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    folder = files(__package__).joinpath("templates")
-    environment = Environment(
-        loader=FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"display": display, "counted": pluralize}
-    environment.tests["mark"] = lambda cell: isinstance(cell, Mark)
-    return environment.get_template("report.html.j2")
-
-
-def display(value: object) -> str:
-    """`value` as text: four significant digits for floats, a dash for None."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.0f}" if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return report_template().render(contents(result))
 
 
 def contents(result: RunResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 from fedbnsl.flows.options.parameters import field_meanings, parameters
-from fedbnsl.flows.terminal import summary
+from fedbnsl.flows.terminal import console
 from tests.flows.cli.test_commands import run
 
 
@@ -85,7 +85,7 @@ def test_the_list_is_by_family_and_fits_a_narrow_terminal(capsys, monkeypatch):
         lines.index("summed moments") < lines.index("secure-linear") < lines.index("baselines") < lines.index("notears")
     )
     assert [name for name in (*ALGORITHMS, *STEPS) if name not in lines] == []
-    monkeypatch.setattr(summary, "console", lambda: Console(width=60, highlight=False, markup=False))
+    monkeypatch.setattr(console, "console", lambda: Console(width=60, highlight=False, markup=False))
     _, out, _ = run(capsys, "algorithms")
     assert max(map(len, out.splitlines())) <= 60
     said = " ".join(out.split())

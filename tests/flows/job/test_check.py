@@ -7,7 +7,8 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.flows.job.check import algorithm_spec, check, check_options, create_job, is_private
+from fedbnsl.flows.job.check import algorithm_spec, check, check_options, create_job
+from fedbnsl.flows.job.reading import is_private
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
 from fedbnsl.flows.start import learn_inline, precheck
 

@@ -23,7 +23,7 @@ from fedbnsl.data.recordings.series import series
 from fedbnsl.data.splitting.partition import split_table
 from fedbnsl.flows.cli.features import FeaturesOptions
 from fedbnsl.flows.cli.main import command, main
-from fedbnsl.flows.job.check import reading_of
+from fedbnsl.flows.job.reading import reading_of
 from fedbnsl.flows.options.learn import LearnOptions, LearnSettings
 from fedbnsl.flows.options.prepare import KINDS
 from fedbnsl.flows.options.repeat import RepeatOptions

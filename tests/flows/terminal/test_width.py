@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedbnsl.flows.terminal.summary import console
+from fedbnsl.flows.terminal.console import console
 
 
 @pytest.mark.parametrize(("columns", "width"), [("60", 60), (None, 120)])

@@ -10,8 +10,8 @@ from fedbnsl.algorithms.core.protocol import Outcome
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.tracking.report.data_tables import data_header, data_rows
 from fedbnsl.tracking.report.report import COUNTS, SCORES, report_html, warnings
-from fedbnsl.tracking.report.tables import data_header, data_rows
 from fedbnsl.tracking.result import NO_PARAMETERS, Parameters, PrivacySpent
 from tests.tracking.golden import RUNS
 from tests.tracking.report.page import one_line, read

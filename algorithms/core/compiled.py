@@ -1,0 +1,70 @@
+"""Functions that numba compiles, without numba until the first of them is called.
+
+Importing numba and reading its first compiled function take 0.6 s, more than most small runs compute. `njit` therefore
+returns a `Compiled`, which imports numba when it is called, or when numba compiles a function that calls it.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import update_wrapper
+from typing import Any
+
+_started: list[Callable[[], None]] = []
+"""what to call once numba is imported"""
+
+
+class Compiled:
+    """A function that numba compiles when it is first called, in nopython mode; `options` are those of `numba.njit`."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        """Keep the function; nothing is imported."""
+        self.py_func = function
+        self._options = options
+        self._dispatcher: Any = None
+        self._postponed = 0
+        update_wrapper(self, function)
+
+    def __call__(self, *given: Any) -> Any:
+        """The result of the compiled function."""
+        return (self._dispatcher or self._compile())(*given)
+
+    def is_postponed(self, calls: int) -> bool:
+        """Whether NumPy should compute this small call, as numba is not imported yet; so at most `calls` times."""
+        if "numba" in sys.modules or self._postponed >= calls:
+            return False
+        self._postponed += 1
+        return True
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type with which numba compiles calls of this function by others."""
+        return (self._dispatcher or self._compile())._numba_type_
+
+    def _compile(self) -> Any:
+        import numba
+
+        for call in _started:
+            call()
+        _started.clear()
+        self._dispatcher = numba.njit(**self._options)(self.py_func)
+        return self._dispatcher
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:
+    """The decorator `numba.njit` with these options, for a `Compiled`."""
+    return lambda function: Compiled(function, options)
+
+
+@contextmanager
+def on_numba(call: Callable[[], None]) -> Iterator[None]:
+    """Within the block, `call` once numba is imported: at once if it is."""
+    if "numba" in sys.modules:
+        call()
+    else:
+        _started.append(call)
+    try:
+        yield
+    finally:
+        if call in _started:
+            _started.remove(call)

@@ -1,0 +1,36 @@
+"""The template of the report, compiled once for an installation."""
+
+import pytest
+
+from fedbnsl.tracking.report import rendering
+from fedbnsl.tracking.report.report import report_html
+from tests.tracking.golden import RUNS
+
+
+@pytest.fixture
+def page(monkeypatch):
+    def of(folder):
+        monkeypatch.setattr(rendering, "INSTALLATION_FILES", folder)
+        rendering.report_template.cache_clear()
+        return report_html(RUNS["weighted"])
+
+    yield of
+    rendering.report_template.cache_clear()
+
+
+def test_templates_are_compiled_once(page, tmp_path, monkeypatch):
+    first = page(tmp_path)
+    kept = sorted((tmp_path / "templates").iterdir())
+    assert len(kept) >= 10
+    monkeypatch.setattr("jinja2.environment.Environment.compile", None)
+    assert page(tmp_path) == first
+    assert sorted((tmp_path / "templates").iterdir()) == kept
+
+
+def test_damaged_files_and_a_folder_that_cannot_be_written_do_not_matter(page, tmp_path):
+    first = page(tmp_path)
+    for one in (tmp_path / "templates").iterdir():
+        one.write_bytes(one.read_bytes()[:30])
+    assert page(tmp_path) == first
+    (tmp_path / "file").write_text("")
+    assert page(tmp_path / "file") == first
