@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.tasks.prefect_internals import serve_until_stopped
 
 from .options.learn import LearnSettings
 from .options.parameters import with_settings_schema
@@ -39,7 +40,6 @@ def serve_learn(
     with prefect_server() as url:
         for line in sign_in_lines(url):
             print(line, flush=True)
-        from prefect import serve
         from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
         # Runs are processes of their own, which inherit the environment.
@@ -54,7 +54,7 @@ def serve_learn(
             when = f"cron {cron}" if cron else f"every {interval:g} s" if interval else "on demand"
             what = f"{settings.algorithm} on {settings.data}, {when}"
             print(f"serving learn/{repeat.deployment}: {what}; Ctrl-C stops", flush=True)
-            serve(deployment, print_starting_message=False)
+            serve_until_stopped(deployment)
 
 
 def create_deployment(

@@ -4,6 +4,8 @@ Tested with the versions in `TESTED_VERSIONS`. All other modules import only Pre
 documented at https://docs.prefect.io). Prefect takes a second to import, so each function imports it when called.
 """
 
+import logging
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,29 @@ def report_task_run(run: "TaskRun", before: "State[None] | None", state: "State[
     from prefect.utilities.engine import emit_task_run_state_change_event
 
     emit_task_run_state_change_event(run, before, state)
+
+
+def serve_until_stopped(deployment: Any) -> None:
+    """Serve `deployment` until Ctrl-C or SIGTERM, after which `KeyboardInterrupt` is raised.
+
+    Prefect's runner answers SIGTERM with a coroutine that nobody awaits, a warning, and exit code 0.
+    """
+    from prefect import serve
+    from prefect.logging import get_logger
+    from prefect.runner import Runner
+
+    def handle_sigterm(runner: Runner, *given: Any, **options: Any) -> None:
+        for name in ("runner", "flows"):
+            get_logger(name).setLevel(logging.WARNING)
+        signal.raise_signal(signal.SIGINT)
+
+    original = Runner.handle_sigterm
+    Runner.handle_sigterm = handle_sigterm  # type: ignore[method-assign, assignment]
+    try:
+        serve(deployment, print_starting_message=False)
+    finally:
+        Runner.handle_sigterm = original  # type: ignore[method-assign]
+    raise KeyboardInterrupt
 
 
 def stop_services() -> None:

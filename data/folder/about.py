@@ -8,7 +8,7 @@ import codecs
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
@@ -66,6 +66,9 @@ def read_about(folder: Path) -> dict[str, Any]:
     window = about.get("window", [0, 1])
     if not isinstance(window, list) or len(window) != 2:
         raise BadInput(f"{path}: window: {quoted(str(window))} is not a list [begin, end] of times")
+    ignored = about.get("ignore", [])
+    if not isinstance(ignored, list) or not all(isinstance(name, str) for name in ignored):
+        raise BadInput(f"{path}: ignore: {quoted(str(ignored))} is not a list of names of columns")
     _check_columns(path, about)
     _check_transforms(path, about)
     _check_stretches(path, about)
@@ -422,6 +425,7 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
     form = Form(about.get("separator"), about.get("encoding"), about.get("decimal"))
     if reading.condition is None and about.get("condition") is not None:
         reading = replace(reading, condition=about["condition"])
+    reading = _ignoring(reading, about.get("ignore") or ())
     marks = {name: tuple(map(str, cells)) for name, cells in (about.get("missing") or {}).items()}
     levels = declared_levels(about)
     stretches = {silo: tuple(lengths) for silo, lengths in (about.get("stretches") or {}).items()}
@@ -441,6 +445,13 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
         scale=declared_scale(ABOUT, about),
         sheets=declared_sheets(ABOUT, about),
     )
+
+
+def _ignoring(reading: Reading, columns: Iterable[str]) -> Reading:
+    """`reading` without `columns`, too, but with those that its options name."""
+    asked = {*reading.only, *reading.time, *reading.ignore, reading.by, reading.condition}
+    further = tuple(name for name in dict.fromkeys(columns) if name not in asked)
+    return replace(reading, ignore=(*reading.ignore, *further)) if further else reading
 
 
 def declared_sheets(place: str, about: Mapping[str, Any]) -> dict[str, str]:

@@ -101,6 +101,8 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
             drafted["levels"][one.column].remove(one.cell)
     if codes:
         about["missing"] = {**about.get("missing", {}), **declaration_of(codes, about.get("missing", {}))}
+    if options.ignore:
+        about["ignore"] = list(dict.fromkeys([*about.get("ignore", ()), *options.ignore]))
     for key, found in drafted.items():
         merged = {**found, **about.get(key, {})} if isinstance(found, dict) else about.get(key, found)
         about[key] = merged
@@ -109,8 +111,9 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
     print(f"written: {path}: review kinds and levels; levels that one record alone has would disclose it")
     for one in codes:
         print(f"it declares {one.cell!r} of {one.column} as missing ({one.rows} rows): delete it if it is a value")
-    if schema.aside:
-        print(f"a run with an ε needs --ignore {','.join(schema.aside)}: these columns have no kind")
+    unread = [name for name in schema.aside if name not in about.get("ignore", ())]
+    if unread:
+        print(f"a run with an ε needs --ignore {','.join(unread)}: these columns have no kind")
 
 
 def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] | None = None) -> None:

@@ -5,21 +5,19 @@ notebooks and Prefect's log.
 """
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.compiled import on_numba
 from fedbnsl.algorithms.core.protocol import Federation, Limits, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_lines
+from fedbnsl.tasks.compile_notice import compile_notice
 from fedbnsl.tracking.result import Confidence, FoundTargets, Metric, Parameters, RunResult, Tuning
 
 from .check import check
@@ -77,36 +75,6 @@ class Resumed:
     server: Any
     rows: tuple[dict[str, float], ...]
     seconds: float = 0.0
-
-
-COMPILE_SECONDS = 2.0
-"""seconds of compiling after which a run prints a line about it"""
-
-
-@contextmanager
-def compile_notice() -> Iterator[None]:
-    """Print one line if numba compiles for long within the block, as it does once after an installation."""
-    noticed = ExitStack()
-    with noticed, on_numba(lambda: noticed.enter_context(_notices())):
-        yield
-
-
-def _notices() -> Any:
-    """The block in which the compilation of a function by numba is noticed."""
-    from numba.core import event
-
-    class Notice(event.Listener):
-        begin = math.nan
-
-        def on_start(self, compiled: Any) -> None:
-            self.begin = time.monotonic() if math.isnan(self.begin) else self.begin
-            if time.monotonic() - self.begin >= COMPILE_SECONDS:
-                print("compiling numerical code, once after installation: a minute or two", file=sys.stderr, flush=True)
-                self.begin = math.inf
-
-        on_end = on_start
-
-    return event.install_listener("numba:compile", Notice())
 
 
 @compile_notice()

@@ -128,7 +128,10 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     config = QUIET | {"distributed.worker.multiprocessing-method": _start_method()}
     with restricted_unpickling(), scripts_not_repeated(), dask.config.set(config):
         hosted = {f"worker-{i}": {name: silos[name] for name in names[i::count]} for i in range(count)}
-        spec = {name: {"cls": Nanny, "options": listening | _worker_options(part)} for name, part in hosted.items()}
+        spec = {
+            name: {"cls": Nanny, "options": listening | _worker_options(part, notice=name == "worker-0")}
+            for name, part in hosted.items()
+        }
         scheduler = {"cls": Scheduler, "options": listening | SCHEDULER_OPTIONS}
         cluster = SpecCluster(
             workers=spec, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL, name="fedbnsl"
@@ -213,14 +216,16 @@ def _all_hosted(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
     return bool(present) and set(silos) <= set(present)
 
 
-def _worker_options(silos: Mapping[str, Path]) -> dict[str, Any]:
+def _worker_options(silos: Mapping[str, Path], *, notice: bool) -> dict[str, Any]:
+    """Dask's options of a worker that hosts `silos`; with `notice`, it prints a line while it compiles."""
+    hosted = [argument for name, path in silos.items() for argument in ("--silo", f"{name}={path}")]
     return {
         "nthreads": 1,
         "silence_logs": logging.CRITICAL,
         "memory_limit": 0,
         "resources": {resource(name): 1 for name in silos},
         "preload": ["fedbnsl.tasks.worker"],
-        "preload_argv": [argument for name, path in silos.items() for argument in ("--silo", f"{name}={path}")],
+        "preload_argv": [*hosted, *["--notice"] * notice],
         "env": dict(THREADS),
         "death_timeout": 120,
     }

@@ -1,11 +1,9 @@
 """A resumed run adds to the time, bytes and rounds that it had used before the interruption."""
 
 import pytest
-from numba.core.event import Event, EventStatus, broadcast
 
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.engines.inline import inline_session, job_inline
-from fedbnsl.flows.job import run as module
 from fedbnsl.flows.job.run import Resumed, run
 from fedbnsl.flows.options.learn import LearnSettings
 
@@ -75,17 +73,3 @@ def test_a_round_takes_the_mean_of_those_since_it_went_on(monkeypatch):
     _, later = resumed(1000.0)
     durations = [step.round_seconds for step in later]
     assert durations == [durations[0]] * 5
-
-
-def test_long_compiling_is_told_once(monkeypatch, capsys):
-    compiled = Event("numba:compile", EventStatus.START)
-    with module.compile_notice():
-        broadcast(compiled)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(module, "COMPILE_SECONDS", 0.0)
-    with module.compile_notice():
-        broadcast(compiled)
-        broadcast(compiled)
-    assert capsys.readouterr().err == "compiling numerical code, once after installation: a minute or two\n"
-    broadcast(compiled)
-    assert capsys.readouterr().err == ""

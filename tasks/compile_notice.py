@@ -1,0 +1,43 @@
+"""One line for the user while numba compiles, in the process of the run and in one of its workers."""
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from fedbnsl.algorithms.core.compiled import on_numba
+
+NOTICE = "compiling numerical code, once after installation: a minute or two"
+COMPILE_SECONDS = 2.0
+"""seconds of compiling after which a run prints a line about it"""
+
+
+@contextmanager
+def compile_notice(where: str = "") -> Iterator[None]:
+    """Print one line, which may end with `where`, if numba compiles for long within the block.
+
+    It does so once after an installation.
+    """
+    noticed = ExitStack()
+    with noticed, on_numba(lambda: noticed.enter_context(_notices(where))):
+        yield
+
+
+def _notices(where: str) -> Any:
+    """The block in which the compilation of a function by numba is noticed."""
+    from numba.core import event
+
+    class Notice(event.Listener):
+        begin = math.nan
+
+        def on_start(self, compiled: Any) -> None:
+            self.begin = time.monotonic() if math.isnan(self.begin) else self.begin
+            if time.monotonic() - self.begin >= COMPILE_SECONDS:
+                print(f"{NOTICE}{where}", file=sys.stderr, flush=True)
+                self.begin = math.inf
+
+        on_end = on_start
+
+    return event.install_listener("numba:compile", Notice())
