@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.errors import BadInput, quoted
 
+from .header import EXAMINED_ROWS, header_fault
+
 Kind = Literal["text", "parquet", "query", "spreadsheet", "labelled", "lines"]
 TEXT_ENDINGS, COMPRESSED = (".csv", ".tsv"), (".gz", ".bz2", ".xz", ".zst", ".zip")
 FORMATS: dict[str, Kind] = {
@@ -190,6 +192,10 @@ def _spreadsheet(path: Path, name: str | None) -> Sheet:
     numbered = [isinstance(cell, int | float) for cell in first if cell is not None]
     if all(numbered) and not all(name.isdigit() for name in names if name):
         raise BadInput(f"{path}: row {rows[0][0]}: must name the columns, but has numbers, {quoted(','.join(names))}")
+    cells = [[_name_text(cell).strip() for cell in row] for _, row in below[:EXAMINED_ROWS]]
+    fault = header_fault(names, [[*row, *[""] * (width - len(row))] for row in cells])
+    if fault is not None:
+        raise BadInput(f"{path}: row {rows[0][0]}: {fault}")
     padded = [(*row, *[None] * (width - len(row))) for _, row in below]
     columns = list(zip(*padded, strict=True)) if padded else [()] * width
     filled = [bool(names[v]) or any(cell is not None for cell in columns[v]) for v in range(width)]

@@ -204,6 +204,12 @@ def check_columns(
         expected, found = profiles[first].variables, profiles[silo].variables
         for name in expected:
             if name not in found:
+                alike = next((one for one in found if one.casefold() == name.casefold()), None)
+                if alike is not None:
+                    raise BadInput(
+                        f"{names[silo]}: column {quoted(alike)} differs from {quoted(name)} of "
+                        f"{names[first].rpartition('/')[2]} only in capitals: rename one of them"
+                    )
                 raise BadInput(
                     f"{names[silo]}: column {quoted(name)} is missing; {names[first].rpartition('/')[2]} has it: "
                     f"--ignore {name} leaves it out everywhere, {OR_JOIN}"

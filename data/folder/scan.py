@@ -11,7 +11,6 @@ Reading row by row is slow. It is used for the first rows of a file, and for the
 the fast reader (`columns.py`) has failed.
 """
 
-import codecs
 import csv
 import math
 import re
@@ -31,6 +30,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import Keep, distinct_names
 from .formats import cell_text, empty_column_notes, is_sheet, is_text, open_bytes, place_in_parts, read_sheet
+from .header import EXAMINED_ROWS, header_fault, utf_16
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
 MISSING_WORDS = frozenset({"na", "n/a", "null", "none"})
@@ -237,7 +237,6 @@ def number_of(label: str) -> float:
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SNIFFED_ROWS = 200
 """rows from which separator and decimal mark are detected"""
-UTF_16_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 LEGACY_ENCODING = "cp1252"
 FIRST_LINE = re.compile(r"\s*([^\r\n]*)")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
@@ -293,9 +292,8 @@ def _unnamed(text: str, separator: str) -> int:
 
 def _encoding(place: str, content: bytes) -> tuple[str, bool]:
     """The encoding of `content`, and whether it is a guess; UTF-8 and UTF-16 are detected with certainty."""
-    for mark, encoding in UTF_16_MARKS.items():
-        if content.startswith(mark):
-            return encoding, False
+    if found := utf_16(content):
+        return found, False
     try:
         content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -391,21 +389,22 @@ def read_header(path: Path, text: Text, keep: Keep = lambda name: True) -> list[
 
     Raises `BadInput` without a first row, for invalid names, and if the next row has another number of cells.
     """
+    rows = _rows(text)
     try:
-        rows = _rows(text)
         line, row = next(rows, (0, []))
-        second = next(rows, None)
+        following = [*islice(rows, 1)]
+        with suppress(csv.Error):
+            following += islice(rows, EXAMINED_ROWS)
     except csv.Error as error:
         raise BadInput(f"{path}: {error}") from None
     if not row:
         raise BadInput(f"{path}: the file is empty")
     names = [name.strip() for name in row]
-    place = f"{path}: line {line}"
-    if all(cell_fault(name) is None for name in names) and not all(name.isdigit() for name in names):
-        raise BadInput(f"{place}: must name the columns, but has numbers, {quoted(','.join(names))}")
-    names = distinct_names(place, names, keep)
-    if second and len(second[1]) != len(names):
-        raise BadInput(f"{path}: {_wrong_length(*second, names)}")
+    if fault := header_fault(names, [cells for _, cells in following]):
+        raise BadInput(f"{path}: line {line}: {fault}")
+    names = distinct_names(f"{path}: line {line}", names, keep)
+    if following and len(following[0][1]) != len(names):
+        raise BadInput(f"{path}: {_wrong_length(*following[0], names)}")
     return names
 
 

@@ -107,7 +107,7 @@ DECLARE = '; declare its encoding in about.json, such as {"encoding": "cp1252"}'
     [
         (b"x,y\n1,2\n\xc3\xa9,\xe9\n", "a.csv: line 3: byte 0xe9 is not UTF-8 text"),
         (b"x,\x81\n1,2\n3,4\n", "a.csv: line 1: byte 0x81 is not UTF-8 text"),
-        ("x,é\n1,2\n".encode("utf-16-le"), "a.csv: line 1: byte 0xe9 is not UTF-8 text"),
+        (b"x,\xe9\n1,2\n3,\0\n", "a.csv: line 1: byte 0xe9 is not UTF-8 text"),
         (b"x,y\n\xc3\xa9,1\n" + b"1,2\n" * 9000 + b"3,\xe9\n", "a.csv: line 9003: byte 0xe9 is not UTF-8 text"),
     ],
 )
