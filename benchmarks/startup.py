@@ -3,11 +3,14 @@
 `python benchmarks/startup.py [--clone]`, on an idle machine, shows medians of five runs in separate processes:
 wall-clock time, and CPU time of all processes. "Warm" runs use existing databases, and "fresh" ones create them; both
 use existing compiled code. `--clone` also measures `make learn` in a new clone of this repository, with packages in the
-installer's cache.
+installer's cache. `--against PROGRAM` compares with the `fedbnsl` of another version instead, in alternation: the least
+CPU seconds of five runs each, which other work on the machine changes little.
 """
 
 import argparse
+import math
 import os
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -68,15 +71,36 @@ def clone(home: Path) -> dict[str, Any]:
     return {"wall": time.perf_counter() - start, "cpu": cpu}
 
 
+def compare(home: Path, other: str) -> None:
+    """The least CPU seconds of small commands by this version and by the program `other`, in alternation."""
+    lines = []
+    for words in (("--help",), ("algorithms",), ("inspect", "example"), ("learn", "example", "--engine", "inline")):
+        least = {"before": math.inf, "now": math.inf}
+        for turn in range(RUNS + 1):
+            for version, program in (("before", other), ("now", command()[0])):
+                out = ("--out", f"{version}-{turn}") if words[0] == "learn" else ()
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                subprocess.run([program, *words, *out], cwd=home, check=True, capture_output=True)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                least[version] = min(least[version], spent)
+        lines.append({"command": f"`{' '.join(words)}`"} | {f"{name}, CPU s": f"{s:.2f}" for name, s in least.items()})
+    show("startup-imports", lines, {})
+
+
 def main() -> None:
     """Time all of them and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clone", action="store_true", help="also `make learn` in a new clone")
+    parser.add_argument("--against", metavar="PROGRAM", help="compare small commands with this other `fedbnsl`")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
         words = ("--variables", "20", "--silos", "8", "--rows", "5000", "--seed", "2")
         subprocess.run(command("prepare", "homogeneous", str(home / "example"), *words), check=True)
+        if asked.against:
+            compare(home, asked.against)
+            return
         lines = [
             median("learn, warm", runs_of_learn(home)),
             median("learn, fresh databases", runs_of_learn(home, fresh=True)),
