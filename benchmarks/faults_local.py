@@ -21,7 +21,7 @@ def private(place: Place) -> Iterator[Fault]:
     story = place.story("private", "private")
     first = story.learn()
     first.at_round(story.out, 3)
-    # # The run is suspended so that it cannot end, because it is as short as the start of another one.
+    # The run is suspended so that it cannot end, because it is as short as the start of another one.
     first.process.send_signal(signal.SIGSTOP)
     story.refused_resume("`--resume` of a run still going", "in another process, after round 3")
     first.process.send_signal(signal.SIGCONT)

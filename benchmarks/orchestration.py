@@ -19,7 +19,7 @@ from typing import Any
 from measure import show
 
 P = 8
-# # with these settings the run uses all its rounds, whose cost is measured here
+# with these settings the run uses all its rounds, whose cost is measured here
 SLOWLY = ("-p", "settle=false", "-p", "tolerance=1e-12")
 
 

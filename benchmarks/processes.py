@@ -108,7 +108,7 @@ class Home:
 
     def __post_init__(self) -> None:
         """Set up databases of its own, and noise that can be repeated."""
-        # # As from a terminal: background jobs of a shell ignore SIGINT, and their children inherit that.
+        # As from a terminal: background jobs of a shell ignore SIGINT, and their children inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         planted = self.folder / "planted"

@@ -67,7 +67,7 @@ EDGES: dict[tuple[str, int], tuple[float, ...]] = {
     ("win95pts", 10): (87.0, 109.0, 150.0, 262.5),
     ("win95pts", 20): (70.0, 92.0, 150.0, 392.4),
 }
-# # network: (required of the best pooled search: maximum SMHD; maximum CPU s)
+# network: (required of the best pooled search: maximum SMHD; maximum CPU s)
 ASKED: dict[str, tuple[float, float]] = {
     "child": (1, 0.5),
     "insurance": (20, 0),

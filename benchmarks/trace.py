@@ -42,7 +42,7 @@ def entered(work: Callable[[], Any], counts: Seen = lambda frame: True) -> list[
 
     def on_event(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
-        # # Bodies of modules and classes run at import and are not functions.
+        # Bodies of modules and classes run at import and are not functions.
         if event != "call" or not path.startswith(str(ROOT)) or not frame.f_code.co_flags & CO_OPTIMIZED:
             return
         file = str(Path(path).relative_to(ROOT))

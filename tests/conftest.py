@@ -17,6 +17,6 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.pop("COLUMNS", None)
 
 settings.register_profile("suite", deadline=None)
-# # For planted defects (mutants.py) the first failure is enough, because nobody reads the failures.
+# For planted defects (mutants.py) the first failure is enough, because nobody reads the failures.
 settings.register_profile("planted", deadline=None, database=None, phases=(Phase.explicit, Phase.generate))
 settings.load_profile("suite")

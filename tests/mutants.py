@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLANTED = ROOT / "tests" / "planted"
 ROOMS = ("algorithms", "data", "flows", "tasks", "tracking")
 AT_ONCE = 2
-# # If a defect makes a test wait for ever, the test has noticed it.
+# If a defect makes a test wait for ever, the test has noticed it.
 SECONDS = 300
 PASSED, FAILED = 0, 1
 """exit codes of pytest: no test failed, and some did; any other says that the tests did not run"""

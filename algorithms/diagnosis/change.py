@@ -104,13 +104,13 @@ def fluctuations(
         X = np.column_stack([np.ones(n), centred[:, pa]])
         inverse = np.linalg.pinv(X.T @ X, rcond=1e-9, hermitian=True)
         products = X * (centred[:, j] - X @ (inverse @ (X.T @ centred[:, j])))[:, None]
-        # # If weights change, products have different means in different parts; these must not count as variance.
+        # If weights change, products have different means in different parts; these must not count as variance.
         spread = products - _means_of_parts(products, own_times)
         every.append(_long_run_sums(spread[:, 1:], n // (len(TIMES) + 1)).ravel() / all_windows)
         enlarged = n / (n - k - 1 - len(TIMES)) / all_windows
         for time in TIMES:
             before = own_times < time
-            # # Fitted weights absorb part of the products before this time, so this is the net contribution of each
+            # Fitted weights absorb part of the products before this time, so this is the net contribution of each
             # row.
             share = inverse @ (X[before].T @ X[before])
             score = (products[before].sum(axis=0) - products.sum(axis=0) @ share)[1:]

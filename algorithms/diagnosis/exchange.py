@@ -419,7 +419,7 @@ def _not_of_few_rows(
         p = len(pa)
         statistic = score_statistic(total[begin : begin + p], total[begin + p : begin + p + p * p])
         begin += p + p * p
-        # # For slow parents, whose squares are effectively few independent numbers, the variances of the products are
+        # For slow parents, whose squares are effectively few independent numbers, the variances of the products are
         # imprecise.
         windows = effective_windows(rows[0], rest, pa, silo.variables)
         bound = hotelling_bound(p, windows, level) if len(silo.times) else chi_square_bound(p, level)

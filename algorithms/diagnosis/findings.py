@@ -238,7 +238,7 @@ def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArra
     for place, (name, rule) in enumerate(rules.items()):
         values = np.nan_to_num(server.figures[:, place, 0])
         if rule.cells is not None:
-            # # A share of 1 or 2 cells would disclose these cells.
+            # A share of 1 or 2 cells would disclose these cells.
             values = np.where(values * rule.cells(rows, len(names)) < MIN_COUNT - 0.5, 0.0, values)
         found[name] = values / np.maximum(rule.least, MIN_CHANCE_RATIO * rule.chance(rows, len(names)))
     return found

@@ -83,7 +83,7 @@ def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float)
         learned, every = (np.setdiff1d(others, [j, *own]) for others in (causes, np.arange(d, m)))
         found[:, j] = _t_values(S, j, own, learned, rows)
         complete = _t_values(S, j, own, every, rows)
-        # # With too few windows for all lagged variables, a slow return cannot be rejected.
+        # With too few windows for all lagged variables, a slow return cannot be rejected.
         found[1, j] = min(found[1, j], complete[1])
         if np.isfinite(complete[0]):
             found[0, j] = min(found[0, j], complete[0])

@@ -273,7 +273,7 @@ def _step_noise(
         return GumbelGaussian(
             whole.portion(left * settings.share, count), whole.portion(left * (1 - settings.share), count)
         )
-    # # Advanced composition must satisfy the (ε, δ) of the steps' share; the cost of the releases in zCDP is then
+    # Advanced composition must satisfy the (ε, δ) of the steps' share; the cost of the releases in zCDP is then
     # lower.
     pure = pure_epsilon(epsilon(whole.portion(left), delta), delta, 2 * count)
     return LaplacePair(min(pure, math.sqrt(2 * whole.portion(left, 2 * count).rho) * (1 - 1e-9)))

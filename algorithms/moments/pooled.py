@@ -104,7 +104,7 @@ def least_bic(criteria: FloatArray) -> int:
     return 1 + int(np.flatnonzero(criteria <= criteria.min() + CRITERION_TOLERANCE)[0])
 
 
-# # Factor by which regressions on a few parents amplify noise, tuned on graphs of 10 variables with ε from 1 to 20.
+# Factor by which regressions on a few parents amplify noise, tuned on graphs of 10 variables with ε from 1 to 20.
 NOISE_GROWTH = 10.0
 
 

@@ -102,7 +102,7 @@ def clipping_ball(scales: FloatArray, clip: float, *, mixed: bool) -> tuple[Floa
 
 # Clipping of rows, tuned on graphs of 10 to 200 variables.
 CLIP, CLIP_FOR_TESTS = 0.6, 3.0
-# # The loosest clipping of mixed data, and the largest noise, in units of the sampling error, at which clipping is
+# The loosest clipping of mixed data, and the largest noise, in units of the sampling error, at which clipping is
 # loosened. Tuned on 10 and 20 variables, ε from 0.5 to 50.
 MAX_CLIP, NOISE_TO_SAMPLING = 4.0, 0.1
 
@@ -211,7 +211,7 @@ def noise_level(shares: Shares, d: int, silos: int, rows: int, clip: float) -> f
 
 # The least eigenvalue of noisy second moments, in units of the variables' scales.
 MIN_EIGENVALUE = 1e-3
-# # The variance that a parent must explain, in units of the noise's standard deviation in a covariance of variables of
+# The variance that a parent must explain, in units of the noise's standard deviation in a covariance of variables of
 # mean square 1, and the maximum of this variance: a true parent of weight 0.5 may explain little more. Tuned on graphs
 # of 20 and 200 variables, ε from 0.5 to 10.
 PRICE_OF_MOMENT_NOISE = 60.0

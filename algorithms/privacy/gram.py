@@ -41,7 +41,7 @@ MAX_BITS = 14
 SLACK = 1 - 2.0**-40
 # Larger numbers are clipped to it: their squares, and so the norm, would not be finite.
 MAX_VALUE = 1e150
-# # Public scales and norms are from 1/MAX_SCALE to MAX_SCALE: outside this range, rounding could make clipped rows
+# Public scales and norms are from 1/MAX_SCALE to MAX_SCALE: outside this range, rounding could make clipped rows
 # exceed the norm.
 MAX_SCALE = 1e30
 

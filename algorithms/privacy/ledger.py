@@ -153,7 +153,7 @@ def decide(
     _check_budget(run, request.promise.cost, request)
     others = [charge for charge in charges if charge.run != request.run]
     spent_before = total(Cost(charge.rho, ReplaceOne) for charge in (*others, *other_ledgers))
-    # # The full promise of the run must fit the budget, so that a run is refused in its first round and not in its
+    # The full promise of the run must fit the budget, so that a run is refused in its first round and not in its
     # last.
     for limit in request.budgets:
         _refuse_over_budget(spent_before + max(run, request.promise.cost), request, limit)

@@ -199,7 +199,7 @@ def delta_for(delta: float, schema: Schema) -> float:
     if smallest < 2:
         raise BadInput(f"silo {silo} has {smallest} row: a private run needs 2 or more in every silo")
     if delta * smallest >= 1:
-        # # Publishing one random row of n satisfies (0, 1/n)-differential privacy, so such a δ guarantees nothing.
+        # Publishing one random row of n satisfies (0, 1/n)-differential privacy, so such a δ guarantees nothing.
         raise BadInput(f"delta is {delta:g}: it must be below 1/n = {1 / smallest:.3g}, n the rows of silo {silo}")
     return delta or 1.0 / smallest**2
 

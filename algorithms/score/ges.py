@@ -193,7 +193,7 @@ def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> Eq
         move = best_move(kind, search.graph, known, families.tables)
         if move[2] <= MIN_GAIN or (kind in NEW_EDGE and search.limit == 0):
             break
-        # # Only pairs that the move changes are examined, because pending scores of other pairs cannot arrive
+        # Only pairs that the move changes are examined, because pending scores of other pairs cannot arrive
         # meanwhile.
         search = _apply(replace(search, stale=np.zeros_like(waiting)), kind, move)
         waiting &= ~search.stale

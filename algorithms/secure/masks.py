@@ -130,7 +130,7 @@ def mask_threshold(silos: int) -> int:
 
 
 PROTOCOL = "fedbnsl secure sum 2"
-# # A sealing key is for one sender, one receiver and one session, and an escrow key is for one escrow. Each key
+# A sealing key is for one sender, one receiver and one session, and an escrow key is for one escrow. Each key
 # encrypts one message, so the nonce can be constant.
 NONCE = bytes(12)
 MAX_DERIVED_BYTES = 255 * 32

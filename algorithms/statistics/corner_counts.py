@@ -122,7 +122,7 @@ def _distinct(columns):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return first[:found].copy(), weights[:found].copy()
 
 
-# # The lowest set bit of x is x & −x. The top six bits of its product with a de Bruijn sequence give its position.
+# The lowest set bit of x is x & −x. The top six bits of its product with a de Bruijn sequence give its position.
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _POSITIONS = np.zeros(64, np.uint64)
 _POSITIONS[[int(_DE_BRUIJN) << i >> 58 & 63 for i in range(64)]] = np.arange(64)

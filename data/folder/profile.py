@@ -288,7 +288,7 @@ SAMPLED_ROWS = 4096
 """rows, evenly spaced, from which the shape of a column is estimated"""
 MIN_SHAPE_ROWS, MIN_SHAPE_VALUES = 50, 12
 """rows and distinct values below which a column has no shape"""
-# # Skewness and tail ratio of an exponential column are .46 and 4.2; of t with 3 degrees of freedom, 0 and 5.9; of a
+# Skewness and tail ratio of an exponential column are .46 and 4.2; of t with 3 degrees of freedom, 0 and 5.9; of a
 # lognormal column with σ = 1, .57 and 7.0; of a cubed Gaussian, 0 and 41. Below these bounds, transforms cost more than
 # they gain.
 MAX_SKEWNESS, MAX_TAIL_RATIO = 0.5, 8.0

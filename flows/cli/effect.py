@@ -90,7 +90,7 @@ def show(report: EffectReport) -> None:
             continue
         change, measure, estimate, reason = effect_row(one)
         out.print(f"{one.kind} effect of {change} on {measure}: {estimate}", soft_wrap=True)
-        # # Several contrasts of a treatment have the same adjustment, which is printed once.
+        # Several contrasts of a treatment have the same adjustment, which is printed once.
         known = (one.treatment, reason) in explained
         for line in (*(() if known else (reason,)), *variability_lines(one)):
             out.print(f"  {line}", soft_wrap=True)

@@ -168,7 +168,7 @@ def main(words: list[str] | None = None) -> None:
             exit_with(2)
         fail(f"{message}{given_value(error, words if words is not None else sys.argv[1:])}")
     else:
-        # # Typer has converted the interrupt to an exit code.
+        # Typer has converted the interrupt to an exit code.
         stop() if code == EXIT_INTERRUPTED else exit_with(code if isinstance(code, int) else 0)
 
 

@@ -68,7 +68,7 @@ def _add(table: Table, silo: str, run: str, charges: tuple[Charge, ...], delta: 
 MAX_SILOS = "two thirds of the silos, not the coordinator"
 # Noncentrality at which a χ² test with one degree of freedom and level 5 % has a power of 90 %.
 DETECTION_POWER = 10.5
-# # Contribution of the noise to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`chi_square.py`).
+# Contribution of the noise to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`chi_square.py`).
 EVEN = 4.0
 OF_SERIES = (
     "Time series: one record is one window of lags + 1 rows, here of 2, and a row is in 2 windows. -p protect=row "

@@ -134,7 +134,7 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
     gain = own_weights_gain(tried.last.server) if tried.last.outcome == "converged" else -math.inf
     if gain <= 0:
         return replace(linear, diagnosed=_annotated(linear.diagnosed, OWN_WEIGHTS, NOT_OWN, sent))
-    # # Curves were tested in residuals of common weights, which fit no silo.
+    # Curves were tested in residuals of common weights, which fit no silo.
     rest = tuple(
         replace(one, advice=ALLOWED_FOR) if one.name in OWN_WEIGHTS else one
         for one in linear.diagnosed.findings

@@ -226,7 +226,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         *findings.apart_findings(job.pairs_apart(session.schema)),
     ]
     events = session.schema.kind == "events"
-    # # Experiments change mechanisms, which the diagnoses would report as deviating silos.
+    # Experiments change mechanisms, which the diagnoses would report as deviating silos.
     states = session.schema.kind in SERIES and set(session.schema.variables) <= set(session.schema.levels)
     uncompared = events or session.schema.has_targets or states
     if job.settings.diagnose and not events:

@@ -115,7 +115,7 @@ def list_settings(schema: dict[str, Any]) -> None:
         free = {"title": "as JSON", "type": schema.pop("type"), "additionalProperties": schema["additionalProperties"]}
         del schema["additionalProperties"]
         forms = [settings_schema(name) for name in names]
-        # # The page opens the first entry: the fields of a named algorithm, but not the fields of one among many.
+        # The page opens the first entry: the fields of a named algorithm, but not the fields of one among many.
         schema["anyOf"] = [*forms, free] if len(forms) == 1 else [free, *forms]
 
 

@@ -158,7 +158,7 @@ class Journal:
             make_private_folder(path.parent)
             make_private_file(path)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-            # # FULL: a reply that was sent must survive a power failure; otherwise its noise would be drawn again.
+            # FULL: a reply that was sent must survive a power failure; otherwise its noise would be drawn again.
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA secure_delete = ON")

@@ -58,7 +58,7 @@ class FileLedger:
         try:
             make_private_folder(self.path.parent)
             make_private_file(self.path)
-            # # Locked before charges are read, so that no other process adds one between the check and the insert.
+            # Locked before charges are read, so that no other process adds one between the check and the insert.
             with _locked(self.path.parent), closing(_open(self.path)) as db:
                 db.execute("BEGIN IMMEDIATE")
                 charges = self._complete(_charges(db, self.path))

@@ -214,7 +214,7 @@ def _same_rows(earlier: RowVersion, now: RowVersion) -> bool:
     if (earlier.seal, earlier.reading) != (now.seal, now.reading):
         return False
     one, other = set(earlier.complete), set(now.complete)
-    # # With fewer columns, more rows are complete; if the numbers are equal, so are the rows.
+    # With fewer columns, more rows are complete; if the numbers are equal, so are the rows.
     nested = one <= other or other <= one
     return nested and len(earlier.rows) == len(now.rows)
 
@@ -249,7 +249,7 @@ class Publications:
         kept = [name for name, _ in self._contents()][-(KEPT_VERSIONS - 1) :]
         content = wire.encode(now)
         with self._open() as db:
-            # # First the digests, then their name, so that a crash in between only leaves an additional version.
+            # First the digests, then their name, so that a crash in between only leaves an additional version.
             db.execute("INSERT INTO versions (content) VALUES (?)", (content,))
             db.commit()
             self._journal.name_versions({*kept, self._name(content)})

@@ -159,7 +159,7 @@ class SiloService:
         the ledger has fewer charges than the journal.
         """
         terms = self._admitted(terms, behind_masks)
-        # # Without a journal, nothing has been published; a silo that never answers writes no file.
+        # Without a journal, nothing has been published; a silo that never answers writes no file.
         if self._must_change(terms) and self._source.has_journal():
             self._rows_now(terms, digest=True)
             self._check_changes(terms)
@@ -254,7 +254,7 @@ class SiloService:
 
     @cached_property
     def _journal(self) -> Journal:
-        # # Opened by the first round, so that a silo that is only described writes no file.
+        # Opened by the first round, so that a silo that is only described writes no file.
         return self._files.enter_context(self._source.journal())
 
     @cached_property
@@ -361,7 +361,7 @@ class SiloService:
         """
         run = terms.pinned_run
         new = run not in self._pins
-        # # A digest can only be compared with a digest; an earlier fingerprint has one if its file had just been
+        # A digest can only be compared with a digest; an earlier fingerprint has one if its file had just been
         # written.
         earlier = (self._described, self._rows)
         digest = digest or self._source.durable or any(one is not None and one.digest for one in earlier)

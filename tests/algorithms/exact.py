@@ -16,7 +16,7 @@ def exact(S, rows=None, seed=0, draw=None):
     for silo, n in sorted((rows or ROWS).items()):
         errors = draw(rng, (n, d)) if draw else rng.normal(size=(n, d))
         errors = errors - errors.mean(axis=0)
-        # # The symmetric root mixes the columns least, so errors keep the shape of their distribution.
+        # The symmetric root mixes the columns least, so errors keep the shape of their distribution.
         values, vectors = np.linalg.eigh(errors.T @ errors / (n - 1))
         white = errors @ (vectors / np.sqrt(values)) @ vectors.T
         tables[silo] = white @ factor.T + 3 * rng.normal(size=d)

@@ -28,7 +28,7 @@ Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 ROUNDS = 5
 LEVELS = ("low", "middle", "high")
 
-# # Every algorithm with its defaults, and private variants.
+# Every algorithm with its defaults, and private variants.
 ALSO = {
     "secure-sum, private": ("secure-sum", {"epsilon": 50.0}),
     "fed-pc, private": ("fed-pc", {"epsilon": 10.0, "depth": 1, "orientation": "sepset"}),
@@ -56,17 +56,17 @@ ALSO = {
     "secure-sum, mixed, private": ("secure-sum", {"epsilon": 50.0}),
     "dp-covariance, mixed": ("dp-covariance", {"epsilon": 50.0}),
 }
-# # These learn only from discrete data.
+# These learn only from discrete data.
 DISCRETE = ("fed-pc, private", "fed-fci, private", "secure-boss, experiments, labels")
 # They learn from three columns of numbers, and two of three levels: two indicators each.
 MIXED = tuple(name for name in ALSO if ", mixed" in name)
-# # Few rows, so little noise hides them, and small networks, which are trained quickly. Their silos have set variables:
+# Few rows, so little noise hides them, and small networks, which are trained quickly. Their silos have set variables:
 # each other ones, and all but the last.
 EXPERIMENTS = tuple(name for name in ALSO if ", experiments" in name)
 LENIENT = {"dp-covariance": {"epsilon": 50.0}, "dp-fed-sparse": {"epsilon": 50.0}} | {
     f"notears-mlp{kind}": {"units": 3, "steps": 20} for kind in ("", "-admm", "-best", "-voting")
 }
-# # Learners inside the bootstrap: with one round and many, with sums and single replies, with state, for series.
+# Learners inside the bootstrap: with one round and many, with sums and single replies, with state, for series.
 BOOTSTRAPPED = {
     f"{name}, bootstrapped": name
     for name in (

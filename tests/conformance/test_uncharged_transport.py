@@ -25,7 +25,7 @@ from fedbnsl.tasks.transport import cluster
 from fedbnsl.tasks.transport.cluster import embedded_cluster
 from tests.conformance.test_uncharged_disclosure import ABOUT, HOSTILE, PAIRS, SILOS, write
 
-# # The worker does not import the tests, so these functions are sent by value.
+# The worker does not import the tests, so these functions are sent by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 OF_DASK = {"heartbeat_worker", "keep-alive", "release-worker-data", "add-keys", "worker-status-change", "identity"}

@@ -172,7 +172,7 @@ def weighted_run():
 
 
 RESAMPLES = 40
-# # The number of the 40 resamples with an edge in this direction; lines count those with an undirected edge.
+# The number of the 40 resamples with an edge in this direction; lines count those with an undirected edge.
 ARROWS = {
     ("dose", "pain"): 31,
     ("pain", "dose"): 2,

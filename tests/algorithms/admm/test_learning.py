@@ -104,7 +104,7 @@ def test_the_server_follows_the_silos_sums() -> None:
         states = list(federation.states().values())
         np.testing.assert_allclose(one.server.B_sum, sum(state.B for state in states), atol=1e-12)
         if one.number > 1:
-            # # a silo's β is one dual update behind the server's, because the silo updates it on receipt of the new W
+            # a silo's β is one dual update behind the server's, because the silo updates it on receipt of the new W
             r = (states[0].rho2 * one.server.scale)[:, None]
             ahead = sum(state.beta + r * (state.B - one.server.W) for state in states)
             np.testing.assert_allclose(one.server.beta_sum, ahead, atol=1e-9)

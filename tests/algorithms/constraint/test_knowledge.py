@@ -70,7 +70,7 @@ def test_no_mark_that_fci_gives_with_true_knowledge_contradicts_the_ancestral_gr
     latent = tuple(v for v in range(8) if not dag[:, v].any() and dag[v].sum() > 1)[:1]
     observed = [v for v in range(8) if v not in latent]
     mag, _ = mag_of(dag, latent)
-    # # Tiers along an order of the true DAG, and its edges: all of this is true of the ancestral graph, too.
+    # Tiers along an order of the true DAG, and its edges: all of this is true of the ancestral graph, too.
     late = rng.random(len(observed)) < 0.5
     below = dag[np.ix_(observed, observed)]
     for _ in observed:
@@ -95,7 +95,7 @@ def test_forbidden_alone_does_not_put_an_arrow_where_another_way_leads():
 
 
 def test_knowledge_comes_before_colliders_and_the_fourth_rule_follows():
-    # # a - c - b with a, b not joined and c -> a known: c is not the collider that the tests report.
+    # a - c - b with a, b not joined and c -> a known: c is not the collider that the tests report.
     joined = np.zeros((3, 3), bool)
     joined[0, 2] = joined[2, 0] = joined[1, 2] = joined[2, 1] = True
     known = np.zeros((3, 3), bool)
@@ -105,7 +105,7 @@ def test_knowledge_comes_before_colliders_and_the_fourth_rule_follows():
     assert not found[0, 2]
     assert found[1, 2]
     assert found[2, 1]
-    # # i - k -> l -> j, i - l, i - j; k and j not joined, no collider at i: i -> j (Meek R4).
+    # i - k -> l -> j, i - l, i - j; k and j not joined, no collider at i: i -> j (Meek R4).
     i, k, m, j = range(4)
     joined = ~np.eye(4, dtype=bool)
     joined[k, j] = joined[j, k] = False

@@ -93,7 +93,7 @@ def test_what_precedes_is_an_order_that_every_agreeing_graph_has(d, seed):
     ahead = prior.precedence
     assert not (ahead & ahead.T).any()
     assert not ((ahead.astype(int) @ ahead.astype(int) > 0) & ~ahead).any()
-    # # An order of the true DAG agrees with the knowledge: together with its edges, there is no cycle.
+    # An order of the true DAG agrees with the knowledge: together with its edges, there is no cycle.
     both = dag | ahead
     ways = both.copy()
     for _ in range(d):

@@ -177,7 +177,7 @@ def test_a_silo_disagrees_from_the_least_that_matters(figure, rules, least, alon
     assert of_one_figure(place, [0, 0.99 * least, 0], rules) == []
     (found,) = of_one_figure(place, [0, 1.01 * least, 0], rules)
     assert (found.name, found.silos) == (alone, ("s1",))
-    # # If another silo deviates almost as much, none is named; the figure must be 1.5 times the next one.
+    # If another silo deviates almost as much, none is named; the figure must be 1.5 times the next one.
     (found,) = of_one_figure(place, [1.2 * least, 1.2 * 1.52 * least, 0], rules)
     assert (found.name, found.silos) == (alone, ("s1",))
     (found,) = of_one_figure(place, [1.2 * least, 1.2 * 1.48 * least, 0.9 * least], rules)
@@ -380,7 +380,7 @@ def test_gaps_depend_on_a_column_if_that_is_sure_and_matters(n, empty, high, exp
     assert said_of_gaps(half_high(n, empty, high)) == [text] * expected
     low = half_high(n, empty, empty - high)
     assert said_of_gaps(low) == [text.replace("high", "low")] * expected
-    # # Silos add up: two silos with half of the rows each give the same evidence as one.
+    # Silos add up: two silos with half of the rows each give the same evidence as one.
     halves = [half_high(n, empty, high)[k::2] + 50 * k for k in range(2)]
     assert said_of_gaps(*halves) == [text] * expected
 

@@ -37,7 +37,7 @@ def test_few_windows_are_all_compared(drawn):
     assert np.allclose(read.products, whole.products, rtol=1e-9, atol=1e-6)
     for name in ("times", "count", "means"):
         assert np.allclose(getattr(read, name), getattr(whole, name))
-    # # The longest series in its windows: without its first rows, and centred at other means.
+    # The longest series in its windows: without its first rows, and centred at other means.
     for name in ("beginning", "spaced"):
         found, expected = getattr(read, name), getattr(whole, name)[2:]
         assert np.allclose(found - found.mean(axis=0), expected - expected.mean(axis=0), atol=1e-9)

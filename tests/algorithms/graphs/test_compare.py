@@ -57,7 +57,7 @@ def test_known_numbers():
     assert metrics["f1"] == pytest.approx(4 / 9)
     assert metrics["correct_skeleton"] == 3
     assert (metrics["v_structures"], metrics["v_structures_true"], metrics["v_structures_correct"]) == (1, 0, 0)
-    # # moral graphs: learned ab bc cd bd be and ac by marriage; true ab bc cd ae
+    # moral graphs: learned ab bc cd bd be and ac by marriage; true ab bc cd ae
     assert metrics["smhd"] == 4
 
 
@@ -91,7 +91,7 @@ def test_a_learned_cpdag_is_compared_with_the_cpdag_of_the_truth():
     truth = graph("a>b b>c d>e")
     assert parts(graph("a-b b-c d-e", "cpdag"), truth, "shd", "shd_cpdag", "tpr", "edges") == (0, 0, 1, 3)
     assert parts(graph("a-b c>b", "cpdag"), truth, "shd", "shd_cpdag", "half_directed", "missing") == (2, 2, 1, 1)
-    # # the ranking is compared with the DAG: only one direction of a-b is an edge
+    # the ranking is compared with the DAG: only one direction of a-b is an edge
     assert compare(graph("a-b", "cpdag"), truth)["aupr"] < compare(graph("a>b"), truth)["aupr"]
 
 

@@ -79,7 +79,7 @@ def test_nothing_known_leaves_everything_as_it_was():
 
 
 def test_a_class_that_agrees_already_is_not_closed_again():
-    # # Meek's first rule would direct b - c in a -> b - c, but the learner left it undirected on purpose.
+    # Meek's first rule would direct b - c in a -> b - c, but the learner left it undirected on purpose.
     graph = np.zeros((3, 3), bool)
     graph[0, 1] = graph[1, 2] = graph[2, 1] = True
     needed = np.zeros((3, 3), bool)

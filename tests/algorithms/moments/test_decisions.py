@@ -192,7 +192,7 @@ def test_what_the_directions_of_a_class_rest_on_in_full():
     gain, marginal = server.evidence.gain, spread(np.diag(S))
     assert gain < -1000
     assert server.evidence.spread != pytest.approx(marginal, rel=0.1)
-    # # The fit with one variance has other edges, so its spread and score belong to another graph.
+    # The fit with one variance has other edges, so its spread and score belong to another graph.
     assert algorithm.basis(server) == (
         f"The data do not support errors of equal variance (relative spread: error variances "
         f"{server.evidence.spread:.3g}, variances of the variables {marginal:.3g}; "

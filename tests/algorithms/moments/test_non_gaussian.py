@@ -109,7 +109,7 @@ def test_negentropy_is_nothing_for_a_gaussian():
 def test_the_strongest_goes_first_and_the_rest_follows():
     edges = undirected_edges(CHAIN)
     graph, count = direct_edges(CHAIN, edges, np.array([0.5, -0.2]), 100, 10.0)
-    # # The evidence for 0 → 1 is stronger; 1 → 2 follows from it and overrides weaker evidence.
+    # The evidence for 0 → 1 is stronger; 1 → 2 follows from it and overrides weaker evidence.
     assert graph.tolist() == [[False, True, False], [False, False, True], [False, False, False]]
     assert count == 1
     graph, count = direct_edges(CHAIN, edges, np.array([0.1, -0.05]), 100, 10.0)

@@ -158,7 +158,7 @@ def test_evidence_is_that_of_the_silos_that_answered_the_second_exchange():
 
     def aggregate(server, replies):
         if len(server.S):
-            # # Here s2 has the same means as the others.
+            # Here s2 has the same means as the others.
             whole = replace(replies, silos=("s0", "s1", "s2"), total=replies.total * 3 / 2)
             seen.append([algorithm.aggregate(server, one) for one in (replies, whole)])
         return algorithm.aggregate(server, replies)

@@ -65,7 +65,7 @@ class TestConversion:
             def at(u: mpmath.mpf) -> mpmath.mpf:
                 return (1 + u) * r + (length - mpmath.log1p(u)) / u - mpmath.log1p(1 / u)
 
-            # # A search for the minimum of a function with one local minimum, in 40 digits.
+            # A search for the minimum of a function with one local minimum, in 40 digits.
             low, high = -mpmath.log(r) / 2 - 50, -mpmath.log(r) / 2 + 50
             for _ in range(17):
                 points = mpmath.linspace(low, high, 9)

@@ -14,7 +14,7 @@ from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import SCORE_TOLERANCE, Prior, _graph, _select, _sweep, gaussian_boss
 
-# # Three starts that agree may all have missed the best score.
+# Three starts that agree may all have missed the best score.
 THOROUGH = OrderSettings(starts=30, agreeing_starts=10)
 
 

@@ -70,7 +70,7 @@ def test_rare_levels_are_merged(counts, groups):
     merged = np.column_stack([table[:, 0], [next(g for g, of in enumerate(groups) if c in of) for c in table[:, 1]]])
     one, other = blocks_of_table(table, {1: 3}), blocks_of_table(merged, {1: len(groups)})
     assert one.first.tolist() == [0, 1, len(groups)]
-    # # The level without an indicator is arbitrary, but the residual of the number given the label is not.
+    # The level without an indicator is arbitrary, but the residual of the number given the label is not.
     left = [log_residual_det(b.R, b.first, 0, np.array([1])) for b in (one, other)]
     assert left[0] == pytest.approx(left[1], abs=1e-12)
 

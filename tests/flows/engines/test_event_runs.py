@@ -93,7 +93,7 @@ def test_a_lost_silo_ends_the_run_with_the_process_so_far(alarms, tmp_path, monk
 def test_the_intensities_add_up_and_are_in_the_report(masked, tmp_path):
     process = masked.parameters.intensities
     excited = process.events @ process.excitation / process.events
-    # # At the maximum likelihood, expected and observed numbers of events agree, except for effects after a window's
+    # At the maximum likelihood, expected and observed numbers of events agree, except for effects after a window's
     # end.
     np.testing.assert_allclose(process.background + excited, 1.0, atol=0.03)
     written = write_outputs(masked, tmp_path / "run")

@@ -51,7 +51,7 @@ class Wire:
             far.close()
 
     def cut(self):
-        # # Without shutdown, the waiting `accept` would take one more connection.
+        # Without shutdown, the waiting `accept` would take one more connection.
         self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
         for end in self.ends:

@@ -256,7 +256,7 @@ def test_lagged_moments(series, lost, secure):
     for frame in frames:
         own = windows(frame, 5)
         n, now = len(own), own[:, :3]
-        # # A mean is a level if it exceeds five standard errors, given the effective number of independent rows.
+        # A mean is a level if it exceeds five standard errors, given the effective number of independent rows.
         level = np.abs(now.mean(axis=0)) > 5 * now.std(axis=0) * np.sqrt((1 + 40 / n) / n)
         levels.append(own - np.where(np.tile(level, 6), own.mean(axis=0), 0.0))
     np.testing.assert_allclose(found.covariance, np.cov(np.vstack(levels).T, bias=True), rtol=1e-5, atol=1e-5)

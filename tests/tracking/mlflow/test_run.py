@@ -63,7 +63,7 @@ def test_metrics_of_each_round_and_of_the_run(logged, chain):
     assert (metrics["bytes_up"], metrics["shd"], metrics["converged"], metrics["edges"]) == (300, 0, 1, 2)
     assert metrics["megabytes"] == pytest.approx(0.0004)
     assert "epsilon" not in metrics
-    # # Values measured by an algorithm stay; edges are counted for algorithms that do not report them.
+    # Values measured by an algorithm stay; edges are counted for algorithms that do not report them.
     assert [m.value for m in log.client.get_metric_history(log.run_id, "round/edges")] == [2, 1]
 
 

@@ -51,5 +51,5 @@ def test_what_the_slider_and_the_lags_leave_visible(over_time):
     shown = "data.edges.filter((edge) => fedbnsl.visible(edge, {state})).map((edge) => edge.text)"
     assert answer(data, shown.format(state="{lag: 0, least: 0}")) == ["a → b", "b → c"]
     assert answer(data, shown.format(state="{lag: 2, least: 0}")) == ["a[t-2] → c"]
-    # # Missing edges have no weight, so they are shown at every position of the slider.
+    # Missing edges have no weight, so they are shown at every position of the slider.
     assert answer(data, shown.format(state="{lag: null, least: 1}")) == ["a → b", "b → c"]
