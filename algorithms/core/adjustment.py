@@ -5,8 +5,12 @@ subtracts the least-squares fit of the stretch on time and on the phases of the 
 replace rows by their differences, which removes the first row of each stretch. The subtracted components stay in the
 silo. Forecasts of a model of adjusted series are in the original units: `Adjustment.forecast` adjusts the given past,
 and adds the subtracted components to the forecast.
+
+The fit needs only sums over the rows of a stretch by phase (`StretchSums`), so a stretch may be read in pieces. The
+slope is that of the numbers about the means of their phases (Frisch & Waugh 1933).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +25,76 @@ MIN_TREND_ROWS = 3
 """minimum number of rows of a stretch for a trend"""
 MIN_PERIODS = 2
 """minimum number of periods of a stretch for a season"""
+COLLINEAR = 1e-12
+"""share of the squared times below which times have no spread about the means of their phases"""
+
+
+@dataclass(frozen=True)
+class StretchFit:
+    """The trend and the season of a stretch, and its means."""
+
+    phases: FloatArray
+    """the season at time 0, `[period, d]`"""
+    slopes: FloatArray
+    """the rise in a row, `[d]`"""
+    means: FloatArray
+    """`[d]`"""
+
+    def at(self, begin: int, end: int) -> FloatArray:
+        """The fitted rows with the times `begin`, ..., `end` − 1 in the stretch, `[end - begin, d]`."""
+        times = np.arange(begin, end)
+        return np.asarray(self.phases[times % len(self.phases)] + times[:, None] * self.slopes)
+
+    def subtracted(self, rows: FloatArray, begin: int) -> FloatArray:
+        """The `rows` `[n, d]` of the stretch from time `begin` on, without trend and season, but with its means."""
+        return np.asarray(rows - (self.at(begin, begin + len(rows)) - self.means))
+
+
+class StretchSums:
+    """Sums over the rows of one stretch by the phases of a season, from which trend and season are fitted.
+
+    Values are relative to the first row, so that sums of numbers far from zero are not rounded.
+    """
+
+    def __init__(self, first: FloatArray, period: int, *, trend: bool) -> None:
+        """Sums of no rows of a stretch whose first row is `first` `[d]`; `period` 0 is one phase."""
+        self._origin, self._trend, self._rows, phases = first.copy(), trend, 0, max(period, 1)
+        self._counts, self._times, self._squares = np.zeros(phases), np.zeros(phases), np.zeros(phases)
+        self._values, self._products = np.zeros((phases, len(first))), np.zeros((phases, len(first)))
+
+    def add(self, rows: FloatArray) -> None:
+        """Add the next rows `[n, d]`."""
+        times = np.arange(self._rows, self._rows + len(rows), dtype=np.float64)
+        values = rows - self._origin
+        self._rows += len(rows)
+        self._counts += self._by_phase(np.ones(len(rows)), times)
+        self._values += self._by_phase(values, times)
+        if self._trend:
+            self._times += self._by_phase(times, times)
+            self._squares += self._by_phase(times * times, times)
+            self._products += self._by_phase(values * times[:, None], times)
+
+    def _by_phase(self, numbers: FloatArray, times: FloatArray) -> FloatArray:
+        """The sums of `numbers` `[n, ...]` at consecutive `times` over the rows of each phase, `[period, ...]`."""
+        period = len(self._counts)
+        if period == 1 or not len(numbers):
+            return np.asarray(numbers.sum(axis=0, keepdims=True))
+        before = int(times[0]) % period
+        after = -(before + len(numbers)) % period
+        padded = np.pad(numbers, [(before, after)] + [(0, 0)] * (numbers.ndim - 1))
+        return np.asarray(padded.reshape(-1, period, *numbers.shape[1:]).sum(axis=0))
+
+    def fit(self) -> StretchFit:
+        """The least-squares fit to the rows so far; phases without rows have the value 0."""
+        counts = np.maximum(self._counts, 1.0)
+        times, values = self._times / counts, self._values / counts[:, None]
+        slopes = np.zeros(len(self._origin))
+        if self._trend:
+            spread = float((self._squares - self._counts * times**2).sum())
+            shared = (self._products - (self._counts * times)[:, None] * values).sum(axis=0)
+            slopes = shared / spread if spread > COLLINEAR * self._squares.sum() else slopes
+        means = self._values.sum(axis=0) / max(self._rows, 1) + self._origin
+        return StretchFit(values - times[:, None] * slopes + self._origin, slopes, means)
 
 
 @dataclass(frozen=True)
@@ -41,7 +115,12 @@ class Adjustment:
 
     def __bool__(self) -> bool:
         """Whether anything is adjusted."""
-        return self.detrend or self.period > 0 or self.difference
+        return self.fits or self.difference
+
+    @property
+    def fits(self) -> bool:
+        """Whether a trend or a season is fitted to each stretch."""
+        return self.detrend or self.period > 0
 
     @property
     def min_rows(self) -> int:
@@ -55,6 +134,21 @@ class Adjustment:
         subtracted = f"{' and '.join(parts)} subtracted in each series" if parts else ""
         return "; ".join([subtracted] * bool(parts) + ["differences of consecutive rows"] * self.difference)
 
+    @property
+    def options(self) -> str:
+        """The options of the command line for it."""
+        period = [f"--deseasonalise {self.period}"] * (self.period > 0)
+        return " ".join(["--detrend"] * self.detrend + period + ["--difference"] * self.difference)
+
+    def __or__(self, other: "Adjustment") -> "Adjustment":
+        """All components of both; two seasons become one of their least common multiple."""
+        period = math.lcm(self.period, other.period) if self.period and other.period else self.period + other.period
+        return Adjustment(self.detrend or other.detrend, period, self.difference or other.difference)
+
+    def sums(self, first: FloatArray) -> StretchSums:
+        """The sums, so far of no rows, to fit the components to a stretch whose first row is `first` `[d]`."""
+        return StretchSums(first, self.period, trend=self.detrend)
+
     def adjusted(self, table: FloatArray, stretches: Sequence[int], labels: Sequence[int] = ()) -> FloatArray:
         """The adjusted rows of `table` `[n_rows, d]`, whose unbroken `stretches` have these lengths.
 
@@ -65,7 +159,7 @@ class Adjustment:
             found = part[1:].copy() if self.difference else part.copy()
             if len(part):
                 own = part[:, numbers]
-                flat = own - self._fitted(own, len(own)) + own.mean(axis=0)
+                flat = self._fitted(own).subtracted(own, 0)
                 found[:, numbers] = np.diff(flat, axis=0) if self.difference else flat
             parts.append(found)
         return np.concatenate(parts)
@@ -78,18 +172,16 @@ class Adjustment:
         n = len(past)
         if n < self.min_rows:
             raise ValueError(f"a forecast of adjusted series needs a past of {self.min_rows} rows or more, not {n}")
-        fitted = self._fitted(past, n + 1)
-        flat = past - fitted[:n] + past.mean(axis=0)
+        fitted = self._fitted(past)
+        flat = fitted.subtracted(past, 0)
         found = predict(np.diff(flat, axis=0)) + flat[-1] if self.difference else predict(flat)
-        return np.asarray(found + fitted[n] - past.mean(axis=0))
+        return np.asarray(found + fitted.at(n, n + 1)[0] - fitted.means)
 
-    def _fitted(self, part: FloatArray, rows: int) -> FloatArray:
-        """The trend and the season fitted to `part` `[n, d]`, with its means, at `rows` times, `[rows, d]`."""
-        times = np.arange(rows, dtype=np.float64)
-        columns = [np.ones(rows)] + [times / max(len(part), 1)] * self.detrend
-        columns += [(times % self.period == phase).astype(np.float64) for phase in range(1, self.period)]
-        design = np.column_stack(columns)
-        return np.asarray(design @ np.linalg.lstsq(design[: len(part)], part, rcond=None)[0])
+    def _fitted(self, part: FloatArray) -> StretchFit:
+        """The trend and the season fitted to the stretch `part` `[n, d]`."""
+        sums = self.sums(part[0])
+        sums.add(part)
+        return sums.fit()
 
 
 NO_ADJUSTMENT = Adjustment()

@@ -322,23 +322,25 @@ LOOK = "Look for wrong units and codes for missing values."
 ADVISED_RESAMPLES = 100
 RESAMPLE = f"Rely on the strengths of --bootstrap {ADVISED_RESAMPLES}, or add rows."
 RESAMPLED = "Rely on the strengths of the resamples, or add rows."
+ADD_ROWS = "Add rows: resamples, which have strengths of edges, need rows in memory."
 
 
 def revised_advice(
-    found: Sequence[Finding], *, may_set_aside: bool, numbers: bool, complete: bool, resampled: bool
+    found: Sequence[Finding], *, may_set_aside: bool, numbers: bool, complete: bool, resampled: bool, streamed: bool
 ) -> list[Finding]:
     """The findings, with advice that is possible for the data and not yet followed.
 
     `may_set_aside`: whether outliers can be set aside and were not; `numbers`: whether all columns are continuous and
     rows independent; `complete`: whether no cell is empty; `resampled`: whether the run has the advised number of
-    resamples.
+    resamples; `streamed`: whether a silo reads its rows in passes, so that there can be none.
     """
     advice = {
         OUTLIERS: f"{SET_ASIDE} {LOOK}" if may_set_aside else LOOK,
         NOT_LINEAR: TRANSFORM if not numbers else ADDITIVE if complete else ADDITIVE_ON_COMPLETE_ROWS,
     }
     revised = [replace(one, advice=advice.get(one.name, one.advice)) for one in found]
-    return [replace(one, advice=RESAMPLED) if resampled and one.advice == RESAMPLE else one for one in revised]
+    instead = ADD_ROWS if streamed else RESAMPLED if resampled else RESAMPLE
+    return [replace(one, advice=instead) if one.advice == RESAMPLE else one for one in revised]
 
 
 def _outliers(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:

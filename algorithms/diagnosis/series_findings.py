@@ -1,10 +1,12 @@
 """Findings on time series: trend, season, random walks, and weights that change over time (ours)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.adjustment import Adjustment
 from .change import children_of
 from .exchange import Server
 from .findings import RULES, WEIGHTS_DIFFER, Finding, Rule
@@ -57,6 +59,32 @@ COMPARE = "Compare with a run with --difference: random walks look related by ch
 """the advice on random walks, and on series too short for a decision"""
 
 
+def adjustment_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
+    """The `others`, with advice to adjust the series as the run has done already, too, and where they are long enough.
+
+    A series with two seasons needs the period of both.
+    """
+    schema, periods = server.schema, server.figures[:, [*SERIES_RULES].index("season"), 0]
+    walks = Adjustment(difference=True)
+    removed = {"trend": Adjustment(detrend=True), UNIT_ROOT: walks, SLOW: walks}
+    if any(one.name == "season" for one in others):
+        removed["season"] = Adjustment(period=int(np.nanmax(periods)))
+    longest = {silo: max(schema.recorded_stretches(silo), default=0) for silo in schema.silos}
+    revised = []
+    for one in others:
+        if one.name in removed:
+            own = removed[one.name]
+            both = own | schema.adjustment
+            fit = [silo for silo, rows in longest.items() if rows >= both.min_rows]
+            advice = one.advice.replace(own.options, both.options)
+            if 0 < len(fit) < len(longest):
+                advice = one.advice.replace(own.options, f"{both.options} --silos {','.join(fit)}")
+                advice += " The series of all other silos are too short for it."
+            one = replace(one, advice=advice)
+        revised.append(one)
+    return revised
+
+
 def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
     return ", ".join(names[v] for v in which[:5]) + (f" and {len(which) - 5} more" if len(which) > 5 else "")
 
@@ -89,12 +117,12 @@ def _trend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: 
     sentence = (
         f"{len(who)} of {silos} silos: series have a trend, most {column}: a trend looks like effects of all lags."
     )
-    return Finding("trend", sentence, "Learn again with --detrend.", who)
+    return Finding("trend", sentence, f"Learn again with {Adjustment(detrend=True).options}.", who)
 
 
 def _season(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     sentence = f"{len(who)} of {silos} silos: series have a season of {value:.0f} rows, most {column}."
-    return Finding("season", sentence, f"Learn again with --deseasonalise {value:.0f}.", who)
+    return Finding("season", sentence, f"Learn again with {Adjustment(period=int(value)).options}.", who)
 
 
 def _change(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:

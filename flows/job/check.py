@@ -205,11 +205,6 @@ def _check_adjustment(job: Job, schema: Schema) -> None:
         raise BadInput(f"{option} is for numbers, and all columns of {job.dataset} have labels")
     if registry.build(job.spec).private is not None:
         raise BadInput(f"{option} cannot be used with an ε, which does not account for the subtracted component")
-    for silo in schema.streamed[:1]:
-        raise BadInput(
-            f"{option} needs series in memory: {job.dataset}: silo '{silo}' reads them in passes, as they exceed its "
-            "memory limit"
-        )
     for silo in schema.silos:
         longest = max(schema.stretches[silo], default=0)
         if longest < adjustment.min_rows:

@@ -256,6 +256,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
         numbers=schema.kind == "continuous",
         complete=not schema.gaps,
         resampled=(job.settings.bootstrap or 0) >= findings.ADVISED_RESAMPLES,
+        streamed=bool(schema.streamed),
     )
     misfit = findings.misfit_findings(last.server.misfit) if isinstance(last.server, secure_linear.Server) else []
     others = (*capped, *gaps, *of_data)
@@ -310,10 +311,12 @@ def _data_findings(
     ]
     found += series_findings.series_findings(server, found, [name in schema.levels for name in schema.variables])
     found = series_findings.change_findings(server, found)
+    if structure.lags:
+        found = series_findings.adjustment_findings(server, found)
     if curved:
         found = [one for one in found if one.name not in findings.OF_LINEAR_MODELS]
-    own = has_own_weights(job)
-    if schema.kind in ("continuous", *SERIES) and not schema.levels and not own and not curved:
+    own, in_passes = has_own_weights(job), schema.streamed and schema.kind in SERIES
+    if schema.kind in ("continuous", *SERIES) and not schema.levels and not own and not curved and not in_passes:
         return found
     advice = dict.fromkeys(findings.WEIGHTS_DIFFER, ALLOWED_FOR if own else findings.COMPARE_SILOS)
     if not own or settings.segments > 1:

@@ -11,7 +11,7 @@ OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
 """an option of the command line in a message, and the next word, which may be its value"""
 SETTING = re.compile(r"(?<![\w-])-p (\w+=)")
 """a setting of an algorithm, as the command line has it"""
-ADVISED = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: ([^\s]*[^\s.,;:]))?")
+ADVISED = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: (?!--)([^\s]*[^\s.,;:]))?")
 """an option in an advice, and its value unless it is a switch"""
 ADVISED_SETTING = re.compile(r"(?<![\w-])-p (\w+)=([^\s]*[^\s.,;:])")
 

@@ -28,6 +28,7 @@ from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, RunKey, Secure
 from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read_by_silo, read_names, read_session
 from fedbnsl.algorithms.secure.participant import Participant
 from fedbnsl.algorithms.secure.sparse import ADVERTISED_BYTES
+from fedbnsl.algorithms.statistics.adjusted_passes import adjusted_series
 from fedbnsl.algorithms.statistics.outliers import screened
 from fedbnsl.algorithms.statistics.transforms import require_row_wise, transformed
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
@@ -151,7 +152,7 @@ def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret
         table = screened(table, terms.schema)
     if terms.schema.adjustment:
         labels = [at for at, name in enumerate(terms.schema.variables) if name in terms.schema.levels]
-        table = terms.schema.adjustment.adjusted(table, terms.schema.recorded_stretches(silo), labels)
+        table = adjusted_series(table, terms.schema.adjustment, terms.schema.recorded_stretches(silo), labels)
     state = algorithm.open_silo(table, terms.schema, silo, generator)
     if run_state.state is not None:
         state = unpack_state(algorithm, state, run_state.state)

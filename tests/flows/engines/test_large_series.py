@@ -101,7 +101,6 @@ def test_learners_of_sums_read_series_in_passes(folder, in_passes, algorithm):
         ({"algorithm": "fed-pc"}, "fed-pc needs every silo's rows in memory.*'silo-1' streams.*secure-linear"),
         ({"algorithm": "pfdbnl"}, "pfdbnl needs every silo's rows in memory"),
         ({"bootstrap": 5}, "^bootstrap needs rows in memory"),
-        ({"detrend": True}, "detrend needs series in memory.*silo 'silo-1' reads them in passes"),
     ],
 )
 def test_what_needs_series_in_memory_is_refused_in_one_line(folder, in_passes, given, line):

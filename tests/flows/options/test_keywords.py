@@ -34,6 +34,10 @@ OF_MODULES = {
             "Rely on the strengths of bootstrap=30, or add rows.",
         ),
         ("Use --algorithm auto or secure-linear: they", "Use algorithm='auto' or secure-linear: they"),
+        (
+            "again with --detrend --deseasonalise 24 --silos a,b. The",
+            "again with detrend=True, deseasonalise=24, silos='a,b'. The",
+        ),
         ("Learn again with --difference: random walks", "Learn again with difference=True: random walks"),
     ],
 )
