@@ -160,7 +160,8 @@ class SummedMoments(PrivateSettings, PooledLearner):
         """The noise of these settings if the shares of `certain_shares` silos are certain to be in the sum."""
         counting, rows = 0.0 if self.known_scale else self.scale_share, self.columns(schema)
         protection = f"{PROTECTED_UNITS[self.protect]}; {protects}" if schema.kind == "time-series" else protects
-        promise = self.promise(schema if schema.kind == "mixed" else rows, protection, self.accounting)
+        # δ is that of the rows, of which there are more than windows, as in owners' budgets.
+        promise = self.promise(schema, protection, self.accounting)
         numbers = int((~schema.discrete).sum()) if schema.kind == "mixed" else None
         return noise_shares(rows, promise, counting, certain_shares, self.group(schema), numbers)
 

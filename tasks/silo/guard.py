@@ -17,11 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.zcdp import largest_coalition
+from fedbnsl.algorithms.statistics.moments import Chunked, Divided, Found
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
 from .journal import BadRecord
@@ -166,8 +169,16 @@ class Guard:
         if self.restricted and not terms.declared.reading.finds_targets:
             self._check_targets(silo, terms.schema, declared)
         if terms.algorithm().private is not None:
+            self._check_rows_alone(silo, terms.schema)
             declared = replace(declared, reading=replace(declared.reading, private=True))
         return terms if declared == terms.declared else replace(terms, declared=declared)
+
+    @staticmethod
+    def _check_rows_alone(silo: str, schema: Schema) -> None:
+        """Raise `NotAllowed` for a private run in which a row would be changed by others, or by a model of them."""
+        for what, there in (("adjusts series", schema.adjustment), ("models empty cells", schema.gaps)):
+            if there:
+                raise NotAllowed(f"silo {silo}: a run with an ε that {what} is refused: ε does not account for it")
 
     @staticmethod
     def _check_targets(silo: str, schema: Schema, declared: Declared) -> None:
@@ -193,10 +204,35 @@ class Guard:
             self.log(f"error: {error}")
             raise BadRecord(f"silo {silo}: its records cannot be used; its owner sees why in the log") from None
         except BadInput as error:
-            if not self.remote:
+            message = f"silo {silo}: its rows cannot be used; its owner sees why in the log"
+            if not self.remote or str(error) == message:  # logged already, in a pass over the rows
                 raise
             self.log(f"error: {error}")
-            raise BadInput(f"silo {silo}: its rows cannot be used; its owner sees why in the log") from None
+            raise BadInput(message) from None
+
+
+@dataclass(frozen=True)
+class GuardedPasses:
+    """The rows of `table` that are read in passes, during a round: faults of theirs stay with the owner, too."""
+
+    table: Divided
+    guard: Guard
+    silo: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.table.shape
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Read the rows again."""
+        with self.guard.reading(self.silo):
+            yield from self.table
+
+    def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
+        """Yield `work` of each part (see `Divided`)."""
+        with self.guard.reading(self.silo):
+            yield from self.table.map_parts(work)
 
 
 LOCAL = Guard()

@@ -30,11 +30,12 @@ from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Aborted, Ring
 from fedbnsl.algorithms.secure.messages import read_names
 from fedbnsl.algorithms.statistics.count_tables import NO_LIMITS, TableRefused, limited_counts
+from fedbnsl.algorithms.statistics.moments import Divided
 from fedbnsl.algorithms.statistics.transforms import transformed
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
-from .guard import LOCAL, Guard
+from .guard import LOCAL, Guard, GuardedPasses
 from .journal import BadRecord, Journal, require_same_binding
 from .policy import UNRESTRICTED, NotAllowed, Policy
 from .publications import RowVersion, version_under
@@ -446,7 +447,9 @@ class SiloService:
         key = self._key(terms)
         if key not in self._tables:
             with self._guard.reading(self.name):
-                self._tables[key] = self._source.read(self.name, terms.schema, terms.declared)
+                table = self._source.read(self.name, terms.schema, terms.declared)
+            guarded = self._guard.remote and isinstance(table, Divided)
+            self._tables[key] = GuardedPasses(table, self._guard, self.name) if guarded else table
         return self._tables[key]
 
     @staticmethod
