@@ -50,6 +50,8 @@ class Case:
     """standard deviations that a series rises or falls, normally distributed"""
     season: float = 0.0
     """amplitude of a wave of `PERIOD` steps, in standard deviations"""
+    curve: float = 0.0
+    """effect of the square of a variable, in standard deviations of it, on its child one step later; one such effect"""
     walks: int = 0
     """number of variables that are sums of their values so far: random walks whose steps have causes"""
 
@@ -68,6 +70,8 @@ class Case:
             weights = self._around(model, rng) if self.slopes else model
             in_errors = weights * deviations[:, None] / deviations
             series = svar(in_errors, int(length) + 1, rng, self.noise)
+            if self.curve:
+                series = self._curved(series, model, rng)
             if self.changing:
                 half = len(series) // 2
                 series = np.vstack([series[:half], self._continued(series[:half], later, len(series) - half, rng)])
@@ -123,6 +127,20 @@ class Case:
         for shock in draw_noise(self.noise, (rows, self.variables), rng):
             found.append((found[-1] @ model[1] + shock) @ total)
         return np.array(found[1:])
+
+    def _curved(self, series: FloatArray, model: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """As many rows of `model` in which one variable has the square of a lagged cause, too, `[n_rows, d]`.
+
+        The cause and its child are those of the first lagged effect, the same in all silos. Squares count up to 9.
+        """
+        (cause, child), scale = np.argwhere(model[1] * (1 - np.eye(self.variables)))[0], series.std(axis=0)
+        total = np.linalg.inv(np.eye(self.variables) - model[0])
+        found = [np.zeros(self.variables)]
+        for shock in draw_noise(self.noise, (len(series) + 100, self.variables), rng):
+            past = found[-1] @ model[1] + shock
+            past[child] += self.curve * (min((found[-1][cause] / scale[cause]) ** 2, 9.0) - 1)
+            found.append(past @ total)
+        return np.array(found[-len(series) :])
 
     def _levels(self, series: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Its level, trend and season, `[n_rows, d]`."""
