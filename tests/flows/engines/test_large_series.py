@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedbnsl import learn, load
-from fedbnsl.algorithms.diagnosis import series_rows
+from fedbnsl.algorithms.diagnosis import exchange, series_rows
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder import batches, chunked_table, formats
 from fedbnsl.data.folder.folder import read_folder, write_folder
@@ -110,12 +110,36 @@ def test_what_needs_series_in_memory_is_refused_in_one_line(folder, in_passes, g
     assert "\n" not in str(refused.value)
 
 
-def test_a_sample_of_the_windows_is_diagnosed(folder, in_passes, monkeypatch):
-    """Different weights of silos are found in evenly spaced windows, too; moments are computed from all windows."""
-    whole = learn(folder, engine="inline", bootstrap=0).result
+def changing(folder):
+    """Two silos of 3,000 rows in which the effect of x on y becomes smaller half way; silo-2 has outliers late."""
+    folder.mkdir()
+    rng = np.random.default_rng(5)
+    for silo in ("silo-1", "silo-2"):
+        x, n = np.zeros((3000, 3)), 3000
+        for t in range(1, n):
+            x[t, 0] = 0.4 * x[t - 1, 0] + rng.normal()
+            x[t, 1] = (0.9 if t < n / 2 else 0.3) * x[t, 0] + 0.4 * x[t - 1, 1] + rng.normal()
+            x[t, 2] = 0.5 * x[t, 1] - 0.4 * x[t - 1, 2] + rng.normal()
+        if silo == "silo-2":
+            x[n // 2 :, 2] += 40 * (rng.random(n // 2) < 0.03)
+        pd.DataFrame(x, columns=["x", "y", "z"]).assign(time=np.arange(n)).to_csv(folder / f"{silo}.csv", index=False)
+    return folder
+
+
+def test_a_sample_of_the_windows_is_diagnosed(in_passes, monkeypatch, tmp_path):
+    """What is only in the second half is found in few windows, too; the graph is that of all windows."""
+    folder = changing(tmp_path / "data")
+    whole = learn(folder, "secure-linear", engine="inline", bootstrap=0).result
     in_passes()
     monkeypatch.setattr(series_rows, "SAMPLE_CELLS", 0)
-    monkeypatch.setattr(series_rows, "MIN_SAMPLE_ROWS", 200)
-    found = learn(folder, engine="inline").result
+    monkeypatch.setattr(series_rows, "MIN_SAMPLE_ROWS", 1000)
+    compared, sums = [], exchange.fluctuations
+    monkeypatch.setattr(exchange, "fluctuations", lambda rows, *given: compared.append(len(rows)) or sums(rows, *given))
+    found = learn(folder, "secure-linear", engine="inline").result
+    lags, step = found.structure.lags, series_rows.spacing(3000 - found.structure.lags, 1000)
+    assert compared == [-(-(3000 - lags) // step)] * 2
+    assert compared[0] <= 1000
+    assert {"weights change", "outliers"} <= {one.name for one in whole.diagnosed.findings}
     assert [f.name for f in found.diagnosed.findings] == [f.name for f in whole.diagnosed.findings]
+    assert [f.silos for f in found.diagnosed.findings] == [f.silos for f in whole.diagnosed.findings]
     np.testing.assert_allclose(found.structure.lagged, whole.structure.lagged, rtol=1e-9, atol=1e-12)
