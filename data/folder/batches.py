@@ -29,7 +29,7 @@ from fedbnsl.algorithms.core.schema import FloatArray, check_names
 from fedbnsl.algorithms.errors import BadInput
 
 from .check import Keep, check_same_columns, is_repeated
-from .columns import EMPTY, HEADER
+from .columns import EMPTY, HEADER, csv_fault
 from .formats import BROKEN, cell_text, memory_limit, open_bytes
 from .harmonise import check_harmonised, factor_of, harmonised
 from .scan import (
@@ -391,8 +391,8 @@ class TextFile:
                 for batch in stream:
                     yield batch.select(list(names))
         except pyarrow.ArrowInvalid as error:
-            declare = "; if the column holds labels, declare it in about.json" * ("conversion error" in str(error))
-            raise BadInput(f"{self.path}: not a table: {str(error).splitlines()[0]}{declare}") from error
+            fault = csv_fault(str(error), self._header, len(header[0].splitlines()))
+            raise BadInput(f"{self.path}: {fault}") from error
         except (pyarrow.ArrowException, *BROKEN) as error:
             raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
 

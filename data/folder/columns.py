@@ -68,6 +68,8 @@ def _parquet_names(path: Path) -> list[str]:
 HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
 BLOCK_BYTES = 1 << 26
 """size of the blocks in which a file is parsed"""
+UNREADABLE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*?)'")
+"""arrow's message on a cell that is no number: its column, from 0, its line, and the cell"""
 EMPTY = sorted({variant for mark in MISSING for variant in (mark, mark.upper(), mark.capitalize(), mark.title())})
 EMPTY += ["NaN", "-NaN", "+NaN"]
 """the usual spellings of the markers of missing values"""
@@ -411,3 +413,15 @@ def _first(column: Column, faults: Mapping[str, str]) -> int:
     """The first row with a fault; the number of rows if there is none."""
     wrong = np.array([cell in faults for cell in column.cells], dtype=np.bool_)[column.codes]
     return int(np.argmax(wrong)) if wrong.any() else len(wrong)
+
+
+def csv_fault(message: str, names: Sequence[str], skipped: int) -> str:
+    """The fault in arrow's `message` on a file with the columns `names`, with a cell's row and column.
+
+    `skipped` lines come before the first row.
+    """
+    found = UNREADABLE.search(message)
+    if found is None:
+        return f"not a table: {message.splitlines()[0]}"
+    cell = f"row {int(found[2]) - skipped}, column {quoted(names[int(found[1])])}: {quoted(found[3])}"
+    return f"{cell} is not a number; if the column holds labels, declare it in about.json"
