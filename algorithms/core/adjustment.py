@@ -53,48 +53,51 @@ class StretchFit:
 class StretchSums:
     """Sums over the rows of one stretch by the phases of a season, from which trend and season are fitted.
 
-    Values are relative to the first row, so that sums of numbers far from zero are not rounded.
+    Each column has those of its cells that are not empty (NaN). Values are relative to the first of them, so that sums
+    of numbers far from zero are not rounded.
     """
 
-    def __init__(self, first: FloatArray, period: int, *, trend: bool) -> None:
-        """Sums of no rows of a stretch whose first row is `first` `[d]`; `period` 0 is one phase."""
-        self._origin, self._trend, self._rows, phases = first.copy(), trend, 0, max(period, 1)
-        self._counts, self._times, self._squares = np.zeros(phases), np.zeros(phases), np.zeros(phases)
-        self._values, self._products = np.zeros((phases, len(first))), np.zeros((phases, len(first)))
+    def __init__(self, columns: int, period: int, *, trend: bool) -> None:
+        """Sums of no rows of so many `columns`; `period` 0 is one phase."""
+        shape = max(period, 1), columns
+        self._origin, self._trend, self._rows = np.full(columns, np.nan), trend, 0
+        self._counts, self._times, self._squares, self._values, self._products = (np.zeros(shape) for _ in range(5))
 
     def add(self, rows: FloatArray) -> None:
         """Add the next rows `[n, d]`."""
-        times = np.arange(self._rows, self._rows + len(rows), dtype=np.float64)
-        values = rows - self._origin
-        self._rows += len(rows)
-        self._counts += self._by_phase(np.ones(len(rows)), times)
-        self._values += self._by_phase(values, times)
+        known, times = ~np.isnan(rows), np.arange(self._rows, self._rows + len(rows), dtype=np.float64)[:, None]
+        first = rows[known.argmax(axis=0), np.arange(rows.shape[1])]
+        self._origin = np.where(np.isnan(self._origin), first, self._origin)
+        values = np.where(known, rows - self._origin, 0.0)
+        self._counts += self._by_phase(known.astype(np.float64))
+        self._values += self._by_phase(values)
         if self._trend:
-            self._times += self._by_phase(times, times)
-            self._squares += self._by_phase(times * times, times)
-            self._products += self._by_phase(values * times[:, None], times)
+            self._times += self._by_phase(known * times)
+            self._squares += self._by_phase(known * times**2)
+            self._products += self._by_phase(values * times)
+        self._rows += len(rows)
 
-    def _by_phase(self, numbers: FloatArray, times: FloatArray) -> FloatArray:
-        """The sums of `numbers` `[n, ...]` at consecutive `times` over the rows of each phase, `[period, ...]`."""
+    def _by_phase(self, numbers: FloatArray) -> FloatArray:
+        """The sums of the `numbers` `[n, d]` of the next rows over those of each phase, `[period, d]`."""
         period = len(self._counts)
-        if period == 1 or not len(numbers):
+        if period == 1:
             return np.asarray(numbers.sum(axis=0, keepdims=True))
-        before = int(times[0]) % period
-        after = -(before + len(numbers)) % period
-        padded = np.pad(numbers, [(before, after)] + [(0, 0)] * (numbers.ndim - 1))
-        return np.asarray(padded.reshape(-1, period, *numbers.shape[1:]).sum(axis=0))
+        before = self._rows % period
+        padded = np.pad(numbers, [(before, -(before + len(numbers)) % period), (0, 0)])
+        return np.asarray(padded.reshape(-1, period, numbers.shape[1]).sum(axis=0))
 
     def fit(self) -> StretchFit:
-        """The least-squares fit to the rows so far; phases without rows have the value 0."""
-        counts = np.maximum(self._counts, 1.0)
-        times, values = self._times / counts, self._values / counts[:, None]
-        slopes = np.zeros(len(self._origin))
+        """The least-squares fit to the rows so far; a phase without cells is at the mean."""
+        counts, origin = np.maximum(self._counts, 1.0), np.nan_to_num(self._origin)
+        times, values, slopes = self._times / counts, self._values / counts, np.zeros(len(origin))
         if self._trend:
-            spread = float((self._squares - self._counts * times**2).sum())
-            shared = (self._products - (self._counts * times)[:, None] * values).sum(axis=0)
-            slopes = shared / spread if spread > COLLINEAR * self._squares.sum() else slopes
-        means = self._values.sum(axis=0) / max(self._rows, 1) + self._origin
-        return StretchFit(values - times[:, None] * slopes + self._origin, slopes, means)
+            spread = (self._squares - self._counts * times**2).sum(axis=0)
+            shared = (self._products - self._counts * times * values).sum(axis=0)
+            known = spread > COLLINEAR * self._squares.sum(axis=0)
+            slopes = np.divide(shared, spread, out=slopes, where=known)
+        means = self._values.sum(axis=0) / np.maximum(self._counts.sum(axis=0), 1.0) + origin
+        phases = np.where(self._counts > 0, values - times * slopes + origin, means)
+        return StretchFit(phases, slopes, means)
 
 
 @dataclass(frozen=True)
@@ -145,9 +148,9 @@ class Adjustment:
         period = math.lcm(self.period, other.period) if self.period and other.period else self.period + other.period
         return Adjustment(self.detrend or other.detrend, period, self.difference or other.difference)
 
-    def sums(self, first: FloatArray) -> StretchSums:
-        """The sums, so far of no rows, to fit the components to a stretch whose first row is `first` `[d]`."""
-        return StretchSums(first, self.period, trend=self.detrend)
+    def sums(self, columns: int) -> StretchSums:
+        """The sums, so far of no rows, to fit the components to a stretch of so many `columns`."""
+        return StretchSums(columns, self.period, trend=self.detrend)
 
     def adjusted(self, table: FloatArray, stretches: Sequence[int], labels: Sequence[int] = ()) -> FloatArray:
         """The adjusted rows of `table` `[n_rows, d]`, whose unbroken `stretches` have these lengths.
@@ -179,7 +182,7 @@ class Adjustment:
 
     def _fitted(self, part: FloatArray) -> StretchFit:
         """The trend and the season fitted to the stretch `part` `[n, d]`."""
-        sums = self.sums(part[0])
+        sums = self.sums(part.shape[1])
         sums.add(part)
         return sums.fit()
 

@@ -19,7 +19,7 @@ from ..statistics.moments import Chunked, Table, about_means, column_summaries
 from .change import relative_times
 from .over_time import MIN_CYCLES, interpolated, longest_stretch
 
-SAMPLE_CELLS, MIN_SAMPLE_ROWS = 1 << 21, 20_000
+SAMPLE_CELLS, MIN_SAMPLE_ROWS = 1 << 20, 20_000
 """sample of series that are read in passes: maximum number of cells, and minimum number of windows"""
 SEASON_ROWS = 50_000
 """number of rows of the longest stretch of such series in the tests for a season and for a trend"""
@@ -97,8 +97,10 @@ def _in_passes(table: Chunked, schema: Schema, silo: str, lags: int) -> SeriesRo
     begins = np.cumsum(lengths) - lengths
     stretch = np.searchsorted(begins, chosen, side="right") - 1
     times = (chosen - begins[stretch] + 0.5) / lengths[stretch]
+    compared = np.concatenate(sample)
+    compared += rows.mean
     return SeriesRows(
-        np.concatenate(sample) + rows.mean,
+        compared,
         times,
         count,
         rows.mean,

@@ -295,19 +295,19 @@ class DynamicGaussianNetwork(BayesianNetwork):
         `past` is `[lags, d]`. More rows help where cells are empty (NaN): the forecast is the expectation given all
         cells that are not. If series were adjusted, `past` has more rows, in the original numbers: trend and season are
         estimated from it, and are part of the forecast. Raises `ValueError` if it is too short, and for an empty cell
-        in a past of adjusted series.
+        in the past of a model of differences.
         """
         intercepts, lagged = self.reduced_form()
         if len(past) < len(lagged):
             raise ValueError(f"a forecast needs a past of {len(lagged)} rows or more, not {len(past)}")
-        if np.isnan(past).any():
-            if self.adjustment:
-                raise ValueError("a forecast of adjusted series needs a past without empty cells")
-            mixing = np.linalg.inv(np.eye(len(intercepts)) - self.structure.weights)
-            errors = mixing.T @ np.diag(self.variances) @ mixing
-            past = _expected_latest_rows(past, intercepts, lagged, errors, self.means, self.spreads)
+        if self.adjustment.difference and np.isnan(past).any():
+            raise ValueError("a forecast of differences of series needs a past without empty cells")
 
         def predict(rows: FloatArray) -> FloatArray:
+            if np.isnan(rows).any():
+                mixing = np.linalg.inv(np.eye(len(intercepts)) - self.structure.weights)
+                errors = mixing.T @ np.diag(self.variances) @ mixing
+                rows = _expected_latest_rows(rows, intercepts, lagged, errors, self.means, self.spreads)
             latest = rows[::-1][: len(lagged)]
             return np.asarray(intercepts + np.einsum("ki,kij->j", latest, lagged))
 

@@ -74,7 +74,7 @@ class AdjustedPasses:
     def _fit(self, number: int, begin: int, rows: FloatArray) -> StretchFit:
         """The fit of a stretch, of which `rows` are those from time `begin` on."""
         if len(rows) == self.stretches[number]:
-            sums = self.adjustment.sums(rows[0])
+            sums = self.adjustment.sums(rows.shape[1])
             sums.add(rows)
             return sums.fit()
         if number not in self._shared_fits:
@@ -88,7 +88,7 @@ class AdjustedPasses:
         for number, begin, rows in (piece for pieces in self._pieces() for piece in pieces):
             if len(rows) == self.stretches[number]:
                 continue
-            sums = shared.pop(number) if begin and number in shared else self.adjustment.sums(rows[0])
+            sums = shared.pop(number) if begin and number in shared else self.adjustment.sums(rows.shape[1])
             sums.add(rows)
             if begin + len(rows) == self.stretches[number]:
                 fits[number] = sums.fit()

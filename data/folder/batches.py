@@ -298,7 +298,7 @@ def _one_line(error: Exception) -> str:
 NO_FORM = Form()
 HEAD_BYTES = 1 << 20
 """size of the part of a file from which its dialect is detected"""
-BLOCK_BYTES, MAX_BLOCK_BYTES, LINES_OF_BLOCK = 1 << 22, 1 << 24, 64
+BLOCK_BYTES, MAX_BLOCK_BYTES, LINES_OF_BLOCK = 1 << 19, 1 << 24, 64
 """size of the blocks in which a file is parsed, their maximum size for long lines, and lines per block; 32 blocks are
 read ahead"""
 

@@ -40,9 +40,9 @@ def reading_of(options: LearnOptions) -> Reading:
 
 
 def _models_gaps_of_series(options: LearnOptions) -> bool:
-    """Whether the learner models empty cells of series; components cannot be subtracted from series with some."""
+    """Whether the learner models empty cells of series; differences have more empty cells than were described."""
     learner = SERIES[0].name if options.algorithm == AUTO else options.algorithm
-    if options.missing != "model" or options.detrend or options.deseasonalise or options.difference:
+    if options.missing != "model" or options.difference:
         return False
     return not is_private(options) and registry.entry(learner).series_gaps
 

@@ -76,6 +76,20 @@ def test_a_forecast_continues_trend_and_season(adjustment):
         network.forecast(rows[:1])
 
 
+def test_empty_cells_leave_the_fit_to_the_others():
+    """That of a regression on the rows of each column that have a cell."""
+    rng, adjustment = np.random.default_rng(3), Adjustment(True, 4)
+    table = rng.normal(size=(40, 2)) + 0.3 * np.arange(40)[:, None] + 1e6
+    table[rng.random(table.shape) < 0.2] = np.nan
+    found, times = adjustment.adjusted(table, (40,)), np.arange(40)
+    design = np.column_stack([times, *(times % 4 == phase for phase in range(4))]).astype(float)
+    for column, own in zip(table.T, found.T, strict=True):
+        known = ~np.isnan(column)
+        X, y = design[known], column[known]
+        np.testing.assert_allclose(own[known], y - X @ np.linalg.lstsq(X, y)[0] + y.mean(), atol=1e-7)
+        assert np.isnan(own[~known]).all()
+
+
 def test_a_period_of_one_row_is_refused():
     with pytest.raises(BadInput, match="--deseasonalise 1: a period has 2 rows or more"):
         Adjustment(period=1)

@@ -72,5 +72,5 @@ def test_what_cannot_be_forecast_is_refused():
         network().forecast(np.zeros((1, 3)))
     past = np.zeros((9, 3))
     past[3, 1] = np.nan
-    with pytest.raises(ValueError, match="adjusted series needs a past without empty cells"):
-        network(adjustment=Adjustment(detrend=True)).forecast(past)
+    with pytest.raises(ValueError, match="differences of series needs a past without empty cells"):
+        network(adjustment=Adjustment(difference=True)).forecast(past)

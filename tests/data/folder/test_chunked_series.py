@@ -111,7 +111,6 @@ def changed(**cells) -> pd.DataFrame:
         ({"time": (3, 3.4)}, "row 4, column 'time': 1.4 after the previous time, not a whole number of steps of 1"),
         ({"time": (3, "")}, "row 4, column 'time': the cell is empty"),
         ({"x": (5, "inf")}, "row 6, column 'x': .*inf.* not finite"),
-        ({"y": (5, "oops")}, "row 6, column 'y': 'oops' is not a number; if the column holds labels, declare it"),
     ],
 )
 def test_bad_rows_are_named(small, tmp_path, cells, line):

@@ -61,6 +61,28 @@ def test_a_column_that_is_empty_for_a_stretch_is_modelled_too():
     assert scores["shd"] + scores["lagged_shd"] <= 2
 
 
+@pytest.mark.parametrize(("name", "options"), [("trend", {"detrend": True}), ("season", {"deseasonalise": 24})])
+def test_advice_on_trend_and_season_works_on_series_with_empty_cells(name, options, tmp_path):
+    """No stretch of complete rows is as long as two periods."""
+    data = holed(0.12)
+    for table in data.tables.values():
+        times, spread = np.arange(len(table))[:, None], np.nanstd(table, axis=0)
+        table += spread * (8 * times / len(table) if name == "trend" else 3 * np.sin(2 * np.pi * times / 24))
+    write_folder(tmp_path / "data", data)
+    first = learn(tmp_path / "data", engine="inline", seed=1, bootstrap=0).result
+    (advice,) = [one.advice for one in first.diagnosed.findings if one.name == name]
+    option, value = next(iter(options.items()))
+    assert advice == f"Learn again with --{option}{'' if value is True else f' {value}'}."
+    found = learn(tmp_path / "data", engine="inline", seed=1, bootstrap=0, **options).result
+    assert any("of the cells are empty: second moments are estimated by EM" in one for one in found.basis)
+    assert name not in {one.name for one in found.diagnosed.findings}
+    scores = compare(found.structure, data.truth)
+    assert scores["shd"] + scores["lagged_shd"] <= 3
+    past = data.tables["south"][:60]
+    assert np.isnan(past).any()
+    assert np.isfinite(found.parameters.network.forecast(past)).all()
+
+
 @pytest.mark.slow
 def test_both_engines_learn_the_same_masked_with_resamples(capsys, server, folder, tmp_path):
     results = []
@@ -79,8 +101,8 @@ def test_other_learners_leave_rows_out_and_say_so(capsys, folder, tmp_path):
     assert "rows left out because of empty cells: each ends a stretch" in out + err
 
 
-@pytest.mark.parametrize("option", [("--missing", "complete-rows"), ("--detrend",), ("--difference",)])
-def test_rows_are_left_out_on_request_and_where_components_are_subtracted(capsys, folder, tmp_path, option):
+@pytest.mark.parametrize("option", [("--missing", "complete-rows"), ("--difference",)])
+def test_rows_are_left_out_on_request_and_where_differences_are_learned_from(capsys, folder, tmp_path, option):
     code, out, err = run(
         capsys, "learn", folder, *option, "--bootstrap", 0, "--engine", "inline", "--out", tmp_path / "o"
     )
