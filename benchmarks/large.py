@@ -11,6 +11,8 @@ from pathlib import Path
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
+from functools import partial
+
 from large_series import series
 from large_silo import large, shared
 from measure import RESULTS
@@ -25,8 +27,13 @@ def main() -> None:
     parser.add_argument(
         "--table", choices=("large", "shared", "series"), default="large", help="shared: by several processes"
     )
+    parser.add_argument("--passes", action="store_true", help="series: without those in memory, whose lines stay")
     asked = parser.parse_args()
-    lines = {"large": large, "shared": shared, "series": series}[asked.table](asked.rows, asked.seed, asked.scratch)
+    makers = {"large": large, "shared": shared, "series": partial(series, passes=asked.passes)}
+    lines = makers[asked.table](asked.rows, asked.seed, asked.scratch)
+    if asked.passes:
+        recorded = json.loads((RESULTS / "large-series.json").read_text(encoding="utf-8"))["rows"]
+        lines += [line for line in recorded if line["read"] == "in memory"]
     print(f"\n### {asked.table}: {asked.rows:,} rows, seed {asked.seed}\n")
     for cells in ([*lines[0]], ["---"] * len(lines[0]), *([*line.values()] for line in lines)):
         print(f"| {' | '.join(cells)} |")

@@ -15,10 +15,10 @@ from large_silo import NAMES, alone
 VARIABLES, SMALL, SERIES = 10, 20_000, 4
 
 
-def series(rows: int, seed: int, scratch: Path | None = None) -> list[dict[str, str]]:
-    """The lines of the table: `rows` and a tenth of them."""
-    lines = []
-    for kind, limit in (("parquet", "1000000"), ("csv", "1000000"), ("parquet", "")):
+def series(rows: int, seed: int, scratch: Path | None = None, *, passes: bool = False) -> list[dict[str, str]]:
+    """The lines of the table: `rows` and a tenth of them; with `passes` only those that are read in passes."""
+    lines, ways = [], (("parquet", "1000000"), ("csv", "1000000"), ("parquet", ""))
+    for kind, limit in ways[: 2 if passes else 3]:
         for count in (rows // 10, rows):
             folder = Path(tempfile.mkdtemp(prefix="series-", dir=scratch))
             try:
