@@ -165,6 +165,17 @@ class TestFaultsOfRows:
             service.solve(asked, 2, broadcast_of(asked))
         told(error)
 
+    @pytest.mark.parametrize("asked", [terms("fdbnl"), private()], ids=["plain", "private"])
+    def test_a_file_that_is_gone_between_rounds_is_not_named(self, owners, asked):
+        service = owners.services["a"]
+        service.solve(asked, 1, broadcast_of(asked))
+        charged = service.charges(None)
+        (owners.folder / "a.csv").unlink()
+        with pytest.raises(BadInput) as error:
+            service.solve(asked, 2, broadcast_of(asked))
+        assert told(error) == "silo a: its rows cannot be used; its owner sees why in the log"
+        assert service.charges(None) == charged
+
 
 class TestPrivateRuns:
     def test_a_round_is_charged_once_and_repeats_its_noise(self, owners):
