@@ -22,19 +22,11 @@ class Compiled:
         self.py_func = function
         self._options = options
         self._dispatcher: Any = None
-        self._postponed = 0
         update_wrapper(self, function)
 
     def __call__(self, *given: Any) -> Any:
         """The result of the compiled function."""
         return (self._dispatcher or self._compile())(*given)
-
-    def is_postponed(self, calls: int) -> bool:
-        """Whether NumPy should compute this small call, as numba is not imported yet; so at most `calls` times."""
-        if "numba" in sys.modules or self._postponed >= calls:
-            return False
-        self._postponed += 1
-        return True
 
     @property
     def _numba_type_(self) -> Any:

@@ -21,8 +21,6 @@ MAX_UNSCREENED = 100
 """number of variables above which elimination is screened, so that it is not O(d⁴)"""
 MIN_ROWS_OF_SCREEN = 10
 """minimum number of rows per variable for screening: with fewer, parents with a joint effect have small t-values"""
-MAX_BY_NUMPY, CALLS_BY_NUMPY = 32, 40
-"""number of variables up to which NumPy eliminates, and times that it does so, before numba is imported for it"""
 
 Eliminated = dict[int, tuple[NDArray[np.int64], FloatArray]]
 """the candidates of a variable's last elimination, and the resulting weights `[m]`"""
@@ -48,9 +46,6 @@ def backward_elimination(
     """
     d, knowledge = len(S), prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
-    if d <= MAX_BY_NUMPY and _eliminate.is_postponed(CALLS_BY_NUMPY):
-        with np.errstate(all="ignore"):  # as numba does
-            return _eliminate_by_numpy(S, order, rows, least, knowledge)
     if d <= MAX_UNSCREENED or rows <= MIN_ROWS_OF_SCREEN * d:
         return np.asarray(_eliminate(np.array(S), order, rows, least, knowledge.possible, knowledge.required))
     position = np.argsort(order)
@@ -170,51 +165,3 @@ def _extend(K, b, residual, place):  # type: ignore[no-untyped-def]  # noqa: ANN
     for a in range(place):
         K[a, place] = K[place, a] = -b[a] / residual
     K[place, place] = 1.0 / residual
-
-
-def _eliminate_by_numpy(
-    S: FloatArray, order: NDArray[np.int64], rows: int, least: float, knowledge: Prior
-) -> FloatArray:
-    """The weights of `_eliminate`, by the same operations in the same order: the same numbers bit for bit."""
-    d = len(S)
-    weights, K = np.zeros((d, d)), np.empty((d, d))
-    for place, j in enumerate(order):
-        before, b = order[:place], np.zeros(place)
-        for column, moment in zip(K[:place, :place].T, S[before, j], strict=True):
-            b += column * moment
-        variance = residual = float(S[j, j])
-        for weight, moment in zip(b.tolist(), S[before, j].tolist(), strict=True):
-            residual -= weight * moment
-        residual = max(residual, MIN_RESIDUAL_SHARE * variance)
-        required = knowledge.required[before, j]
-        kept = _remaining(K[:place, :place].copy(), b.copy(), residual, least, knowledge.possible[before, j], required)
-        weights[before, j] = kept
-        spread = residual if place < rows else residual + variance
-        K[place, place] = 1.0 / spread
-        K[:place, :place] += b[:, None] * b / spread
-        K[:place, place] = K[place, :place] = -b / spread
-    return weights
-
-
-def _remaining(
-    K: FloatArray,
-    b: FloatArray,
-    residual: float,
-    least: float,
-    allowed: NDArray[np.bool_],
-    forced: NDArray[np.bool_],
-) -> FloatArray:
-    """The weights of the parents that `drop_parents` keeps, 0 for the others, `[k]`."""
-    stays = np.ones(len(b), np.bool_)
-    while True:
-        weakest, explains, excluded = -1, np.inf, False
-        for a, (weight, moment) in enumerate(zip(b.tolist(), K.diagonal().tolist(), strict=True)):
-            worth = weight * weight / moment
-            if stays[a] and not forced[a] and (not allowed[a], -worth) > (excluded, -explains):
-                weakest, explains, excluded = a, worth, not allowed[a]
-        if weakest < 0 or (not excluded and explains >= least * residual):
-            return np.where(stays, b, 0.0)
-        stays[weakest] = False
-        residual += explains
-        b[stays] -= K[stays, weakest] * b[weakest] / K[weakest, weakest]
-        K[stays] -= (K[stays, weakest] / K[weakest, weakest])[:, None] * K[weakest]

@@ -21,26 +21,18 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import get_args
 
-import numpy as np
-
 from ..core import wire
-from ..core.compiled import njit
 from ..core.schema import pluralize
 from ..errors import BadInput
 from . import masks
 from .masks import Aborted, Phase, Refused, Ring, RunKey, SecureSession, derive, seal, unseal
 from .messages import PublicKeys, Revealed, public_keys, read_by_silo, read_revealed, sum_of_vectors
 
-FOLD = 297
-PRIME = 2**256 + FOLD
-LIMBS = 9
-"""numbers of 32 bits that hold a number below the prime"""
+PRIME = 2**256 + 297
 SECRET_BYTES = 32
 SHARE_BYTES = 33
 COEFFICIENT_BYTES = 64
 """random bytes per coefficient: twice the length of the prime, so that the bias of the reduction is 2⁻²⁵⁵"""
-MAX_SILOS_OF_PYTHON = 16
-"""number of silos up to which Python's integers share a secret sooner than numba is imported"""
 
 
 def random_bytes(threshold: int) -> int:
@@ -58,11 +50,7 @@ def split(secret: bytes, threshold: int, silos: int, random: bytes) -> tuple[byt
         raise ValueError(f"sharing needs 32 secret and {random_bytes(threshold)} random bytes")
     chunks = (random[i : i + COEFFICIENT_BYTES] for i in range(0, len(random), COEFFICIENT_BYTES))
     coefficients = [*(int.from_bytes(chunk) % PRIME for chunk in chunks), int.from_bytes(secret)]
-    if silos <= MAX_SILOS_OF_PYTHON:
-        return tuple(_value(coefficients, point).to_bytes(SHARE_BYTES) for point in range(1, silos + 1))
-    packed = b"".join(coefficient.to_bytes(4 * LIMBS, "little") for coefficient in coefficients)
-    values = _values(np.frombuffer(packed, "<u4").reshape(-1, LIMBS).astype(np.int64), silos).astype("<u4")
-    return tuple((int.from_bytes(value.tobytes(), "little") % PRIME).to_bytes(SHARE_BYTES) for value in values)
+    return tuple(_value(coefficients, point).to_bytes(SHARE_BYTES) for point in range(1, silos + 1))
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
@@ -86,33 +74,6 @@ def _value(coefficients: list[int], point: int) -> int:
     for coefficient in coefficients:
         value = (value * point + coefficient) % PRIME
     return value
-
-
-@njit(cache=True)
-def _values(coefficients, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The values of a polynomial at 1, ..., `n` modulo the prime, or one prime more, in limbs of 32 bits, lowest first.
-
-    By Horner's scheme, `coefficients` `[t, LIMBS]` from the highest degree down. After each step, the bits above 2²⁵⁶
-    are folded: 2²⁵⁶ is −297 modulo the prime.
-    """
-    values = np.zeros((n, LIMBS), np.int64)
-    for i in range(n):
-        value = values[i]
-        for coefficient in coefficients:
-            carry = np.int64(0)
-            for k in range(LIMBS):
-                carry += value[k] * (i + 1) + coefficient[k]
-                value[k] = carry & 0xFFFFFFFF
-                carry >>= 32
-            rest = -FOLD * value[LIMBS - 1]
-            for _ in range(2):  # a negative remainder appears 2²⁵⁶ too large and is folded again
-                for k in range(LIMBS - 1):
-                    rest += value[k]
-                    value[k] = rest & 0xFFFFFFFF
-                    rest >>= 32
-                value[LIMBS - 1] = max(rest, 0)
-                rest = FOLD if rest < 0 else 0
-    return values
 
 
 @lru_cache(maxsize=256)

@@ -20,8 +20,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from fedbnsl.algorithms.errors import BadInput, RenamedWarning
 
-from .lean_imports import import_leanly
-
 COMMANDS = {
     "prepare": "Create a federated data set: a folder with one file per silo.",
     "learn": "Learn a structure from the silos of a federated data set.",
@@ -143,7 +141,6 @@ def main(words: list[str] | None = None) -> None:
     """
     end_like_ctrl_c()
     show_renamed_names()
-    import_leanly()
     # Imports create hundreds of thousands of permanent objects. With Python's default of 700, the garbage collector
     # would examine them repeatedly, which takes 5 % of the CPU time of a short run.
     gc.set_threshold(GC_THRESHOLD)
