@@ -5,8 +5,9 @@ The graph is compared with the same graph without the edge x → y, given the ot
 - `log_likelihood`: the increase of the maximum log-likelihood, in nats. For numbers it is n/2 · ln(v′/v), with v and v′
   the residual variances of y with and without x; for labels, the difference of Σ n ln(n / Σ n) over the table.
 - `bic`: the same minus ½ ln n for each parameter of the edge, the gain in BIC (Schwarz 1978).
-- `p_value`: F test of the regression coefficients of numbers, χ² test within the states of the other parents of labels.
-- `score`: the gain in BDeu (Heckerman, Geiger, Chickering 1995), of labels, for learners that score by it.
+- `p_value`: for numbers, F test of the regression coefficients; for labels, χ² test within the states of the other
+  parents.
+- `score`: for labels, the gain in BDeu (Heckerman, Geiger, Chickering 1995), if the learner uses BDeu.
 - `largest_p_value`: the largest p-value among all tests of the pair in a constraint-based search (Spirtes, Glymour,
   Scheines 2000). The edge is in the graph because this p-value is at most α.
 
@@ -84,7 +85,7 @@ def _of_regression(ratio: float, width: int, rows: int, free: int) -> EdgeFigure
 
 @dataclass(frozen=True)
 class Bdeu:
-    """The score BDeu with this equivalent sample size; its structure prior takes `parent_price` for each parent."""
+    """The BDeu score with this equivalent sample size; its structure prior subtracts `parent_price` per parent."""
 
     ess: float
     parent_price: float
@@ -127,7 +128,7 @@ def figures_of_tables(server: Server, bdeu: Bdeu | None, *, blank: bool) -> dict
 def rounded_figures(
     found: Mapping[tuple[int, int], EdgeFigures], keys: Mapping[tuple[int, int], EdgeKey]
 ) -> dict[EdgeKey, EdgeFigures]:
-    """The figures `found` by `keys`, to three significant digits, as they are published."""
+    """The figures `found`, under the `keys` of their arcs and rounded to three significant digits for publication."""
     return {
         keys[arc]: EdgeFigures(*(None if value is None else short(value) for value in vars(one).values()))
         for arc, one in found.items()
@@ -136,7 +137,7 @@ def rounded_figures(
 
 
 def keys_of(dag: NDArray[np.bool_], names: Sequence[str], lags: int) -> dict[tuple[int, int], EdgeKey]:
-    """The keys of the arcs of `dag`, over the variables and, with `lags`, over those of earlier steps below them."""
+    """The keys of the arcs of `dag`; with `lags`, its rows are the variables, then those of each earlier step."""
     d = len(names)
     found: dict[tuple[int, int], EdgeKey] = {}
     for i, j in np.argwhere(dag).tolist():

@@ -10,15 +10,15 @@ holds for a set Z, a treatment x and an outcome y if
 
 If any set satisfies the criterion, so does the set of all possible ancestors of x and y except x, y and forbidden
 variables (ibid., Corollary 27). A minimal subset of this set is used; variables far from the outcome are removed first.
-An edge i → j is visible if no unmeasured variable can be a cause of both: some c that is not joined to j has an edge
-into i, or a path of colliders into i that are all parents of j (Zhang 2008, "Causal reasoning with ancestral graphs",
-Definition 8).
+An edge i → j is visible if some variable c that is not adjacent to j has an edge into i, or a path into i whose inner
+variables are all colliders and parents of j (Zhang 2008, "Causal reasoning with ancestral graphs", Definition 8). Then
+no unmeasured variable can be a cause of both i and j.
 
 Blocking is decided in one MAG of the class, without the edges out of x that begin a possibly directed path: given the
 first two conditions, blocking holds in one graph of the class if and only if it holds in all (Perković et al. 2018,
-§4.1). The MAG has a tail in place of each circle with an arrow at the other end, and the circle component as a DAG
-without unshielded colliders (Zhang 2008, Theorem 2). Two variables are connected if a walk joins them whose colliders
-are ancestors of Z and whose other variables are not in Z.
+§4.1). To construct the MAG, each circle with an arrow at the other end becomes a tail, and the circle component is
+directed as a DAG without unshielded colliders (Zhang 2008, Theorem 2). Two variables are connected if a walk joins them
+whose colliders are ancestors of Z and whose other variables are not in Z.
 
 Nothing here needs data. Cost: O(d²) for a set, O(d³) for its minimal part.
 """
@@ -59,8 +59,8 @@ def visible(marks: Marks, i: int, j: int) -> bool:
 def ancestral_adjustment(marks: Marks, names: tuple[str, ...], x: int, y: int) -> tuple[tuple[int, ...] | None, str]:
     """The covariates, ascending, for the total effect of `x` on `y` in the PAG `marks` `[d, d]`, and the reason.
 
-    None: no set satisfies the criterion, with the edge or the path that breaks it as the reason. The effect must not be
-    zero by the graph (`may_act`).
+    If no set satisfies the criterion, the covariates are None, and the reason is the edge or the path that violates it.
+    The graph must allow an effect of `x` on `y` (`may_act`).
     """
     steps = potentially_directed(marks)
     without_x = steps.copy()
@@ -101,7 +101,7 @@ def may_act(marks: Marks, x: int, y: int) -> bool:
 def member_mag(marks: Marks) -> Marks:
     """A MAG `[d, d]` of the class of the PAG `marks`, as the docstring of this module describes it.
 
-    Raises `ValueError` if the marks are those of no PAG.
+    Raises `ValueError` if no PAG has these marks.
     """
     mag = marks.copy()
     circles = (marks == CIRCLE) & (marks.T == CIRCLE)

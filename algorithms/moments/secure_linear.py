@@ -460,7 +460,7 @@ def basis(server: Server) -> tuple[str, ...]:
     if len(server.sums):
         return experiment_basis(server.graph, server.schema.variables, server.group, server.schema.prior)
     e = server.evidence
-    spread = f"relative spread: error variances {e.spread:.3g}, variances of the variables {e.marginal:.3g}"
+    spread = f"relative spread of the error variances {e.spread:.3g}, of the variables' variances {e.marginal:.3g}"
     if e.equal:
         gain = f"; one variance fits better by {e.gain:.3g}, penalties included" if e.gain > 0 else ""
         return (

@@ -6,9 +6,9 @@ used, but they order only the d present variables. Each present variable selects
 and the present variables before it in the order. A variable's own past acts as an instrument: with errors of any
 variances it directs nearly every edge within a time step.
 
-- Equal error variances (`best_lagged_fit`): the order of least variance given all lags and the earlier variables (Chen,
-  Drton, Wang 2019), the parents grown and shrunk, and reversals of weak edges; in few windows, also moves of a variable
-  to any other place in the order.
+- Equal error variances (`best_lagged_fit`): the search starts from the order of least variance given all lags and the
+  earlier variables (Chen, Drton, Wang 2019), selects parents forward and backward, and reverses weak edges. With few
+  windows, it also moves single variables to any other place in the order.
 - Any error variances: the search of `score/gaussian_order.py` over the present variables.
 - The lag order: `information_criteria` in `pooled.py`.
 - Few windows (`ridge_strengths`): if there are no more windows than columns, edges cannot be selected reliably, but the
@@ -52,11 +52,11 @@ from .pooled import lagged_price, order_given_past
 Order = NDArray[np.int64]
 
 MAX_PARENTS = 12
-"""most parents of a variable in the search for an order of few windows"""
+"""maximum number of parents of a variable in the search of `equal_variance` for an order"""
 MAX_THOROUGH = 30
-"""number of variables above which pairs are screened, and few windows are searched from one start only"""
+"""number of variables above which pairs are screened, and the search with few windows has only one start"""
 MAX_MOVED, FEW_ROWS_PER_COLUMN = 12, 10
-"""most variables, and most windows per column, for which places of all variables in the order are compared"""
+"""maximum numbers of variables, and of windows per column, for which `_after_moves` is used"""
 MAX_REVERSALS = 3
 """most rounds of reversals of weak edges"""
 
@@ -64,8 +64,8 @@ MAX_REVERSALS = 3
 def price_of_parent(rows: int, columns: int) -> float:
     """The penalty on twice the log-likelihood for a parent among `columns` candidates, most of them lagged.
 
-    It is twice that of BIC, or, with many candidates, BIC plus the extra term of EBIC (Chen & Chen 2008) for a quarter
-    of them, if this is larger.
+    It is the penalty of BIC, plus the larger of this penalty and the extra term of EBIC (Chen & Chen 2008) for a
+    quarter of the candidates.
     """
     return math.log(rows) + max(math.log(rows), 2 * math.log(columns / 4))
 
@@ -73,9 +73,9 @@ def price_of_parent(rows: int, columns: int) -> float:
 def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
     """The best fit with equal error variances to second moments `S` `[m, m]` of `rows` windows; weights are `[m, d]`.
 
-    `prior` is the background knowledge of the d variables. With many windows the first order is that of least variance
-    given all lags and all earlier variables; an order from few selected parents is compared with it unless the
-    residual variances are equal up to sampling error, or far from equal.
+    `prior` is the background knowledge of the d variables. With many windows, the first order is that of least variance
+    given all lags and all earlier variables. It suffices if its residual variances are equal up to sampling error, or
+    far from equal. Otherwise, and with few windows, an order from at most `MAX_PARENTS` selected parents is also tried.
     """
     m, d = len(S), len(prior.possible)
     price, knowledge = price_of_parent(rows, m), prior.of_windows(m)
@@ -93,15 +93,15 @@ def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
 
 
 ROUNDING = 1e-14
-"""share of a variance that rounding may leave: the past may explain nearly all of a smooth series"""
+"""least residual share of a variance: the past may explain a smooth series up to rounding errors"""
 
 
 def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior: Prior) -> FloatArray:
     """The weights `[m, d]` of the best families found under one `order` of the variables.
 
-    Forward selection misses two parents that explain the child only together. So with many windows each family is also
-    found by backward elimination: from the grown parents and all earlier columns with a t-value of `MIN_CANDIDATE_T` in
-    the regression on all of them.
+    Forward selection misses two parents that explain the child only together. So with many windows, backward
+    elimination also selects each family. It starts from the parents of the forward selection and from all earlier
+    columns whose t-value, in the regression on all earlier columns, is at least `MIN_CANDIDATE_T`.
     """
     m, d = len(S), len(order)
     grown = parents_in_order(S, order, rows, price, prior)
@@ -136,7 +136,7 @@ def _after_reversals(
 
 
 def _after_moves(best: LinearFit, fit: Callable[[Order], LinearFit]) -> LinearFit:
-    """`best` after moves of one variable to another place in the order, the best of all first, while they improve it.
+    """`best` after moves of single variables in the order: each time the best move, until none improves the score.
 
     With few windows, the first order can have errors that reversals of weak edges do not correct.
     """
@@ -159,8 +159,9 @@ SCREEN_T = 1.5
 def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
     """`knowledge` without the pairs that are independent given all other columns, if there are many windows.
 
-    A parent of j depends on j given all other columns, and a lagged one given all lagged columns, unless effects
-    cancel. The screen makes a search of many variables faster; `weights_in_order` then selects among all columns.
+    Unless effects cancel, a parent of j depends on j given all other columns, and a lagged parent also given only the
+    other lagged columns. The screen makes a search of many variables faster; `weights_in_order` then selects among all
+    columns.
     """
     m = len(S)
     if d <= MAX_THOROUGH or rows <= MIN_ROWS_PER_VARIABLE * m:
@@ -178,7 +179,7 @@ def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
 def free_lagged_fit(
     S: FloatArray, rows: int, settings: OrderSettings, prior: Prior, ends: float = math.inf
 ) -> BestOrder:
-    """The DAG `[m, m]` of least BIC with a variance for each variable, for second moments `S` `[m, m]` of windows.
+    """The DAG `[m, m]` of least BIC for second moments `S` `[m, m]` of windows, with an error variance per variable.
 
     `prior` is the background knowledge of the d variables. The lagged columns have no parents. The search ends at the
     time `ends` of `time.monotonic` at the latest.
@@ -197,7 +198,7 @@ def free_lagged_fit(
 
 
 RIDGE = 10.0
-"""the ridge of the strengths of few windows, in units of the variables' variances"""
+"""the ridge penalty of `ridge_strengths`, in units of the variables' variances"""
 
 
 def has_few_windows(rows: int, columns: int) -> bool:
@@ -208,8 +209,8 @@ def has_few_windows(rows: int, columns: int) -> bool:
 def ridge_strengths(S: FloatArray, d: int, ridge: float = RIDGE) -> FloatArray:
     """The strengths of all lagged pairs, `[lags, d, d]`, from second moments `S` `[m, m]` of few windows.
 
-    They are the absolute effects of `ridge_effects`, times the root mean square of those of the same cause: in networks
-    with hubs, such as those of genes, few causes have most effects.
+    The strength of a pair is its absolute effect (`ridge_effects`) times the root mean square effect of the cause on
+    other variables, because in networks with hubs, such as gene networks, few causes have most of the effects.
     """
     strengths = np.abs(ridge_effects(unit_diagonal(S), d, ridge))
     others = np.where(np.eye(d, dtype=bool), 0.0, strengths)

@@ -4,8 +4,8 @@ The broadcast has the pairs of variables that share a family of the learned DAG 
 has the means of all columns and of the products of those pairs, which suffice for the regressions. Every variable is
 regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), σ_j² its mean squared residual.
 
-With experiments, a variable is regressed on the rows in which it was not set: the reply has the same numbers for each
-sum of `core/experiments.py`, one after another.
+With experiments, the regression of a variable uses only the rows in which the variable was not set: the reply has the
+same numbers for each sum of `core/experiments.py`, one after another.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Regressions:
     """Settings of the exchange."""
 
     center: bool = False
-    """subtract each silo's own means from products, as in the run; the intercepts are about the means of all rows"""
+    """subtract each silo's own means from products, as in the run; intercepts use the means of all rows"""
     masked: bool = False
     """always mask the replies, even if the run does not"""
 
@@ -42,7 +42,7 @@ class Silo:
     means: FloatArray
     products: FloatArray
     further: tuple["Silo", ...] = ()
-    """experiments: the same numbers for the silo's part of the further sums"""
+    """with experiments: the same numbers for the silo's part of each further sum"""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Server:
     dag: NDArray[np.bool_]
     moments: FloatArray
     group: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """experiments: the sum of each variable, `[d]`; empty without"""
+    """with experiments: the number of the sum in which each variable is regressed, `[d]`; otherwise empty"""
 
 
 def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:

@@ -1,11 +1,12 @@
 """Targets of experiments, as `about.json` or `--targets` declares them: the variables that were set in each silo.
 
 `about.json` has them by silo, `{"targets": {"pma": ["PKC"]}}`. A file of `--targets` has the columns silo and variable,
-and a line for each target; it replaces those of `about.json`. A silo on its owner's machine describes its own targets.
+and a line for each target; its targets replace those of `about.json`. A silo on its owner's machine describes its own
+targets.
 
-If a column names the condition of each row (`--condition`, or `condition` in `about.json`), the targets are by
-condition in both places, and the file has the columns condition and variable. The rows of a silo are then ordered by
-condition.
+If a column names the condition of each row (`--condition`, or `condition` in `about.json`), `about.json` has the
+targets by condition instead, and the file has the columns condition and variable. The rows of a silo are then ordered
+by condition.
 """
 
 import csv
@@ -23,7 +24,7 @@ Named = dict[str, tuple[str, ...]]
 HEADERS = (["silo", "variable"], ["condition", "variable"])
 NONE = "none"
 UNKNOWN = "unknown"
-"""the value of the option for targets that the run finds; no target is read"""
+"""the value of `--targets` with which the run reads no targets and finds them itself"""
 
 
 def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
@@ -40,15 +41,14 @@ def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
 def read_targets(given: str) -> Named:
     """The targets in the file `given`; no targets for the words none and unknown.
 
-    Raises `BadInput` naming file, line and column for a file that does not exist, another header and an empty cell.
+    Raises `BadInput` if the file does not exist, has another header or has an empty cell; the error names the file, and
+    the line and the column of the fault.
     """
     if given in (NONE, UNKNOWN):
         return {}
     path, found = Path(given), dict[str, list[str]]()
     if not path.is_file():
-        raise BadInput(
-            f"--targets {given}: no such file; it is a CSV file with columns silo,variable, or none, or unknown"
-        )
+        raise BadInput(f"--targets {given}: no such file; give none, unknown, or a CSV file with columns silo,variable")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
@@ -82,11 +82,11 @@ def with_targets(
 ) -> Schema:
     """`schema` with the targets `named` for its silos, restricted to variables of the schema.
 
-    If they are `unknown`, it has none.
+    If the targets are `unknown`, the returned schema has none.
 
-    `silos` may be named, too: silos that take no part; None: any. With a column `condition`, targets are named for its
-    levels. Raises `BadInput`, from `place`, for the name of a silo, a level or a variable that does not exist, and
-    for a column of conditions without targets.
+    `named` may also contain `silos` that take no part in the run; None: any silos. With a column `condition`, targets
+    are named for its levels. Raises `BadInput`, with the `place` of the targets, for a silo, level or variable that
+    does not exist, and for a column of conditions without targets.
     """
     if unknown:
         return replace(schema, targets={})
@@ -113,7 +113,7 @@ def named_targets(schema: Schema) -> Named:
 def _with_targets_by_condition(
     schema: Schema, named: Mapping[str, tuple[str, ...]], place: str, condition: str, *, some: bool
 ) -> Schema:
-    """`schema` with the targets `named` by condition; if only `some` silos are read, others may have conditions."""
+    """`schema` with the targets `named` by condition; if only `some` silos are read, unknown conditions are allowed."""
     if not schema.condition_names:
         raise BadInput(f"--condition {quoted(condition)} is for tables, and the data are {schema.kind}")
     known = sorted({name for names in schema.condition_names.values() for name in names})

@@ -1,4 +1,4 @@
-"""The command line `fedbnsl`: its commands, and errors of one line.
+"""The command line `fedbnsl`: its commands, and error messages of one line.
 
 The module of a command is imported when the command is called, because the import of numpy and pydantic would slow down
 `--help`.
@@ -35,7 +35,7 @@ COMMANDS = {
     "algorithms": "List the algorithms and exactly what leaves a silo; explain the settings of one.",
     "track": "Upload records that MLflow missed during a run.",
     "evaluate": "Compare a learned structure with the true graph.",
-    "benchmark": "Compare algorithms on data sets over seeds: tables and pictures.",
+    "benchmark": "Compare algorithms on data sets with several seeds, in tables and pictures.",
     "compare": "Compare a run with an earlier one.",
     "privacy": "Plan a privacy budget, and show the spent ε.",
     "attack": "Demonstrate attacks on privacy by a coordinator or a reader of results, and the defences.",
@@ -78,7 +78,7 @@ class Commands(TyperGroup):
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The called command with its options; the error for an unknown one has the nearest name."""
+        """The called command with its options; the error for an unknown command suggests the nearest name."""
         self.commands = {one: TyperCommand(one) for one in COMMANDS}
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and command(str(name)), rest
@@ -95,7 +95,7 @@ app = typer.Typer(
 
 
 def with_metavars(command: Any) -> Any:
-    """`command`, a command or a group of them, whose help shows a word for the value of each option.
+    """`command`, which may be a group, with names for its arguments and no values beside its flags in the help.
 
     Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder.
     """
@@ -128,7 +128,7 @@ def fedbnsl(
 
 
 def command(name: str) -> Any:
-    """The command or the group of commands `name`, its module imported."""
+    """The command, or group of commands, `name`, after the import of its module."""
     found = with_metavars(typer.main.get_command(import_module(f"{__package__}.{name}").app))
     found.name = name
     return found
@@ -137,7 +137,7 @@ def command(name: str) -> Any:
 def main(words: list[str] | None = None) -> None:
     """Run the command line; for invalid input, it prints one line on stderr and exits with code 2.
 
-    It is 3 if silos could not be reached, so that a script can retry only such runs.
+    The exit code is 3 if silos could not be reached, so that a script can retry only such runs.
     """
     end_like_ctrl_c()
     show_renamed_names()

@@ -27,7 +27,7 @@ def write(
     rows = sum(data.schema.rows.values())
     true = "no truth" if data.truth is None else f"{edge_count(data.truth)} true edges"
     if data.truth is not None and data.truth.lagged is not None:
-        true += f" within a time, {(data.truth.lagged != 0).sum()} lagged"
+        true += f" within a time step, {(data.truth.lagged != 0).sum()} lagged"
     print(f"{out}: {len(data.tables)} silos, {rows} rows, {len(data.schema.variables)} variables, {true}")
 
 

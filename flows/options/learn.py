@@ -281,16 +281,16 @@ class LearnOptions(Options):
             le=10_000,
             title="Resamples",
             description="Number of resamples (random halves of each silo's rows), 2 or more, to estimate the "
-            "confidence in each edge; 0: none; default: 30 if auto chose the learner and resampling takes about 2 "
-            "seconds or less.",
+            "confidence in each edge. 0: no resamples. Default: 30 if auto chose the learner and resampling takes "
+            "about 2 seconds or less, otherwise 0.",
         ),
         OnCommandLine(value="N"),
     ] = None
     held_out: bool = Field(
         default=False,
         title="Held-out likelihood",
-        description="Also score each silo's rows by the model of the other silos, in two more exchanges; for complete "
-        "numbers and three silos or more.",
+        description="Also score each silo's rows by the model of the other silos, in two more exchanges; requires "
+        "numbers without empty cells, and three silos or more.",
     )
     tune: Annotated[str, OnCommandLine(value="NAME=V,V")] = Field(
         default="",
@@ -302,8 +302,8 @@ class LearnOptions(Options):
         TuneBy,
         Field(
             title="Tuned by",
-            description="Criterion for candidates: held-out (likelihood of the other half of the rows, for complete "
-            "numbers) or stars (stability of the edges); auto: held-out where it is defined.",
+            description="Criterion for candidates: held-out (likelihood of the other half of the rows; requires "
+            "numbers without empty cells) or stars (stability of the edges); auto: held-out where it is defined.",
         ),
     ] = "auto"
     time_limit: Annotated[float | None, OnCommandLine(value="SECONDS")] = Field(

@@ -1,7 +1,7 @@
 """A federation on one machine, for trying it out: a coordinator and three silos, each a process of its own.
 
-The silos have drawn rows of a linear model. Certificates, configuration files, policies and connections are those of a
-federation over machines; only the addresses are local.
+The rows of the silos are drawn from a linear model. Certificates, configuration files, policies and connections are
+those of a federation over machines; only the addresses are local.
 """
 
 import shutil
@@ -23,13 +23,13 @@ VARIABLES, ROWS, SEED = 8, 500, 1
 LOG = "log.txt"
 """the file with the output of a process, in its own folder"""
 PATIENCE = 60.0
-"""seconds for the coordinator to listen"""
+"""maximum number of seconds until the coordinator listens"""
 
 
 def write_demo_rows(folder: Path) -> None:
-    """Draw the rows of the silos, and write them to the folders of their owners, the true graph to the coordinator's.
+    """Draw the rows of the silos; write them to the owners' folders, and the true graph to the coordinator's folder.
 
-    `folder` is that of a federation of `SILOS`.
+    `folder` is the folder of a federation of `SILOS`, and contains these folders.
     """
     drawn = homogeneous(VARIABLES, len(SILOS), ROWS, SEED)
     names = dict(zip(drawn.schema.silos, SILOS, strict=True))

@@ -5,10 +5,10 @@ of them before it touches a row:
 
 - Under a policy, the owner declares kinds, levels and marks of missing values (`about.json`). If a coordinator could
   choose marks or kinds, it could count any value, or list the values of a column.
-- A policy with a finite ε, and every private algorithm, lead to the private reading of tables (`private_table.py`).
+- Under a policy with a finite ε, and for every private algorithm, tables are read privately (`private_table.py`).
 - The noise of a secure sum is shared, so the other silos must be real. An owner pins them by the fingerprints of their
-  certificates (`Members`), and mask keys are signed with these certificates, which an invented silo does not have. The
-  silo of an owner who pins nobody adds as much noise as if all other silos colluded.
+  certificates (`Members`), and mask keys are signed with these certificates, which an invented silo does not have. If
+  the owner pins nobody, the silo's own noise must suffice alone, as if all other silos colluded.
 - Errors about rows go to the owner's log. The coordinator is sent one line without path, cell or reason.
 """
 
@@ -39,12 +39,12 @@ MIN_DESCRIBED_ROWS = 10
 AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms", "targets")
 """the parts of the coordinator's declaration that must equal the owner's declaration"""
 BY_SILO = ("recode", "scale", "sheets")
-"""the parts that are declared for each silo; an owner checks only those of the own silo"""
+"""the parts that are declared for each silo; an owner checks only those of their own silo"""
 
 
 @dataclass(frozen=True)
 class Guard:
-    """The checks of one silo; by default, those of a silo that belongs to the coordinator's own user."""
+    """The checks of one silo; the defaults are for a silo whose owner also runs the coordinator."""
 
     policy: Policy = UNRESTRICTED
     declared: Declared | None = None
@@ -61,21 +61,23 @@ class Guard:
         return self.policy != UNRESTRICTED
 
     def changed_rows(self, terms: RunTerms) -> int:
-        """The minimum number of rows that change between two publications without an ε; 0: any.
+        """The minimum number of rows that must change between two publications without an ε; 0: no minimum.
 
-        An owner who runs the coordinator without a policy has all rows. Then only the terms can set a minimum, as they
-        do in scheduled runs.
+        An owner who runs the coordinator and has set no policy can see all rows anyway. Then only the terms can set a
+        minimum, as they do in scheduled runs.
         """
         own = self.policy.changed_rows if self.remote or self.restricted else 0
         return max(own, terms.changed_rows)
 
     def declaration(self, silo: str, declared: Declared) -> Declared:
-        """The declaration by which the rows are described or read; raises `NotAllowed` if the owner's one differs.
+        """The declaration by which the rows are described or read; raises `NotAllowed` if the owner's differs.
 
         The owner's recoding and units replace those of the coordinator for this silo.
         """
         if self.remote and declared.reading.by is not None:
-            raise NotAllowed(f"silo {silo}: a coordinator cannot select rows by a column (--by) of another owner")
+            raise NotAllowed(
+                f"silo {silo}: a coordinator cannot select rows by a column (--by) of another owner's data"
+            )
         if self.policy.demands_epsilon:
             declared = replace(declared, reading=replace(declared.reading, private=True))
         own = self.declared or NO_DECLARATION
@@ -106,13 +108,13 @@ class Guard:
         return agreed.at_silo(silo)
 
     def _check_condition(self, silo: str, declared: Declared, own: Declared) -> None:
-        """Raise `NotAllowed` for a column of conditions that the owner has not declared, or the lack of one."""
+        """Raise `NotAllowed` unless the coordinator names the same column of conditions as the owner."""
         theirs, ours = declared.reading.conditions_column, own.reading.condition
         if theirs == ours or (theirs is None and (ours is None or declared.reading.targets == ())) or not self.remote:
             return
         has = "no column of conditions" if ours is None else f"the column of conditions '{ours}'"
         raise NotAllowed(
-            f"silo {silo}: its owner's about.json declares {has}, and the coordinator "
+            f"silo {silo}: its owner's about.json declares {has}, but the coordinator names "
             f"{'none' if theirs is None else repr(theirs)} (--condition): agree on one about.json"
         )
 
@@ -175,10 +177,10 @@ class Guard:
 
     @staticmethod
     def _check_rows_alone(silo: str, schema: Schema) -> None:
-        """Raise `NotAllowed` for a private run in which a row would be changed by others, or by a model of them."""
+        """Raise `NotAllowed` for a private run in which a row's values would depend on other rows."""
         for what, there in (("adjusts series", schema.adjustment), ("models empty cells", schema.gaps)):
             if there:
-                raise NotAllowed(f"silo {silo}: a run with an ε that {what} is refused: ε does not account for it")
+                raise NotAllowed(f"silo {silo}: a run that {what} cannot have an ε: ε does not account for this step")
 
     @staticmethod
     def _check_targets(silo: str, schema: Schema, declared: Declared) -> None:
@@ -193,7 +195,7 @@ class Guard:
 
     @contextmanager
     def reading(self, silo: str) -> Iterator[None]:
-        """Log faults of the rows that are read in the block for the owner, and send a message without them."""
+        """Write faults of the rows read in the block to the owner's log, and raise an error that omits them."""
         try:
             yield
         except (NotAllowed, ReaderLost):
@@ -213,7 +215,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class GuardedPasses:
-    """The rows of `table` that are read in passes, during a round: faults of theirs stay with the owner, too."""
+    """The rows of `table`, read in passes during a round; their faults, too, are shown only to the owner."""
 
     table: Divided
     guard: Guard
@@ -240,7 +242,7 @@ LOCAL = Guard()
 
 
 def with_full_noise(spec: AlgorithmSpec, schema: Schema) -> AlgorithmSpec:
-    """`spec` with noise of every silo that suffices alone, for an algorithm whose silos share the noise."""
+    """`spec` with enough noise at each silo to suffice alone, if the silos of the algorithm share the noise."""
     colluders = getattr(spec.settings, "colluders", None)
     needed = largest_coalition(len(schema.rows))
     if colluders is None or colluders >= needed:

@@ -1,4 +1,4 @@
-"""The silos that an owner knows by their certificates, and signatures of mask keys by these certificates.
+"""The silos whose certificates an owner knows, and the signatures of their mask keys.
 
 The masks of a secure sum hide a summand only if the other silos are real: a coordinator that invents silos knows their
 masks. Every silo therefore signs the keys that it advertises, together with the session, under its certificate, and
@@ -35,7 +35,7 @@ class Members:
 
     @classmethod
     def read(cls, fingerprints: Mapping[str, str], certificate: bytes, key: bytes) -> Members:
-        """The members with the owner's certificate and key in PEM; raises `BadInput` for unusable ones."""
+        """The members, for an owner with this PEM certificate and key; raises `BadInput` if either is unusable."""
         from cryptography import x509  # imported late, here and below: runs on one machine have no certificates
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -81,7 +81,7 @@ class Members:
                 raise Refused(f"{silo} refuses to share: it does not know the certificate of {peer}")
             public.verify(signature, _statement(session, peer, keys), ec.ECDSA(hashes.SHA256()))
         except (InvalidSignature, ValueError, TypeError, KeyError):
-            raise Refused(f"{silo} refuses to share: the mask keys of {peer} are not signed by it") from None
+            raise Refused(f"{silo} refuses to share: the mask keys of {peer} are not signed by {peer}") from None
         return keys
 
 

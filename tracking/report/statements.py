@@ -255,7 +255,7 @@ def _support(result: RunResult, edge: Edge) -> str:
     if strengths is None:
         return ""
     strength, direction = strengths.strength_and_direction(edge)
-    joined = f"; in {_percent(strength)} of the resamples"
+    joined = f"; found in {_percent(strength)} of the resamples"
     if direction is None or not edge.directed or isinstance(edge, LaggedEdge) or direction > MOST:
         return joined
     return f"{joined}, of which {_percent(direction)} have this direction"

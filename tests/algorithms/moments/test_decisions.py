@@ -157,15 +157,15 @@ def test_one_variance_is_believed_where_it_fits_better_and_the_sentence_has_the_
     D = spread(np.diag(S))
     if equal:
         assert algorithm.basis(server) == (
-            f"The data support errors of equal variance (relative spread: error variances "
-            f"{D:.3g}, variances of the variables {D:.3g}; "
+            f"The data support errors of equal variance (relative spread of the error variances "
+            f"{D:.3g}, of the variables' variances {D:.3g}; "
             f"one variance fits better by {gain:.3g}, penalties included).",
             "All directions rest on equal error variances: in other units of measurement some might be reversed.",
         )
     else:
         assert algorithm.basis(server)[0] == (
-            f"The data do not support errors of equal variance (relative spread: error variances "
-            f"{D:.3g}, variances of the variables {D:.3g}; "
+            f"The data do not support errors of equal variance (relative spread of the error variances "
+            f"{D:.3g}, of the variables' variances {D:.3g}; "
             f"a variance for each fits better by {-gain:.3g}, penalties included): no direction "
             "rests on units of measurement."
         )
@@ -194,8 +194,8 @@ def test_what_the_directions_of_a_class_rest_on_in_full():
     assert server.evidence.spread != pytest.approx(marginal, rel=0.1)
     # The fit with one variance has other edges, so its spread and score belong to another graph.
     assert algorithm.basis(server) == (
-        f"The data do not support errors of equal variance (relative spread: error variances "
-        f"{server.evidence.spread:.3g}, variances of the variables {marginal:.3g}; "
+        f"The data do not support errors of equal variance (relative spread of the error variances "
+        f"{server.evidence.spread:.3g}, of the variables' variances {marginal:.3g}; "
         f"a variance for each fits better by {-gain:.3g}, penalties "
         f"included): "
         "no direction rests on units of measurement.",

@@ -39,7 +39,7 @@ def test_dynamic_data_from_the_command_line(capsys, long):
     words = ["--variables", 5, "--silos", 3, "--rows", 20, "--lags", 2, "--series", 2, "--heterogeneity", 0.05]
     code, out, err = run(capsys, "prepare", "dynamic", "made", *words, "--seed", 1)
     assert code == 0, err
-    assert out.startswith("made: 3 silos, 72 rows, 5 variables, 10 true edges within a time, ")
+    assert out.startswith("made: 3 silos, 72 rows, 5 variables, 10 true edges within a time step, ")
     data = read_folder(Path("made"))
     options = {"variables": 5, "silos": 3, "rows": 20, "lags": 2, "series": 2, "heterogeneity": 0.05, "seed": 1}
     same = recipe("dynamic", **options).build()

@@ -204,11 +204,11 @@ class TestMembers:
         assert self.advertised(federation, path, lambda keys, session: keys)
 
     def test_keys_that_the_coordinator_invents_are_refused(self, federation, path):
-        with pytest.raises(Refused, match="the mask keys of b are not signed by it"):
+        with pytest.raises(Refused, match="the mask keys of b are not signed by b"):
             self.advertised(federation, path, lambda keys, session: keys | {"b": bytes(range(96))})
 
     def test_changed_keys_are_refused(self, federation, path):
-        with pytest.raises(Refused, match="the mask keys of b are not signed by it"):
+        with pytest.raises(Refused, match="the mask keys of b are not signed by b"):
             self.advertised(federation, path, lambda keys, session: keys | {"b": b"\1" * 96 + keys["b"][96:]})
 
     def test_keys_that_another_member_signed_are_refused(self, federation, path):
@@ -223,7 +223,7 @@ class TestMembers:
             earlier = replace(session, attempt=session.attempt + 1)
             return keys | {"b": members_of(federation, "b").attest(earlier, "b", keys["b"][:96])}
 
-        with pytest.raises(Refused, match="the mask keys of b are not signed by it"):
+        with pytest.raises(Refused, match="the mask keys of b are not signed by b"):
             self.advertised(federation, path, forge)
 
     def test_a_key_that_is_no_key_is_bad_input(self):

@@ -113,7 +113,9 @@ def test_owners_declare_the_targets_of_their_conditions(tmp_path):
 
 def test_a_coordinator_cannot_choose_the_column_of_conditions(tmp_path):
     own = {"condition": "drug", "targets": {"ly": ["x"]}}
-    with pytest.raises(BadInput, match=r"declares no column of conditions, and the coordinator 'drug' \(--condition\)"):
+    with pytest.raises(
+        BadInput, match=r"declares no column of conditions, but the coordinator names 'drug' \(--condition\)"
+    ):
         drugs(tmp_path, Declared(reading=Reading(condition="drug")), a={})
-    with pytest.raises(BadInput, match="declares the column of conditions 'drug', and the coordinator none"):
+    with pytest.raises(BadInput, match="declares the column of conditions 'drug', but the coordinator names none"):
         drugs(tmp_path, Declared(), a=own)

@@ -141,9 +141,9 @@ def test_keys_in_the_name_of_other_silos_are_refused(running):
     session = session_over(asked)
     keys = advertise(running, asked, ["c"], session)
     invented = keys | dict.fromkeys(("a", "b"), bytes(range(96)))
-    with pytest.raises(Refused, match="the mask keys of a are not signed by it"):
+    with pytest.raises(Refused, match="the mask keys of a are not signed by a"):
         ask(running, "c", "secure_answer", asked, 1, SecureSumRequest("share", wire.encode(invented)))
-    assert len(running[1].refusals("c", "the mask keys of a are not signed by it")) == 1
+    assert len(running[1].refusals("c", "the mask keys of a are not signed by a")) == 1
     assert no_ledger(running, "c")
 
 
