@@ -129,8 +129,8 @@ def client(tmp_path_factory):
     preload.write_text(OPEN_WORKER)
     options = cluster._worker_options
 
-    def open_options(silos):
-        found = options(silos)
+    def open_options(silos, **given):
+        found = options(silos, **given)
         # Arguments of the command line go to every preload, in turn.
         return found | {"preload": [str(preload), *found["preload"]], "preload_argv": [[], found["preload_argv"]]}
 

@@ -83,7 +83,7 @@ def test_silos_in_the_clear_give_the_pooled_figures_to_rounding(studies):
 
 
 REASONS = {
-    "with an ε": ("numbers", {"epsilon": 100.0}, "noise of an ε"),
+    "with an ε": ("numbers", {"epsilon": 100.0}, "the noise for ε affects"),
     "without a diagnosis": ("numbers", {"diagnose": False}, "not requested"),
     "of a PAG": ("labels", {"algorithm": "fed-fci"}, "a PAG leaves"),
     "of a mean of silos' own weights": ("numbers", {"algorithm": "secure-boss", "weights": "own"}, "weights differ"),

@@ -124,7 +124,7 @@ def test_the_default_is_said_and_recorded(of_patients, capsys):
     for text in (texts["report.html"], texts["terminal"]):
         assert "cells of fewer than 3 rows count as half a row" in text
         assert "Small cells were kept" not in text
-    assert "unless about.json declares the levels" in texts["report.html"]
+    assert "unless about.json declares them" in texts["report.html"]
 
 
 def labels(seed=3, rows=400):
