@@ -190,4 +190,4 @@ def test_a_run_on_states_is_saved_loaded_and_asked(tmp_path):
     assert other in set(drawn)
     report = (tmp_path / "run" / "report.html").read_text("utf-8")
     assert "Forecasts one step ahead" in report
-    assert "share of labels that differ from the likeliest" in " ".join(report.split())
+    assert "share of labels that are not forecast correctly" in " ".join(report.split())
