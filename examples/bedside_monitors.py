@@ -35,7 +35,7 @@ raw = learn(signs)
 print(raw, *(finding.message for finding in raw.result.diagnosed.findings), sep="\n")
 
 # %% Each hospital subtracts the season from its own series before it sums. What is left is a trend, the fever.
-# Hours off the monitor are left out then. The run before modelled them by the hours around them.
+# Hours off the monitor are empty cells. The season is fitted to the others, and the run models the empty ones.
 steady = learn(signs, deseasonalise=24)
 print(steady, *(finding.message for finding in steady.result.diagnosed.findings), *steady.result.notes, sep="\n")
 

@@ -125,7 +125,7 @@ def test_scheduled_runs_read_the_folder_that_was_named_where_serve_was_started(t
     assert stopped.value.args == (str(Path("study").absolute()),)
 
 
-@pytest.mark.slow(60)
+@pytest.mark.slow(150)
 def test_sigterm_ends_a_schedule_in_one_line_with_130(server, example, tmp_path):
     words = ["serve", str(example), "-a", "fed-sparse", "--name", "stopped"]
     with (tmp_path / "log").open("w") as log:
@@ -140,7 +140,7 @@ def test_sigterm_ends_a_schedule_in_one_line_with_130(server, example, tmp_path)
             wait_until(lambda: "serving learn/stopped" in (tmp_path / "log").read_text(), serving, tmp_path / "log")
             time.sleep(3)  # Prefect takes the signal over a moment later
             serving.send_signal(signal.SIGTERM)
-            code = serving.wait(40)
+            code = serving.wait(120)  # a busy server answers Prefect's last calls late
         finally:
             serving.kill()
     said = (tmp_path / "log").read_text()
