@@ -48,7 +48,7 @@ class Guard:
 
     policy: Policy = UNRESTRICTED
     declared: Declared | None = None
-    """the owner's own declaration of the rows, None without one"""
+    """the owner's own declaration of the rows; None if there is none"""
     members: Members | None = None
     remote: bool = False
     """whether coordinator and owner are different parties"""
@@ -61,7 +61,7 @@ class Guard:
         return self.policy != UNRESTRICTED
 
     def changed_rows(self, terms: RunTerms) -> int:
-        """The minimum number of rows that must change between two publications without an ε; 0: no minimum.
+        """The minimum number of rows that must change between two publications without an ε; 0 means no minimum.
 
         An owner who runs the coordinator and has set no policy can see all rows anyway. Then only the terms can set a
         minimum, as they do in scheduled runs.
@@ -184,7 +184,7 @@ class Guard:
 
     @staticmethod
     def _check_targets(silo: str, schema: Schema, declared: Declared) -> None:
-        """Raise `NotAllowed` for targets that the owner has not declared for the silo, or for a condition of it."""
+        """Raise `NotAllowed` for targets that the owner has not declared for the silo, or for one of its conditions."""
         named = zip(schema.condition_names.get(silo, (silo,)), schema.targets.get(silo, ()), strict=False)
         odd = sorted({name for place, own in named for name in own if name not in declared.targets.get(place, ())})
         if odd:
@@ -215,7 +215,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class GuardedPasses:
-    """The rows of `table`, read in passes during a round; their faults, too, are shown only to the owner."""
+    """The rows of `table`, which are read in passes during a round; only the owner sees faults found in a pass."""
 
     table: Divided
     guard: Guard

@@ -39,7 +39,7 @@ class BadRecord(BadInput):
 
 
 def private_folder(source: Path) -> Path:
-    """The private folder for the rows at `source`: a file, or a folder if the rows are pooled or in parts."""
+    """The private folder for the rows at `source`, which is a file, or a folder if the rows are pooled or in parts."""
     path = source.resolve()
     return (path if path.is_dir() else path.parent) / FOLDER
 
@@ -146,7 +146,7 @@ class Journal:
     def __init__(self, path: Path | None) -> None:
         """Open or create the journal at `path`; raises `BadRecord` if its folder cannot be written.
 
-        Without a path it is in memory and ends with the process.
+        Without a path the journal is in memory and ends with the process.
         """
         self.path = path
         self.key = secrets.token_bytes(SECRET_BYTES) if path is None else silo_secret(path.parent)
@@ -181,7 +181,7 @@ class Journal:
         self._db.close()
 
     def run_state(self, run: str) -> RunState:
-        """The last finished round and state of `run`; raises `BadRecord` if they are damaged."""
+        """The last finished round of `run` and the state after it; raises `BadRecord` if they are damaged."""
         with self._readable():
             row = self._db.execute("SELECT round, state, checksum FROM standings WHERE run = ?", (run,)).fetchone()
         if row is None:
@@ -227,7 +227,7 @@ class Journal:
             return set(self._db.execute("SELECT run, round FROM charged"))
 
     def record_sum(self, run: str, number: int, survivors: tuple[str, ...]) -> bool:
-        """Record that the sum over `survivors` is about to be unmasked; False if the round has had a different sum.
+        """Record that the sum over `survivors` is about to be unmasked; returns False if the round had another sum.
 
         The difference of the sums over two sets of silos would reveal the summands of the silos that are in only one
         set. Unmasking the same sum again reveals nothing new.
@@ -238,13 +238,13 @@ class Journal:
         return bool(row[0] == names)
 
     def pin(self, run: str, seal: str) -> bool:
-        """Record that `run` learns from the rows with this `seal`; False if it began with other rows."""
+        """Record that `run` learns from the rows with this `seal`; returns False if the run began with other rows."""
         self._db.execute("INSERT OR IGNORE INTO pins VALUES (?, ?)", (run, seal))
         row = self._db.execute("SELECT seal FROM pins WHERE run = ?", (run,)).fetchone()
         return bool(row[0] == seal)
 
     def versions(self) -> set[str]:
-        """The names of the versions of the rows that `Publications` must have."""
+        """The names of the versions of the rows that `Publications` must contain."""
         with self._readable():
             return {name for (name,) in self._db.execute("SELECT name FROM versions")}
 
@@ -255,11 +255,11 @@ class Journal:
             self._db.executemany("INSERT INTO versions VALUES (?)", [(name,) for name in sorted(names)])
 
     def record_summed(self, run: str, announced: tuple[str, ...], silos: tuple[str, ...]) -> None:
-        """Record for ever that a sum over `silos` of those `announced` by `run` is about to be unmasked."""
+        """Record that `run`, with `announced` silos, is about to unmask a sum over `silos`; no run deletes this."""
         self._db.execute("INSERT OR IGNORE INTO summed VALUES (?, ?, ?)", (run, "\n".join(announced), "\n".join(silos)))
 
     def summed(self, run: str, announced: tuple[str, ...]) -> set[tuple[str, ...]]:
-        """The sets of silos whose sum was unmasked in any run but `run`, or in `run` with others `announced`."""
+        """The sets of silos whose sum was unmasked in another run, or in `run` when it had `announced` other silos."""
         with self._readable():
             rows = self._db.execute(
                 "SELECT DISTINCT silos FROM summed WHERE run != ? OR announced != ?", (run, "\n".join(announced))
@@ -267,7 +267,10 @@ class Journal:
             return {tuple(silos.split("\n")) for (silos,) in rows}
 
     def forget_publications(self) -> None:
-        """Delete the names of the versions and the sets of silos, with which publications are compared."""
+        """Delete the names of the versions, and the sets of silos whose sum was unmasked.
+
+        Later publications are then not compared with earlier ones.
+        """
         with self._transaction():
             self._db.execute("DELETE FROM versions")
             self._db.execute("DELETE FROM summed")

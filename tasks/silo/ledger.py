@@ -1,8 +1,8 @@
 """A silo's privacy ledger on disk: one SQLite file beside its rows, separate from the journal; no run deletes it.
 
 A charge is permanent, even if the run fails or is deleted, or if the process ends between charge and reply. If the file
-cannot be read or written, nothing is released. Each charge includes the seal of its rows: ledgers in the same folder on
-the same rows share one budget, so that a renamed file gets no new budget.
+cannot be read or written, nothing is released. Each charge includes the seal of the rows, by which ledgers in the same
+folder on the same rows share one budget. So a renamed file gets no new budget.
 """
 
 import fcntl
@@ -46,14 +46,14 @@ class FileLedger:
     """The ledger at `path`. Every call reopens the file, so that several processes may share it."""
 
     def __init__(self, path: Path, rows: Callable[[], str] = lambda: "") -> None:
-        """Set the file; the first charge creates it. `rows` returns the seal of the rows ("": no rows)."""
+        """Set the file; the first charge creates it. `rows` returns the seal of the rows, "" if there are no rows."""
         self.path = path
         self._rows = rows
         self._reserved: set[tuple[str, int]] = set()
-        """charges of this process: a ledger without them has been tampered with"""
+        """(run, number) of each charge of this process: a ledger that lacks such a charge has been tampered with"""
 
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
-        """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadRecord` if it cannot be recorded."""
+        """Charge `request` (see `algorithms.privacy.ledger.Ledger`); raises `BadRecord` if the file is unusable."""
         rows = self._rows()
         try:
             make_private_folder(self.path.parent)
@@ -77,7 +77,7 @@ class FileLedger:
         return charge.key
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """The charges of `run`, or all, including those on the same rows in other ledgers of the folder.
+        """The charges of `run`; without `run`, all charges, also on the same rows in other ledgers of the folder.
 
         Raises `BadRecord` if the file is not a ledger, or a charge of this process is missing.
         """
@@ -124,7 +124,7 @@ class FileLedger:
             )
 
     def _other_charges(self, rows: set[str]) -> tuple[Charge, ...]:
-        """The charges in other ledgers of this folder on rows with one of these seals."""
+        """The charges in other ledgers of this folder whose rows have one of the seals `rows`."""
         found: list[Charge] = []
         for path in sorted(self.path.parent.glob("*" + LEDGER_SUFFIX)):
             if path != self.path:
@@ -165,7 +165,7 @@ def _read(path: Path, read: Callable[[sqlite3.Connection], tuple[Charge, ...]]) 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock `folder`: no other process charges a ledger in it meanwhile."""
+    """Lock `folder`: within the block, no other process can charge a ledger in it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -175,10 +175,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def reseal(path: Path) -> int:
-    """Seal the charges in the ledger at `path` that an earlier version wrote, under the silo's secret.
+    """Under the silo's secret, seal the charges that an earlier version wrote to the ledger at `path`.
 
-    Returns their number. Only the owner may call it, because earlier checksums had no key, and anybody could write such
-    a charge. Raises `BadRecord` for a charge whose earlier checksum is wrong.
+    Returns the number of these charges. Only the owner may call this function: earlier checksums had no key, so anybody
+    could have written such a charge. Raises `BadRecord` for a charge whose earlier checksum is wrong.
     """
     key, count = silo_secret(path.parent), 0
     with closing(_open(path)) as db:
@@ -196,7 +196,10 @@ def reseal(path: Path) -> int:
 
 
 def _charges(db: sqlite3.Connection, path: Path, rows: set[str] | None = None) -> tuple[Charge, ...]:
-    """The charges in `db`, or only those on rows with one of the seals `rows`; raises `BadRecord` for a damaged one."""
+    """The charges in `db`, or only the charges whose rows have one of the seals `rows`.
+
+    Raises `BadRecord` if a charge is damaged.
+    """
     found, key = [], silo_secret(path.parent)
     for row in db.execute(f"SELECT {COLUMNS} FROM charges ORDER BY rowid"):
         if not hmac.compare_digest(row[9], keyed_checksum(key, row[:9])):

@@ -30,7 +30,7 @@ class Members:
     fingerprints: Mapping[str, str]
     """by silo, the SHA-256 fingerprint of its certificate in hexadecimal"""
     certificate: bytes = field(repr=False)
-    """DER"""
+    """the owner's certificate in DER"""
     key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @classmethod
@@ -57,7 +57,7 @@ class Members:
         return fingerprint_of(x509.load_der_x509_certificate(self.certificate))
 
     def attest(self, session: SecureSession, silo: str, keys: bytes) -> bytes:
-        """`keys`, which `silo` advertises in `session`, with its signature and its certificate."""
+        """`keys`, which `silo` advertises in `session`, followed by the owner's signature and certificate."""
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec
 

@@ -32,15 +32,15 @@ class Policy:
     """
 
     algorithms: tuple[str, ...] = ()
-    """algorithms that may run; empty: all"""
+    """algorithms that may run; if empty, all algorithms may run"""
     steps: tuple[str, ...] | None = None
-    """further exchanges that a run may request (parameters, diagnoses, resamples …); None: all"""
+    """further exchanges that a run may request (parameters, diagnoses, resamples …); if None, it may request all"""
     epsilon: float = math.inf
     """the largest ε of a run at the owner's δ; if it is finite, runs that promise no ε are refused"""
     total_epsilon: float = math.inf
     """the largest total ε of all runs, at the owner's δ"""
     delta: float = 0.0
-    """the owner's δ; 0: 1/n² for the n rows of this silo"""
+    """the owner's δ; 0 means 1/n², where n is the number of rows of this silo"""
     masked: bool = False
     """whether replies may leave only as summands of a secure sum"""
     silos: int = 1
@@ -48,15 +48,15 @@ class Policy:
     rows: int = 1
     """the minimum number of rows of this silo in a run"""
     cells: int = 1
-    """the minimum count of a cell in a count table: smaller ones become 0 before they enter a sum"""
+    """the minimum count of a cell in a count table: smaller counts become 0 before they enter a sum"""
     variables: int = 0
-    """the maximum number of variables of a count table; 0: no maximum"""
+    """the maximum number of variables of a count table; 0 means no maximum"""
     parameters: float = math.inf
     """the maximum number of free parameters of a count table or regression, as a share of this silo's rows"""
     experiments: bool = False
-    """with `masked`: whether masked sums may leave out a single silo, if it is the only one that targets a variable"""
+    """with `masked`, whether masked sums may leave out a single silo because only this silo targets a variable"""
     changed_rows: int = 10
-    """without an ε: minimum number of changed rows between two publications, if any row changes; 0: no minimum"""
+    """minimum number of changed rows between two publications without an ε, if any row changes; 0 means no minimum"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an unknown algorithm or step, and for values out of range."""
@@ -80,7 +80,7 @@ class Policy:
 
     @property
     def count_limits(self) -> CountLimits:
-        """The limits on count tables of runs without an ε; noise hides small cells of the others."""
+        """The limits on count tables in runs without an ε; in other runs, noise hides small cells."""
         return CountLimits(self.cells, self.variables or math.inf, self.parameters)
 
     @property
@@ -105,9 +105,9 @@ class Policy:
             )
 
     def check_difference(self, silo: str, summed: tuple[str, ...], earlier: Iterable[tuple[str, ...]]) -> None:
-        """Raise `NotAllowed` for a sum that differs from a sum over `earlier` silos by too few silos.
+        """Raise `NotAllowed` if the silos of a sum differ from the silos of an `earlier` sum by too few silos.
 
-        If one silo has left or joined, the two sums differ by the contribution of this silo.
+        For example, if one silo has left or joined, the two sums differ by the contribution of this silo.
         """
         least = max(self.silos, MIN_DIFFERENCE)
         for before in earlier:
@@ -150,7 +150,7 @@ class Policy:
         return self._epsilon_excess(algorithm, schema, silo)
 
     def _experiments_refusal_reason(self, silo: str, schema: Schema) -> str:
-        """The reason to refuse the sums for the targets of experiments, which have differences, too."""
+        """The reason to refuse the sums that targets of experiments require; their differences are disclosed, too."""
         sums, least = schema.experiments.units(schema.rows), max(self.silos, MIN_DIFFERENCE)
         for one in sums[1:]:
             left_out, summed = {unit[0] for unit in set(sums[0]) - set(one)}, {unit[0] for unit in one}
@@ -192,7 +192,10 @@ class Policy:
 
 
 MIN_DIFFERENCE = 2
-"""the minimum number of silos by which two masked sums may differ under any policy, as a single silo is not masked"""
+"""the minimum number of silos by which two masked sums may differ under any policy
+
+If two sums differed by one silo, their difference would be the unmasked contribution of this silo.
+"""
 STEPS = (*registry.STEPS, *registry.WRAPPERS)
 """the exchanges besides an algorithm's own rounds, and the wrappers"""
 

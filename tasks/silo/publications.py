@@ -4,21 +4,21 @@ If two sums are over rows that differ in one row, the difference of the sums dis
 without an ε only if none or at least k of its rows have changed since each earlier publication (`Policy.changed_rows`).
 
 To count changes, the silo stores 8 bytes per row for each of the last versions of its rows: a digest of the row's
-values under the silo's secret. They stay in `.fedbnsl/SILO.published`, with access for the owner only, and the journal
-has the name of each version, so that the removal of a version is detected. The digests are of the values that enter the
-replies: after columns were left out, marks of missing values replaced and incomplete rows dropped. They do not depend
-on the order of rows and columns, the number of files and the notation of numbers.
+values under the silo's secret. The digests stay in `.fedbnsl/SILO.published`, to which only the owner has access. The
+journal has the name of each version, so that the removal of a version is detected. A digest is computed from the values
+that enter the replies: after columns were left out, marks of missing values replaced and incomplete rows dropped. The
+digests do not depend on the order of rows and columns, the number of files and the notation of numbers.
 
-A replaced row counts as one removed and one added row. The number of changes between two versions is the larger of
-these two numbers, so k changes concern k records, even if each of them is a replacement.
+A replaced row counts as one removed and one added row. The number of changes between two versions is the larger of the
+numbers of removed and of added rows. So k changes concern k records, even if each change is a replacement.
 
 For events, a row is the time and type of an event. If only devices or links between devices have changed, sums are
 refused.
 
 Versions over different columns are compared in their common columns. If the file and the selection of rows are the
 same, nothing has changed. Otherwise each common column gives a lower bound on the number of changed rows, because a
-changed row changes at most one of its cells. The bound is computed from the numbers of cells by digest, in `BUCKETS`
-buckets. A run is refused unless the bound is at least k.
+changed row changes at most one of its cells. To compute the bound, the cells of a column are counted in `BUCKETS`
+buckets, which are assigned by a keyed hash of the cell. A run is refused unless the bound is at least k.
 """
 
 import hashlib
@@ -44,11 +44,11 @@ from .runs import RunTerms
 
 PUBLISHED_SUFFIX = ".published"
 KEPT_VERSIONS = 20
-"""number of versions of the rows that a silo keeps; the rule does not cover older ones"""
+"""number of versions of the rows that a silo keeps; the rule does not cover older versions"""
 BUCKETS = 1024
-"""buckets in which the cells of a column are counted"""
+"""number of buckets in which the cells of a column are counted"""
 BLOCK_ROWS = 1 << 16
-"""rows whose digests are computed at once"""
+"""number of rows whose digests are computed at once"""
 EMPTY = np.float64(np.nan).view(np.uint64)
 """the code of an empty cell"""
 SCHEMA = "CREATE TABLE IF NOT EXISTS versions (number INTEGER PRIMARY KEY AUTOINCREMENT, content BLOB NOT NULL)"
@@ -63,9 +63,9 @@ class RowVersion:
     """The rows behind a publication, as digests that nobody can compute without the silo's secret."""
 
     columns: tuple[str, ...]
-    """sorted"""
+    """the names of the columns, sorted"""
     seal: str
-    """of the content of the file or files"""
+    """the seal of the content of the file or files"""
     reading: str
     """a checksum of how the cells are read: the kind of the data, marks of missing values, the form of the file"""
     complete: tuple[str, ...]
@@ -75,7 +75,7 @@ class RowVersion:
     cells: NDArray[np.int64]
     """the number of cells of each column in each bucket, `[n_columns, BUCKETS]`"""
     devices: str = ""
-    """events: a digest of which device has which rows, and of the links between devices"""
+    """for events, a digest that shows which device has which rows and links; otherwise empty"""
 
 
 def row_version(
@@ -114,8 +114,8 @@ def row_version(
 def _device_digest(table: NDArray[Any], schema: Schema, labels: NDArray[np.uint64], key: bytes) -> str:
     """A digest of the devices of the events in `table` `[n, 5 + links]`, and of their links.
 
-    The number of a device depends on the other devices, and its window on its other events. Neither is part of the
-    digest of an event, because one more event would otherwise change the digests of all others.
+    The number of a device depends on the other devices, and its window depends on its other events. Number and window
+    are not part of the digest of an event, because one more event would otherwise change the digests of all others.
     """
     device, time, event = (table[:, schema.table_columns.index(name)] for name in ("device", "time", "event"))
     codes = np.column_stack([_number_codes(device), _number_codes(time), labels[event.astype(np.int64)]])
@@ -124,7 +124,7 @@ def _device_digest(table: NDArray[Any], schema: Schema, labels: NDArray[np.uint6
 
 
 def version_under(terms: RunTerms, silo: str, table: Table, key: bytes, seal: str) -> RowVersion:
-    """The version of the rows of `silo` that enter its replies: those in `table`, read as `terms` declare."""
+    """The version of the rows of `silo` that enter its replies; `table` has these rows, read as `terms` declare."""
     schema, declared = terms.schema, terms.declared
     drops_rows = schema.complete_rows or (schema.kind == "time-series" and not schema.gaps)
     chosen = (declared.form, declared.step, declared.reading.silos, schema.stretches.get(silo, ()))
@@ -152,7 +152,7 @@ def _number_codes(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 def _label_codes(levels: tuple[str, ...], key: bytes) -> NDArray[np.uint64]:
-    """The code of each label, and at the end, so at index −1, that of an empty cell.
+    """The codes of the labels and, as the last element, at index −1, the code of an empty cell.
 
     A label that is a number has the code of the number, because a single word in a column turns its numbers into
     labels.
@@ -228,9 +228,10 @@ class Publications:
         self._journal = journal
 
     def check(self, silo: str, now: RowVersion, least: int) -> bool:
-        """Whether `now` is a version that is not kept yet; raises `FewRowsChanged` if too few rows have changed in it.
+        """Whether `now` is a version that is not kept yet.
 
-        Raises `BadRecord` if a version that the journal names is missing.
+        Raises `FewRowsChanged` if `now` differs from a kept version in too few rows, and `BadRecord` if a version that
+        the journal names is missing.
         """
         if any(_is_same(earlier, now) for earlier in self._versions()):
             return False
@@ -243,7 +244,7 @@ class Publications:
         return True
 
     def record(self, silo: str, now: RowVersion, least: int) -> None:
-        """Record that replies about `now` are sent; raises as `check` does, then without a record."""
+        """Record that replies about `now` are sent; if `check` raises an error, nothing is recorded."""
         if not self.check(silo, now, least):
             return
         kept = [name for name, _ in self._contents()][-(KEPT_VERSIONS - 1) :]

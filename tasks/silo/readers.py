@@ -1,9 +1,9 @@
-"""Processes of a silo's owner that read the parts of its rows: `workers` of this machine, or those of its `cluster`.
+"""Processes that read the parts of a silo's rows: `workers` on this machine, or the workers of its owner's `cluster`.
 
 Each process applies a function to one part of the rows at a time and returns the result, such as sums. The silo's
-service adds these up in the order of the parts, so a result has the same bits for any number of processes. Policy,
-ledger, journal and noise stay with the service: readers have no state and write nothing. Those of this machine end when
-the service ends.
+service adds the results up in the order of the parts, so the total has the same bits for any number of processes.
+Policy, ledger, journal and noise stay with the service: readers have no state and write nothing. Readers on this
+machine end when the service ends.
 
 Functions are sent by `cloudpickle`, through pipes or over TLS to the scheduler and workers of the owner's Dask cluster.
 """
@@ -36,7 +36,7 @@ MAX_READERS = 1024
 CLUSTER_ADDRESS = re.compile(r"tls://.+|tcp://(127\.0\.0\.1|localhost):\d+")
 """pattern of cluster addresses: results of readers are sent over a network only by TLS"""
 CONNECT_SECONDS = 20
-"""timeout for a scheduler to answer and to have a worker"""
+"""timeout for a scheduler to answer, and then for its first worker to connect"""
 PATIENCE_SECONDS = 30.0
 """time without a result after which the cluster is checked for workers"""
 
@@ -66,13 +66,16 @@ class Readers:
     """the message for this case"""
 
     def __init__(self, silo: str, count: int, log: Callable[[str], None] = print) -> None:
-        """Read the rows of `silo` by `count` processes, in this one if it is 1; `log` gets a line if one ends."""
+        """Read the rows of `silo` in `count` processes, or in this process if `count` is 1.
+
+        `log` gets a line if a reader ends before it has answered.
+        """
         self.silo, self.count, self.log = silo, count, log
         self._pool: Any = None
         self._lock = threading.Lock()
 
     def map(self, work: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[Any]:
-        """Yield `work` of each of the `parts`, in their order; raises `ReaderLost` if a process ends before."""
+        """Yield `work` of each of the `parts`, in their order; raises `ReaderLost` if a process ends meanwhile."""
         if self.count == 1:
             yield from map(work, parts)
             return
@@ -123,15 +126,15 @@ class Readers:
         raise lost from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in a reader process reads in this process alone."""
+        """A copy that is sent to a reader reads within the process of that reader."""
         return Readers, (self.silo, 1)
 
 
 class ClusterReaders(Readers):
     """The workers of the owner's own Dask cluster, which must see the rows under the same path.
 
-    If a worker is lost, the scheduler has its part read again, up to its own limit of failures. Certificates are those
-    of Dask's configuration (`distributed.comm.tls`).
+    If a worker is lost, the scheduler has another worker read its part, up to the scheduler's limit of failures. The
+    certificates come from Dask's configuration (`distributed.comm.tls`).
     """
 
     def __init__(self, silo: str, address: str, log: Callable[[str], None] = print) -> None:
@@ -158,7 +161,7 @@ class ClusterReaders(Readers):
             return max(1, sum(threads.values()))
 
     def _connected(self) -> Any:
-        """A client of a usable cluster; raises `BadInput` for any other one."""
+        """A client of the cluster; raises `BadInput` if the cluster is not usable."""
         from distributed import Client, Security
 
         security, where = Security() if self.address.startswith("tls://") else None, f"the cluster at {self.address}"

@@ -27,13 +27,13 @@ class Described:
     silo: str
     profile: Profile
     streamed: bool = False
-    """whether its rows are read in passes, because they exceed its memory limit"""
+    """whether the silo's rows are read in passes, because they exceed its memory limit"""
     pins_members: bool = True
-    """whether its owner knows the other silos; if not, it adds as much noise as if they all colluded"""
+    """whether the owner knows the other silos; if not, the silo adds as much noise as if they all colluded"""
     suppresses_cells: bool = False
-    """whether its owner's policy sets small counts to 0; not whether there are any"""
+    """whether the owner's policy sets small counts to 0; this does not tell whether the rows have such counts"""
     targets: tuple[str, ...] = ()
-    """the variables that an experiment has set in its rows, as its owner declares them"""
+    """the variables that an experiment has set in the silo's rows, as the owner declares"""
     targets_by_condition: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """the same targets by condition, if the owner declares a column of conditions"""
 
@@ -78,9 +78,9 @@ class DescribedSeries:
     left_out: int = 0
     """number of rows with an empty cell, which are in no stretch"""
     empty: tuple[int, ...] = ()
-    """the number of empty cells of each column, if the learner models them"""
+    """the number of empty cells of each column, if the learner models empty cells"""
     streamed: bool = False
-    """whether its rows are read in passes, because they exceed its memory limit"""
+    """whether the silo's rows are read in passes, because they exceed its memory limit"""
 
     @property
     def rows(self) -> int:
@@ -138,8 +138,9 @@ def read_rows(
 ) -> Any:
     """The rows at `source` as numbers or level codes, in memory or as a table to read in passes.
 
-    The columns are those of `schema`, in its order. Raises `BadInput` naming file, column, row and value, and if the
-    number of rows differs from that in `schema`. `mapper` applies a function to each part of rows read in passes.
+    The columns are the columns of `schema`, in its order. Raises `BadInput` for a cell that cannot be read, with file,
+    column, row and value, and for a number of rows that differs from the number in `schema`. `mapper` applies a
+    function to each part of rows that are read in passes.
     """
     declared = declared.at_silo(silo)
     if _is_pooled(silo, source, declared):

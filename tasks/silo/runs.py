@@ -3,10 +3,10 @@
 `RunTerms` is the same in every round and includes everything except the broadcasts. `OpenRun` is the state of a run
 between two rounds.
 
-`SecureSums` holds the keys of the masked sums and refuses requests that would unmask more. Keys are generated for one
-attempt at one sum and never written to disk. A worker that dies loses them, and the coordinator starts another attempt.
-The journal records which sum of a round the silo helped to unmask, so that nobody obtains two different sums of the
-same replies.
+`SecureSums` holds the keys of the masked sums and refuses requests that would unmask more than these sums. Keys are
+generated for one attempt at one sum and never written to disk. If a worker dies, its keys are lost, and the coordinator
+starts another attempt. The journal records which sum of a round the silo helped to unmask, so that nobody obtains two
+different sums of the same replies.
 """
 
 import secrets
@@ -56,7 +56,7 @@ class RunTerms:
     step_of: str = ""
     """the run to which this one belongs as a step before or after its rounds; both use the same rows"""
     changed_rows: int = 0
-    """the minimum number of rows that change between two publications, if it is larger than the owner's"""
+    """the minimum number of rows that must change between two publications, unless the owner's minimum is larger"""
 
     @property
     def pinned_run(self) -> str:
@@ -70,12 +70,18 @@ class RunTerms:
 
     @property
     def announced(self) -> tuple[str, ...]:
-        """The silos and, with experiments, their targets; a request with others is compared like another run."""
+        """The silos and, with experiments, their targets.
+
+        A request of the same run with other silos or targets is treated like a request of another run.
+        """
         targets = (f"{silo}: {own}" for silo, own in sorted(self.schema.targets.items()))
         return (*self.schema.silos, *targets, *["conditions compared"] * self.schema.compares_conditions)
 
     def summed(self, silos: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-        """The sets of silos whose sums are unmasked if these `silos` remain: all, and those that experiments leave."""
+        """The sets of silos whose sums are unmasked if these `silos` remain.
+
+        They are all `silos` and, with experiments, the silos of each further sum.
+        """
         if not self.schema.has_targets:
             return (silos,)
         sums = self.schema.experiments.units(silos)
@@ -100,13 +106,13 @@ class RunTerms:
 def terms_digest(terms: RunTerms) -> str:
     """A digest of the terms that determine an answer; cached, because it takes milliseconds.
 
-    The last one is kept here and not in the terms, which the coordinator sends.
+    The last digest is cached here and not in the terms, which the coordinator sends.
     """
     return binding_digest(terms.spec, terms.schema.in_order(), terms.seed, terms.declared)
 
 
 def _summed_parts(units: Sequence[Unit], every: Mapping[str, int]) -> list[str]:
-    """The silos in a sum over `units`, with the numbers of the conditions of a silo of which not all are in it."""
+    """The silos in a sum over `units`; if the sum has only some conditions of a silo, their numbers follow its name."""
     parts: dict[str, list[int]] = {}
     for silo, condition in units:
         parts.setdefault(silo, []).append(condition)
@@ -123,7 +129,8 @@ def built(spec: bytes) -> Algorithm:
 class OpenRun:
     """A run at this silo after round `number` (0 before the first), with its `state` at that point.
 
-    `reply` is the reply of that round, and `binding` the digest of its inputs; both only while the run is in memory.
+    `reply` is the reply of that round, and `binding` is the digest of its inputs. Both are set only after a round that
+    was solved in this process.
     """
 
     algorithm: Algorithm
@@ -137,8 +144,8 @@ class OpenRun:
 def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret: bytes | None = None) -> OpenRun:
     """Open the run of `terms` on `table` `[n_rows, n_variables]` after the last round in the journal.
 
-    With a `secret`, resamples have a seed that the coordinator does not know. If it knew which rows are in each of as
-    many sums as there are rows, it could compute every row.
+    With a `secret`, resamples have a seed that the coordinator does not know. Otherwise the coordinator would know
+    which rows are in each sum, and could compute every row from as many sums as there are rows.
     """
     algorithm, seed = terms.algorithm(), terms.seed
     if secret is not None and registry.unpack(terms.spec).wrappers:
@@ -177,21 +184,21 @@ class SecureSums:
     def __init__(self, silo: str, journal: Journal, members: Members | None = None) -> None:
         """Start without keys; `journal` has the sums that `silo` has already helped to unmask.
 
-        With `members`, its keys are signed, and keys that are not signed by a member are refused.
+        With `members`, the silo signs its keys, and refuses keys that are not signed by a member.
         """
         self._silo = silo
         self._journal = journal
         self._members = members
         self._keys: dict[str, RunKey] = {}
-        """run -> this silo's key for its rounds and its steps; new after a restart"""
+        """run -> this silo's key for the rounds and the steps of the run; new after a restart"""
         self._participants: dict[tuple[str, int], Participant] = {}
         """(run, round) -> this silo's state in the current attempt"""
 
     def answer(self, terms: RunTerms, number: int, request: SecureSumRequest, summand: Callable[[], Ring]) -> bytes:
         """The silo's answer to a request about the sum of round `number`; `summand` returns its summand.
 
-        `terms` are those that the coordinator sent. Raises `Refused` if the session does not belong to this round, if
-        it is the sum of another exchange, or if a different sum of the round has been unmasked.
+        `terms` are the terms as the coordinator sent them. Raises `Refused` if the session belongs to another round or
+        to the sum of another exchange, or if a different sum of the round has been unmasked.
         """
         run = terms.run_id
         if request.phase == "advertise":
@@ -247,7 +254,10 @@ class SecureSums:
             raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")
 
     def _check_exchange(self, session: SecureSession, terms: RunTerms, request: SecureSumRequest) -> None:
-        """Refuse to add to the sum of another exchange; keys are bound to the session, so all silos check the same."""
+        """Refuse to add to the sum of another exchange.
+
+        Keys are bound to the session, so all silos check the same digest.
+        """
         if session.exchange != terms.exchange_digest(request.broadcast, request.sparse):
             raise Refused(
                 f"{self._silo} refuses to mask: its settings, schema or broadcast are not those of this secure sum"

@@ -1,8 +1,8 @@
 """The service of one silo, hosted by its owner: it describes its rows, solves rounds and journals its answers.
 
 A coordinator calls the methods in `METHODS`; a transport sends each call as a `MethodCall`. Only the public
-description, encoded replies, seals and the charges of the ledger leave a silo; the path of its rows does not. All state
-that must survive a crash is in the journal and the ledger, beside the rows.
+description, encoded replies, seals and the charges of the ledger leave a silo; the path of its rows does not leave it.
+All state that must survive a crash is in the journal and the ledger, beside the rows.
 
 Linear algebra runs on one thread, so that silos on the same machine do not compete for its processors.
 """
@@ -47,7 +47,10 @@ FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers a
 
 
 class _Limit:
-    """A counter of open blocks: the limit applies to the whole process, so the last block to end removes it."""
+    """The limit to one thread, with a counter of open blocks.
+
+    The limit applies to the whole process, so the first block sets it, and the last block to end removes it.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -130,9 +133,9 @@ class SiloService:
         self._tables: dict[tuple[Any, ...], Any] = {}
         """the rows, by the parts of the terms that determine columns and codes"""
         self._checked_ranges: set[tuple[Any, ...]] = set()
-        """terms whose columns fit masked sums, as checked before"""
+        """keys of terms whose columns were found to fit masked sums"""
         self._versions: dict[tuple[Any, ...], RowVersion] = {}
-        """the digests of these rows, as their tables"""
+        """the digests of these rows, by the same keys as `_tables`"""
         self._open_runs: dict[str, OpenRun] = {}
         self._described = self._source.described
         """fingerprint of the rows that were last described"""
@@ -183,7 +186,7 @@ class SiloService:
         return terms
 
     def _check_summed(self, terms: RunTerms, silos: tuple[str, ...]) -> None:
-        """Raise `NotAllowed` if the policy requires masks, and few `silos` differ from those of an earlier sum."""
+        """Under a policy that requires masks, raise `NotAllowed` if only few `silos` differ from an earlier sum."""
         if self._policy.masked and terms.algorithm().private is None and self._source.has_journal():
             earlier = self._journal.summed(terms.pinned_run, terms.announced)
             for one in self._summed(terms, silos):
@@ -241,7 +244,7 @@ class SiloService:
         self._ledger.finish(run_id)
 
     def round_of(self, run_id: str) -> int | None:
-        """The last finished round of a run that is open in memory, None for any other."""
+        """The last finished round of a run that is open in memory; None for a run that is not."""
         run = self._open_runs.get(run_id)
         return None if run is None else run.number
 
@@ -316,7 +319,7 @@ class SiloService:
             raise NotAllowed(f"silo {self.name}: its owner's policy refuses {refusal}") from None
 
     def _journaled_answer(self, algorithm: Algorithm, run_id: str, number: int, binding: str) -> Answer | None:
-        """The stored answer of a finished round, None if there is none; without a durable journal, only the latest."""
+        """The stored answer of a finished round, or None; without a durable journal, only the latest is stored."""
         if self._source.durable:
             packed = self._journal.reply(run_id, number, binding)
             return None if packed is None else Answer(wire.decode(algorithm.reply_type, packed))
@@ -429,12 +432,15 @@ class SiloService:
         return run
 
     def _must_change(self, terms: RunTerms) -> int:
-        """The minimum number of rows that change between two publications, 0 if any may."""
+        """The minimum number of rows that must change between two publications; 0 means no minimum."""
         exempt = terms.algorithm().private is not None or not self._source.durable
         return 0 if exempt else self._guard.changed_rows(terms)
 
     def _check_changes(self, terms: RunTerms, *, record: bool = False) -> None:
-        """Raise `FewRowsChanged` if too few rows have changed since an earlier publication; `record` this one."""
+        """Raise `FewRowsChanged` if too few rows have changed since an earlier publication.
+
+        With `record`, the publication that follows is recorded.
+        """
         publications, key, least = self._source.publications(self._journal), self._key(terms), self._must_change(terms)
         assert publications is not None
         with self._guard.reading(self.name):
@@ -463,7 +469,7 @@ class SiloService:
 
 @lru_cache(maxsize=1)
 def _binding_of(broadcast: bytes, terms: str, rows: str) -> str:
-    """The binding of an answer; without rows it is the same for all silos of this process, hence the cache."""
+    """The binding of an answer; cached, because without rows it is the same for all silos of this process."""
     return binding_digest(broadcast, terms, rows)
 
 

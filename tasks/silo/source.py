@@ -43,7 +43,7 @@ class SiloSource(Protocol):
 
     @property
     def described(self) -> Fingerprint | None:
-        """The fingerprint of the rows from which the schema was inferred, None if it was not."""
+        """The fingerprint of the rows from which the schema was inferred; None if the schema was not inferred."""
         ...
 
     def describe(self, silo: str, declared: Declared) -> AnyDescribed:
@@ -55,7 +55,7 @@ class SiloSource(Protocol):
         ...
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
-        """Place and content of the cell of a variable that is farthest from the others; empty if it is unknown."""
+        """Place and content of the cell that is farthest from a variable's other cells; empty if it is unknown."""
         ...
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
@@ -63,7 +63,7 @@ class SiloSource(Protocol):
         ...
 
     def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """The seal of the rows for one context; `now` is their current fingerprint, with its digest, if computed."""
+        """The seal of the rows for one context; `now` is their current fingerprint with a digest, if it is known."""
         ...
 
     def journal(self) -> Journal:
@@ -98,9 +98,9 @@ class Parsed:
 
 @dataclass(frozen=True)
 class FileSource:
-    """Rows in their owner's files: `path` is a file, or a folder of parts, or of silos to pool.
+    """Rows in their owner's files: `path` is a file, a folder of the parts of a silo, or a folder of silos to pool.
 
-    Without `durable`, the journal is in memory: for runs that cannot be resumed.
+    Without `durable`, the journal is in memory, and runs cannot be resumed.
     """
 
     silo: str
@@ -121,13 +121,13 @@ class FileSource:
         return describe_rows(silo, self.path, declared, self.mapper)
 
     def read(self, silo: str, schema: Schema, declared: Declared) -> Any:
-        """The rows: the parsed table if the file has not changed since, else read again."""
+        """The parsed table, if the file has not changed since the parsing; otherwise the file is read again."""
         if self.parsed is not None and self.parsed.fingerprint.matches(fingerprint(self.path, self.parsed.fingerprint)):
             return self.parsed.table
         return read_rows(silo, self.path, schema, declared, self.mapper)
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
-        """As in `SiloSource`: it is known for a single file that is in memory as a whole."""
+        """See `SiloSource`; the cell is known only if the rows are a single file and are all in memory."""
         whole = self.path.is_file() and isinstance(table, np.ndarray) and not schema.complete_rows
         found = farthest_cell(table[:, schema.variables.index(variable)]) if whole else None
         if found is None:
@@ -168,7 +168,7 @@ _SECRET = secrets.token_bytes(32)
 
 @dataclass(frozen=True, eq=False)
 class TableSource:
-    """A table `[n_rows, n_variables]` in memory, or one that is read in passes: in tests, notebooks and benchmarks."""
+    """A table `[n_rows, n_variables]` in memory or read in passes, as used in tests, notebooks and benchmarks."""
 
     table: Table
     memory_ledger: MemoryLedger = field(default_factory=MemoryLedger)
@@ -207,7 +207,7 @@ class TableSource:
         return False
 
     def publications(self, journal: Journal) -> None:
-        """None: nothing is kept."""
+        """None: publications of a table in memory are not recorded."""
 
     def ledger(self, silo: str) -> MemoryLedger:
         """The ledger of the table."""
