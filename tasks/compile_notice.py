@@ -18,7 +18,7 @@ COMPILE_SECONDS = 2.0
 def compile_notice(where: str = "") -> Iterator[None]:
     """Print one line, which may end with `where`, if numba compiles for long within the block.
 
-    It does so once after an installation.
+    Numba compiles for long only once after an installation.
     """
     noticed = ExitStack()
     with noticed, on_numba(lambda: noticed.enter_context(_notices(where))):

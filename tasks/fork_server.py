@@ -26,7 +26,7 @@ A file `statistics.py` or a folder `fedbnsl` beside the user's data would replac
 
 
 def fork_server() -> bool:
-    """Start the process if it is not running, without waiting for it; False if the system does not support one."""
+    """Start the fork server unless it runs, without waiting for it; returns False if the system does not support it."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return False
     from multiprocessing import forkserver

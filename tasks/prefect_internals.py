@@ -29,7 +29,7 @@ PUBLIC_MODULES = (
 SERVER_APP = "prefect.server.api.server:create_app"
 """the factory of the server's ASGI application, in uvicorn's notation"""
 EPHEMERAL_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-"""environment of a server for one run: it starts no unused services"""
+"""environment variables of a server for one run, with which it starts no unused services"""
 COUNT_OLD_RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
     AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
 COUNT_OLD_EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"

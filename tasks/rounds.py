@@ -23,13 +23,13 @@ Work = Callable[[], Any]
 """the work for one silo"""
 
 Wait = Callable[[], Any]
-"""waits for the end of the work, then returns its result or raises its exception"""
+"""function that waits for the end of the work, then returns its result or raises its exception"""
 
 Start = Callable[[Mapping[str, Work]], Mapping[str, Wait]]
-"""starts the work for all silos"""
+"""function that starts the work for all silos"""
 
 MAX_THREADS = 1024
-"""maximum number of silos called concurrently; further ones are queued"""
+"""maximum number of silos called concurrently; calls of further silos are queued"""
 # One pool for all rounds: starting eight threads while others are busy takes 20 ms, a sixth of a round.
 _THREADS = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="silo")
 
@@ -48,10 +48,10 @@ T = TypeVar("T")
 Ids = tuple[UUID, ...]
 Record = Callable[[str, str, Ids], AbstractContextManager[UUID | None]]
 """(task, name of the task run, ids of the task runs whose results it uses) -> a context manager that records its block
-as this task run, and yields its id"""
+as this task run, and yields the id of the task run"""
 
 MAX_SILO_TASKS = 32
-"""maximum number of silos with separate `local_solve` tasks; a report takes 7 ms of CPU"""
+"""maximum number of silos with separate `local_solve` tasks; the report of each task takes 7 ms of CPU"""
 
 RETRIES = 2
 """number of retries of a solve"""
@@ -81,7 +81,7 @@ def with_retries(work: Callable[[], T]) -> T:
 
 @dataclass
 class _SharedTask:
-    """The task run of the solves of many silos: it ends with the last of them, and fails if one of them fails."""
+    """The task run that many silos share: it ends with the last of their solves, and fails if one solve fails."""
 
     recording: AbstractContextManager[UUID | None]
     remaining: int
@@ -123,9 +123,9 @@ class Orchestration:
         self._give_up = give_up
         self._lock = Lock()
         self._last: Ids = ()
-        """the last step of the coordinator"""
+        """the task run of the coordinator's last step"""
         self._solves: list[UUID] = []
-        """the solves since then"""
+        """the task runs of the solves since that step"""
 
     def lost(self, error: BaseException) -> None:
         """Continue without Prefect from now on; the first call prints a notice with the `error`."""
@@ -136,7 +136,7 @@ class Orchestration:
             self._give_up()
 
     def report(self, send: Callable[[], None]) -> None:
-        """Call `send`, which sends a report to Prefect that no step waits for, if Prefect is still connected."""
+        """If Prefect is still connected, call `send`, which sends a report; no step waits for this report."""
         if self.connected:
             try:
                 send()
@@ -170,7 +170,7 @@ class Orchestration:
             self._solves += [] if task_run is None else [task_run]
 
     def perform(self, task: str, label: str, work: Callable[[], T]) -> T:
-        """The result of `work`, a step of the coordinator, or its exception, recorded with the name "`task` `label`".
+        """Record `work`, a step of the coordinator, as "`task` `label`"; returns its result or raises its exception.
 
         The step uses the results of the solves since the last step; without such solves, the result of the last step.
         """

@@ -58,9 +58,9 @@ class TaskRuns:
 
     @contextmanager
     def record(self, task: str, name: str, sources: Ids = ()) -> Iterator[UUID]:
-        """Record the block as a run of `task` with this `name`: completed, or failed if it raises; yields its id.
+        """Record the block as a run of `task` with this `name`, which fails if the block raises; yields the run's id.
 
-        `sources` are the ids of the task runs whose results it uses: arrows lead from them to it.
+        `sources` are the ids of the task runs whose results this run uses: Prefect draws arrows from them to this run.
         """
         with self._lock:
             number = next(self._numbers)

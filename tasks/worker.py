@@ -1,6 +1,6 @@
 """The preload of a Dask worker on the coordinator's machine: it hosts silos of a folder, given with their paths.
 
-`--silo NAME=PATH` may be repeated. The worker announces the resource `silo:NAME` for each; the path stays in this
+`--silo NAME=PATH` may be repeated. The worker announces the resource `silo:NAME` for each silo; the paths stay in this
 process. `fedbnsl silo start` starts the workers of silo owners (`transport/silo_worker.py`).
 
 Importing this module also initialises Numba's compiler with one small function. The process from which workers are
@@ -21,7 +21,7 @@ from .transport.cluster import THREADS, host, hosted_services
 from .transport.unpickling import restrict_unpickling
 
 _NOTICE = ExitStack()
-"""what is open as long as the worker runs"""
+"""holds the compile notice, which is open as long as the worker runs"""
 
 
 def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:

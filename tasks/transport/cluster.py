@@ -112,8 +112,8 @@ SCHEDULER_OPTIONS: dict[str, Any] = {"port": 0, "dashboard_address": "127.0.0.1:
 def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[Any]:
     """Yield a client of min(silos, cores) workers on this machine that host `silos`; they end with the `with` block.
 
-    Its processes connect only to each other, over mutual TLS with keys of this run (`run_keys.py`), and unpickle only
-    the types of messages (`unpickling.py`).
+    The processes of the cluster connect only to each other, over mutual TLS with keys of this run (`run_keys.py`). They
+    unpickle only the types of messages (`unpickling.py`).
     """
     import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
@@ -189,10 +189,10 @@ def hosted_silos(client: Any) -> tuple[str, ...]:
 
 
 def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum: int | None) -> tuple[str, ...]:
-    """Wait until workers host all `silos`, or for `patience` seconds; returns those that are hosted.
+    """Wait until workers host all `silos`, but at most `patience` seconds; returns the hosted silos among them.
 
-    Without names, returns all hosted silos. A wait of some seconds prints one line. Raises `SilosUnavailable` if fewer
-    than `quorum` are hosted, or, without a quorum, if one is missing.
+    Without names, waits for any silo and returns all hosted silos. A wait of some seconds prints one line. Raises
+    `SilosUnavailable` if fewer than `quorum` silos are hosted, or, without a quorum, if a silo is missing.
     """
     begin, printed = time.monotonic(), patience < NOTICE_SECONDS
     while not _all_hosted(silos, present := hosted_silos(client)) and time.monotonic() < begin + patience:

@@ -1,6 +1,7 @@
 """The two files of a federation: `silo.toml` at each owner, `federation.toml` at the coordinator.
 
-Paths in them are relative to the file. An unknown key is an error, so that a misspelt policy does not allow everything.
+Paths in a file are relative to its folder. An unknown key is an error, so that a misspelt policy does not allow
+everything.
 """
 
 import math
@@ -34,17 +35,17 @@ class SiloFile:
     """the silo's rows"""
     coordinator: Endpoint
     listen: Endpoint
-    """the only endpoint at which its worker listens; port 0: any free port"""
+    """the only endpoint at which the silo's worker listens; port 0 means any free port"""
     identity: Identity
     policy: Policy
     declared: Declared | None = None
-    """the owner's own declaration of the rows, None without an `about.json`"""
+    """the owner's own declaration of the rows; None if there is no `about.json`"""
     members: Members | None = None
-    """the silos whose certificates the owner knows, None if it knows none"""
+    """the silos whose certificates the owner knows; None if the owner knows none"""
     workers: int = 1
     """the number of processes that read the rows"""
     cluster: str | None = None
-    """the address of the owner's Dask cluster that reads the rows, in place of processes"""
+    """the address of the owner's Dask cluster, if this cluster reads the rows instead of processes"""
 
     def readers(self, log: Callable[[str], None]) -> Readers:
         """The processes that read the rows; `log` gets a line if one of them ends."""
@@ -74,7 +75,7 @@ class FederationFile:
     """the address at which silos and runs reach the coordinator"""
     listen: Endpoint
     silos: tuple[str, ...]
-    """the silos of the federation; empty: every silo with a valid certificate"""
+    """the silos of the federation; if empty, every silo with a valid certificate may join"""
     identity: Identity
 
 
@@ -136,7 +137,7 @@ def _cluster(table: "_Table") -> str | None:
 
 
 def _members(path: Path, table: "_Table", identity: Identity) -> Members | None:
-    """The members that the file pins; raises `BadInput` for one that is not a fingerprint."""
+    """The members that the file pins, or None; raises `BadInput` for a value that is not a fingerprint."""
     pinned = table.table("members")
     for name, fingerprint in pinned.items():
         if not isinstance(fingerprint, str) or not FINGERPRINT.fullmatch(fingerprint):
@@ -150,7 +151,10 @@ def _members(path: Path, table: "_Table", identity: Identity) -> Members | None:
 
 
 def _declared(path: Path, table: "_Table", rows: Path) -> Declared | None:
-    """The owner's declaration: of the file named `about`, else of an `about.json` beside the rows, if there is one."""
+    """The owner's declaration, from the file that the key `about` names, else from an `about.json` beside the rows.
+
+    It is None if there is no such file.
+    """
     about = path.parent / table.text("about") if "about" in table.values else rows.parent / ABOUT
     if about.name != ABOUT or ("about" in table.values and not about.exists()):
         raise BadInput(f"{path}: about: {about}: it must be an existing file called {ABOUT}")

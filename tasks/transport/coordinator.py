@@ -1,8 +1,8 @@
 """The coordinator of a federation: a Dask scheduler that silos and runs reach over mutual TLS.
 
 Dask allows every connected peer any operation. Here the holder of a silo's certificate may perform only the operations
-of a silo's worker, for the silo of that name, and only one worker at a time; all other operations require a
-coordinator's certificate. Dask's second, unencrypted port for web pages is disabled (`WithoutHttpServer`).
+of a worker of this silo, and a silo may have only one worker at a time. All other operations require a coordinator's
+certificate. Dask's second, unencrypted port for web pages is disabled (`WithoutHttpServer`).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from .unpickling import restrict_unpickling
 
 
 class WithoutHttpServer:
-    """A mixin for Dask schedulers and workers, to inherit first: they listen only at their TLS port."""
+    """A mixin, to inherit first, with which a Dask scheduler or worker listens only at its TLS port."""
 
     def start_http_server(
         self, routes: Any, dashboard_address: Any, default_port: Any = 0, ssl_options: Any = None
@@ -40,7 +40,7 @@ REGISTERED_OPERATIONS = frozenset(
 
 
 ABOUT_TASKS = frozenset({"task-finished", "task-erred", "long-running", "reschedule", "release-worker-data"})
-"""messages about a task, by its key"""
+"""messages about a task, which they identify by its key"""
 
 
 class Refusal(Exception):  # noqa: N818 - sent to a peer, not a fault of this process
@@ -51,7 +51,10 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
     """A scheduler that limits each peer to the operations of its certificate."""
 
     def __init__(self, silos: tuple[str, ...], log: Callable[[str], None], **options: Any) -> None:
-        """Serve a federation of `silos` (empty: any silo); `log` receives a line for each join, exit and refusal."""
+        """Serve a federation of `silos`, or of any silos if there are none.
+
+        `log` receives a line for each join, exit and refusal.
+        """
         super().__init__(**options)
         self._silos = silos
         self._log_line = _without_repeats(log)
@@ -83,7 +86,7 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
         return await super().remove_worker(address, **about)
 
     def impersonates(self, peer: str, message: Mapping[str, Any]) -> str | None:
-        """The operation that `message` of the silo `peer` requests in the name of another silo, or None.
+        """A line of the log on how `message` of the silo `peer` impersonates another silo; None if it does not.
 
         Dask believes the address, the resources and the keys of tasks that a worker writes into its messages.
         """
@@ -92,7 +95,7 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
             address = message.get(field)
             if address in self.workers and address not in own:
                 return f"names the worker at {address} as its own"
-        joins = message.get("op") == "register-worker"  # which `add_worker` answers
+        joins = message.get("op") == "register-worker"  # `add_worker` checks the resources in this case
         if not joins and set(message.get("resources") or {}) - {resource(peer)}:
             return f"claims the resources {', '.join(sorted(message['resources']))}"
         task = self.tasks.get(message.get("key", "")) if message.get("op") in ABOUT_TASKS else None

@@ -27,8 +27,8 @@ def schema_from_descriptions(
 ) -> InferredSchema:
     """The public schema of `silos` from their descriptions; raises `BadInput` if they disagree or cannot be read.
 
-    Each silo describes its columns, including labels if there are few. The `declared` facts take precedence. Targets of
-    experiments may be declared for all `expected` silos, and by a silo's owner for that silo.
+    Each silo describes its columns, including labels if there are few. The `declared` facts take precedence. The
+    coordinator may declare targets of experiments for all `expected` silos, and a silo's owner for that silo.
     """
     first = _described(transport, silos, declared)
     inferred = _inferred(transport, silos, declared, first)
@@ -46,9 +46,9 @@ def schema_from_descriptions(
 
 
 def _joined_targets(declared: Declared, described: list[tuple[str, str, tuple[str, ...]]]) -> Declared:
-    """The declaration with the targets that silos have `described`, each with the silo, and the silo or condition.
+    """The declaration with the targets that silos have `described`, as (silo, its name or a condition, targets).
 
-    Raises `BadInput` if the coordinator, or another silo, declares others.
+    Raises `BadInput` if the coordinator or another silo declares other targets for the same silo or condition.
     """
     given, own, owners = declared.all_targets, dict[str, tuple[str, ...]](), dict[str, str]()
     for silo, name, targets in described:

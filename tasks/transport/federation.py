@@ -1,9 +1,9 @@
 """The federation of the silos of a run, over any transport.
 
 `SiloTransport` is the interface to the silos: over Dask, or by direct calls in one process. `Patience` has the timeouts
-after which the coordinator gives a silo up. A `Roster` has the participating and the lost silos of a run, and calls all
-of them concurrently. `SiloFederation` runs the exchanges: one call of `solve` per silo or, in a masked exchange, a
-secure sum, from which the coordinator learns the sum of the replies and nothing else about them.
+after which the coordinator gives a silo up. A `Roster` has the participating and the lost silos of a run, and calls
+several silos concurrently. `SiloFederation` runs the exchanges. An exchange is one call of `solve` per silo or, if it
+is masked, a secure sum, from which the coordinator learns the sum of the replies and nothing else about them.
 """
 
 import contextlib
@@ -148,7 +148,7 @@ def _wait_for_all(waits: Mapping[str, Wait]) -> tuple[dict[str, Any], dict[str, 
 
 
 ATTEMPTS = 3
-"""attempts at a secure sum: if a worker dies, its keys are lost, and the others start again with new keys"""
+"""maximum number of attempts at a secure sum: if a worker dies, its keys are lost, so all silos start with new keys"""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
             return masked.masked_round(algorithm, session, transport, broadcast, len(transport.broadcast), encoding)
         except Aborted as reason:
             fewer = roster.present != present
-            if silos <= MESH_SILOS or not fewer:  # otherwise the next session is one of fewer silos
+            if silos <= MESH_SILOS or not fewer:  # otherwise the next session has fewer silos
                 failures += 1
             left = len(roster.present) >= default_threshold(silos)
             if failures == ATTEMPTS or not left or (fewer and isinstance(reason, SumLost)):
@@ -208,7 +208,7 @@ class SiloFederation:
     terms: RunTerms
     secure: bool = False
     start_solves: Callable[[str], Start] | None = None
-    """(label of the round) -> the function that starts, and records, its solves; None: `roster.start`"""
+    """(label of the round) -> the function that starts and records its solves; if None, `roster.start` starts them"""
     number: int = 0
 
     @property

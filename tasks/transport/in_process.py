@@ -1,6 +1,6 @@
 """Silos in this process: direct calls of their services, and federations of tables in memory.
 
-The services are those used over Dask, so a silo answers and refuses the same requests; only the transport differs.
+The services are the same as over Dask, so a silo answers and refuses the same requests; only the transport differs.
 """
 
 import secrets
@@ -78,7 +78,7 @@ _TOKENS: WeakKeyDictionary[Algorithm, bytes] = WeakKeyDictionary()
 
 
 def _token(algorithm: Algorithm) -> bytes:
-    """A random token that identifies `algorithm`: its settings are inside its functions and cannot be compared."""
+    """A random token that identifies `algorithm`, whose settings are inside its functions and cannot be compared."""
     return _TOKENS.setdefault(algorithm, secrets.token_bytes(32))
 
 
@@ -86,8 +86,8 @@ def _token(algorithm: Algorithm) -> bytes:
 class InProcessFederation:
     """Silos with tables `[n_rows, n_variables]` in memory (see `Federation`): for tests, notebooks and benchmarks.
 
-    With `secure`, or for an algorithm that needs it, replies are masked as in a federation. Each algorithm has its own
-    run, which restarts with its round 1.
+    With `secure`, or for an algorithm that needs a secure sum, replies are masked as in a federation. Each algorithm
+    has its own run, which starts again whenever round 1 of the algorithm is requested.
     """
 
     schema: Schema

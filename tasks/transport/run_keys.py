@@ -21,7 +21,7 @@ class RunSecurity(Security):
     """A `Security` whose certificates and keys are texts in PEM; it requires certificates on both sides."""
 
     def __init__(self, **settings: str) -> None:
-        """Keep `settings`, the certificate and the key of each role and the authority's certificate."""
+        """Keep `settings`: the certificate and the key of each role, and the authority's certificate."""
         Security.__init__(self, require_encryption=True, **settings)
 
     def get_connection_args(self, role: str) -> dict[str, Any]:

@@ -69,7 +69,7 @@ async def run_silo_worker(
 ) -> None:
     """Run a worker of the federation at `address` until this task is cancelled; reconnect after a lost connection.
 
-    The reason for a failure to join is logged once; an unreachable coordinator fails after `patience` seconds.
+    The reason for a failure to join is logged once. An attempt to reach the coordinator fails after `patience` seconds.
     """
     restrict_unpickling()
     last_reason = ""

@@ -75,7 +75,7 @@ def loads(content: Any, *, buffers: Iterable[Any] = ()) -> Any:
 
 
 _RESTRICTIONS: set[object] = set()
-"""reasons for which Dask in this process reads only messages"""
+"""the callers that have restricted Dask in this process, as tokens; without any, Dask unpickles everything"""
 _LOCK = Lock()
 
 
