@@ -90,7 +90,7 @@ def known_keys() -> tuple[str, ...]:
 
 
 def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for a key that does not exist, with the nearest one."""
+    """Raise `BadInput` for a key that does not exist; the message suggests the nearest key."""
     for key in about:
         if key not in known_keys():
             near = get_close_matches(key, known_keys(), 1)
@@ -117,7 +117,7 @@ def _check_columns(path: Path, about: Mapping[str, Any]) -> None:
 
 
 def _check_transforms(path: Path, about: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for an unknown transform, and for one of a column of labels."""
+    """Raise `BadInput` for an unknown transform, and for a transform of a column of labels."""
     for name, one in about.get("transform", {}).items():
         if one not in TRANSFORMS:
             raise BadInput(
@@ -173,7 +173,7 @@ def write_about(folder: Path, about: Mapping[str, Any], silos: Mapping[str, Path
 
 
 def checksums_of(silos: Mapping[str, Path]) -> dict[str, str]:
-    """The hexadecimal SHA-256 of each silo file, by file name; for a folder, of the checksums of its parts."""
+    """The hexadecimal SHA-256 of each silo file, by file name; for a folder, the SHA-256 of its parts' checksums."""
     return {path.name: _checksum(path) for path in silos.values()}
 
 
@@ -218,17 +218,17 @@ class Reading:
     ignore: tuple[str, ...] = ()
     """columns to leave out"""
     only: tuple[str, ...] = ()
-    """columns to read; empty for all"""
+    """columns to read; if empty, all columns are read"""
     missing: Missing = "model"
     """treatment of empty cells: keep them for the learner, leave out their rows, or refuse them"""
     silos: tuple[str, ...] = ()
-    """silos to read; empty for all"""
+    """silos to read; if empty, all silos are read"""
     outliers: Outliers = "keep"
     """treatment of numbers far from their column: keep them, or treat them as empty cells"""
     columns: DifferentColumns = "same"
     """treatment of columns that only some silos have: refuse them, keep them, or leave them out"""
     time: tuple[str, ...] = ()
-    """the column of times, or those of years and of quarters or months; empty: a column `time`, if there is one"""
+    """the column of times, or the two columns of years and of quarters or months; if empty, a column `time` is used"""
     dates: Dates = "set-aside"
     """treatment of columns of dates: set them aside, or read them as days"""
     transform: RequestedTransform = "none"
@@ -236,11 +236,11 @@ class Reading:
     transforms: tuple[tuple[str, RequestedTransform], ...] = ()
     """columns with a separate transform"""
     private: bool = False
-    """whether the run has a privacy budget: silos then disclose nothing about their rows but the number"""
+    """whether the run has a privacy budget: silos then disclose only the number of their rows"""
 
     targets: tuple[tuple[str, tuple[str, ...]], ...] | None = None
-    """the targets of experiments by silo or, with a column of conditions, by condition, which replace those of
-    `about.json`; None: keep these"""
+    """the targets of experiments by silo or, with a column of conditions, by condition; they replace the targets of
+    `about.json`, which are used if this is None"""
     finds_targets: bool = False
     """whether the run finds the targets (`--targets unknown`); it then uses only the conditions from `about.json`"""
     learned_from: bool = False
@@ -250,7 +250,7 @@ class Reading:
     condition: str | None = None
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
     series_gaps: bool = False
-    """whether a learner of time series of numbers models their empty cells; otherwise rows with one end a stretch"""
+    """whether a learner of time series of numbers models empty cells; otherwise a row with one ends a stretch"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a column that is in both lists."""
@@ -292,11 +292,11 @@ class Reading:
 
     @property
     def conditions_column(self) -> str | None:
-        """The column whose levels are conditions; None without one, and if targets are not used."""
+        """The column whose levels are conditions; None if there is no such column or targets are not used."""
         return None if self.targets == () and not self.finds_targets else self.condition
 
     def leaves_out(self, name: str) -> str | None:
-        """The reason for leaving a column out, None if it is read."""
+        """The reason for leaving a column out; None if the column is read."""
         if name == self.by:
             return OWNER
         if name == self.condition:
@@ -307,12 +307,12 @@ class Reading:
 
 
 def condition_column(aside: Mapping[str, str]) -> str | None:
-    """The column that names the condition of each row, among excluded columns with their reasons; None without one."""
+    """The column that names the condition of each row, or None; `aside` has the excluded columns with their reasons."""
     return next((name for name, reason in aside.items() if reason == CONDITION), None)
 
 
 def owner_column(aside: Mapping[str, str]) -> str | None:
-    """The column that names the silo of each row, among excluded columns with their reasons; None without one."""
+    """The column that names the silo of each row, or None; `aside` has the excluded columns with their reasons."""
     return next((name for name, reason in aside.items() if reason == OWNER), None)
 
 
@@ -324,17 +324,18 @@ class Declared:
     columns: Mapping[str, ColumnKind] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """by column, additional markers of missing values; empty: only cells without content are missing"""
+    """by column, additional markers of missing values; if there are none, only cells without content are missing"""
     form: Form = NO_FORM
     step: float | None = None
     """the time between two rows of a time series"""
     window: tuple[str, ...] = ()
-    """the time in which all devices of event sequences are observed; empty: from first to last event of each"""
+    """the begin and the end of the observation of all devices of event sequences; if empty, a device is observed from
+    its first to its last event"""
     stretches: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """by silo, the lengths of its unbroken time series, in the order of its rows; used in runs with an ε"""
+    """by silo, the lengths of its unbroken time series, in the order of the rows; used in runs with an ε"""
     reading: Reading = Reading()
     complete: tuple[str, ...] = ()
-    """the variables whose empty cells exclude a row or refuse the data, under `--missing complete-rows` or `refuse`"""
+    """the variables whose empty cells exclude a row (`--missing complete-rows`) or raise an error (`refuse`)"""
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """by column, labels that mark a missing value in other columns, as inferred from all silos"""
     transforms: Mapping[str, RequestedTransform] = field(default_factory=dict)
@@ -351,10 +352,10 @@ class Declared:
     scale: Scale = field(default_factory=dict)
     """by silo and column, the factor of the numbers"""
     sheets: Mapping[str, str] = field(default_factory=dict)
-    """by silo, the sheet of its spreadsheet; "" for all others"""
+    """by silo, the sheet of its spreadsheet; the key "" has the sheet of all other silos"""
 
     def at_silo(self, silo: str) -> "Declared":
-        """The declarations with the part of one silo in their form; idempotent."""
+        """The declarations whose `form` has the part of one silo; a repeated call changes nothing."""
         recode = tuple((name, tuple(cells.items())) for name, cells in self.recode.get(silo, {}).items())
         scale = tuple((name, by, self.marks.get(name, ())) for name, by in self.scale.get(silo, {}).items())
         sheet = self.sheets.get(silo, self.sheets.get("")) or None
@@ -377,7 +378,7 @@ class Declared:
         return {name: tuple(self.levels[name]) for name in variables if name in self.levels}
 
     def kind_of(self, name: str) -> Literal["continuous", "discrete"] | None:
-        """The declared kind of a column, None if there is none; counts are continuous."""
+        """The declared kind of a column, None if no kind is declared; counts are continuous."""
         if name in self.levels:
             return "discrete"
         if name in self.columns:
@@ -385,7 +386,7 @@ class Declared:
         return self.kind if self.kind in ("continuous", "discrete") else None
 
     def transform_of(self, name: str) -> RequestedTransform | None:
-        """The transform that is requested for a column, None if there is none."""
+        """The transform that is requested for a column; None if no transform is requested."""
         own = dict(self.reading.transforms) | dict(self.transforms)
         default = self.reading.transform
         return own.get(name, None if default == "none" else default)
@@ -411,7 +412,7 @@ class Declared:
         return replace(self, complete=tuple(kinds), columns=kinds, words=self.words_in(levels), **fixed)
 
     def words_in(self, levels: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """By column, those inferred `levels` that mark a missing value in other columns."""
+        """By column, the inferred `levels` that mark a missing value in other columns."""
         words = {name: missing_words(labels) for name, labels in levels.items() if name not in self.levels}
         return {name: labels for name, labels in words.items() if labels}
 
@@ -448,16 +449,16 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
 
 
 def _ignoring(reading: Reading, columns: Iterable[str]) -> Reading:
-    """`reading` without `columns`, too, but with those that its options name."""
+    """`reading` that also ignores `columns`, except for columns that its options name."""
     asked = {*reading.only, *reading.time, *reading.ignore, reading.by, reading.condition}
     further = tuple(name for name in dict.fromkeys(columns) if name not in asked)
     return replace(reading, ignore=(*reading.ignore, *further)) if further else reading
 
 
 def declared_sheets(place: str, about: Mapping[str, Any]) -> dict[str, str]:
-    """The sheets that `about` declares, by silo, and for the silo "" that of all others.
+    """The sheets that `about` declares, by silo; the key "" has the sheet of all other silos.
 
-    Raises `BadInput`, from `place`, for anything but names.
+    Raises `BadInput`, with the `place` of the declaration, for anything but names.
     """
     given = about.get("sheet", {})
     sheets = {"": given} if isinstance(given, str) else given
@@ -470,7 +471,7 @@ def declared_sheets(place: str, about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def parse_transforms(given: str) -> tuple[RequestedTransform, tuple[tuple[str, RequestedTransform], ...]]:
-    """The transform of all columns, and those of single ones, from an option such as `log` or `a=log,b=sqrt`.
+    """The transform of all columns, and the transforms of single columns, from an option: `log`, or `a=log,b=sqrt`.
 
     Raises `BadInput` for an unknown transform, and a column that is named twice.
     """

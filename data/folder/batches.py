@@ -46,9 +46,9 @@ from .scan import (
 )
 
 MAX_BATCH_ROWS, MIN_BATCH_ROWS, BATCH_CELLS = 1 << 17, 1 << 10, 1 << 23
-"""limits of a batch: the most rows, the fewest rows, and between these the number of cells"""
+"""limits of a batch: maximum and minimum number of rows, and the number of cells that applies between these limits"""
 BUFFER_BYTES = 1 << 18
-"""read-ahead of a column of a Parquet file"""
+"""number of bytes that are read ahead in each column of a Parquet file"""
 
 
 PART_CELLS = 1 << 24
@@ -101,7 +101,7 @@ class ParquetParts:
     words: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     groups: tuple[tuple[Path, tuple[int, ...]], ...] | None = None
-    """the files and their row groups that are read; None: all"""
+    """the files and the row groups of each that are read; if None, all are read"""
 
     @cached_property
     def files(self) -> tuple[Path, ...]:
@@ -123,7 +123,7 @@ class ParquetParts:
         return total
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
-        """Yield the rows (see `Source.batches`). Raises `BadInput` for a part with other columns than the first."""
+        """Yield the rows (see `Source.batches`). Raises `BadInput` if the files have different columns."""
         for file, groups in self.groups or ((file, None) for file in self.files):
             columns = self._columns(file)
             check_same_columns(file, list(columns), self.names, self.files[0].name)
@@ -178,7 +178,7 @@ def _open_parquet(file: Path) -> Iterator[Any]:
 
 
 def cell_count(file: Path) -> int:
-    """The number of cells in the metadata of a Parquet file; 0 for an unreadable one."""
+    """The number of cells in the metadata of a Parquet file; 0 for an unreadable file."""
     try:
         with _open_parquet(file) as parquet:
             return int(parquet.metadata.num_rows * parquet.metadata.num_columns)
@@ -188,7 +188,7 @@ def cell_count(file: Path) -> int:
 
 DATABASE = re.compile(r"--\s*([a-z][a-z0-9+]*://\S*)\s*")
 MAX_QUERY_ROWS = 1 << 14
-"""rows fetched at once: each value is a Python object"""
+"""number of rows that are fetched at once; each value is a Python object"""
 DUCKDB = "duckdb:///"
 
 
@@ -202,7 +202,7 @@ class QuerySource:
 
     @cached_property
     def _database_and_query(self) -> tuple[str, str]:
-        """The database and the query. Raises `BadInput` for a file without both."""
+        """The database and the query. Raises `BadInput` if the file lacks one of them."""
         try:
             first, _, query = self.path.read_text(encoding="utf-8-sig").strip().partition("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -299,8 +299,8 @@ NO_FORM = Form()
 HEAD_BYTES = 1 << 20
 """size of the part of a file from which its dialect is detected"""
 BLOCK_BYTES, MAX_BLOCK_BYTES, LINES_OF_BLOCK = 1 << 19, 1 << 24, 64
-"""size of the blocks in which a file is parsed, their maximum size for long lines, and lines per block; 32 blocks are
-read ahead"""
+"""size of the blocks in which a file is parsed, maximum size of a block if lines are long, and the number of lines that
+a block should have; 32 blocks are read ahead"""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class TextFile:
     path: Path
     form: Form = NO_FORM
     keep: Keep = lambda name: True
-    """which columns are read; others may have the same name"""
+    """whether to read the column of a name; columns that are not read may have the same name"""
 
     @cached_property
     def _head(self) -> Text:
@@ -328,7 +328,7 @@ class TextFile:
 
     @cached_property
     def _header(self) -> tuple[str, ...]:
-        """The columns in the header, with those that `is_repeated` marks."""
+        """The columns in the header, including columns with the same name, which are marked (see `is_repeated`)."""
         return tuple(read_header(self.path, self._head, self.keep))
 
     @property
@@ -411,13 +411,13 @@ class HarmonisedSource:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns. Raises `BadInput` if `about.json` names another one."""
+        """The names of the columns. Raises `BadInput` if `about.json` names a column that does not exist."""
         check_harmonised(self.path, self.form, self.source.names)
         return self.source.names
 
     @property
     def words(self) -> frozenset[str]:
-        """The columns to read as text, including recoded ones."""
+        """The columns to read as text, including recoded columns."""
         return self.source.words | {name for name, _ in self.form.recode}
 
     @property
@@ -458,7 +458,7 @@ class HarmonisedSource:
 
 
 def harmonised_array(form: Form, name: str, column: Any, path: Path) -> Any:
-    """An arrow column of numbers or text as it is read at this silo."""
+    """An arrow column of numbers or text with the recoding and the units of this silo's `form`."""
     import pyarrow
 
     as_text = name in dict(form.recode) or any(marks for scaled, _, marks in form.scale if scaled == name)
@@ -471,7 +471,7 @@ def harmonised_array(form: Form, name: str, column: Any, path: Path) -> Any:
 
 
 def numbers_in(column: Any) -> FloatArray | None:
-    """The numbers in an arrow `column` `[n_rows]`, NaN where there is none; None if it does not hold numbers."""
+    """The numbers in an arrow `column` `[n_rows]`, NaN in empty cells; None if the column does not hold numbers."""
     import pyarrow
 
     kind = column.type
@@ -483,9 +483,9 @@ def numbers_in(column: Any) -> FloatArray | None:
 
 
 def cells_in(column: Any) -> tuple[list[str], NDArray[np.int64]]:
-    """The distinct cells in an arrow `column` as text, and which of them each row holds, `[n_rows]`.
+    """The distinct cells in an arrow `column` as text, and the index of each row's cell among them, `[n_rows]`.
 
-    A missing one is an empty cell, which comes last.
+    The last distinct cell is an empty cell, which stands for missing values.
     """
     import pyarrow
     import pyarrow.compute

@@ -32,7 +32,7 @@ Keep = Callable[[str], bool]
 def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any]) -> None:
     """Raise `BadInput` unless `values` [n_rows, n_variables] has two rows or more, all finite, and no constant column.
 
-    A column that is constant in a single silo is refused, too, as it has no variance there.
+    A column that is constant in only one silo is refused, too, because it has no variance there.
     """
     if len(values) == 0:
         raise BadInput(f"{place}: no rows")
@@ -50,9 +50,9 @@ def check_table(place: str | Path, variables: Sequence[str], values: NDArray[Any
 
 
 def distinct_names(place: str, names: Sequence[str], keep: Keep) -> list[str]:
-    """`names`; duplicate names that `keep` does not accept are marked (see `is_repeated`).
+    """`names`, in which duplicate names that `keep` does not accept are marked (see `is_repeated`).
 
-    Raises `BadInput` for invalid names, and if several columns that are to be read have the same.
+    Raises `BadInput` for invalid names, and if several columns that are to be read have the same name.
     """
     counts = Counter(names)
     twice = next((name for name in names if name and counts[name] > 1 and keep(name)), None)
@@ -82,7 +82,7 @@ def written_name(name: str) -> str:
 
 
 def check_same_columns(place: str | Path, found: Sequence[str], expected: Sequence[str], by: str) -> None:
-    """Raise `BadInput` unless `found` are the `expected` columns, in any order; `by` is the file that has those."""
+    """Raise `BadInput` unless `found` are the `expected` columns, in any order; the file `by` has the expected ones."""
     missing = [name for name in expected if name not in set(found)]
     if missing:
         raise BadInput(f"{place}: column {quoted(missing[0])} is missing; {by} has it")
@@ -92,7 +92,7 @@ def check_same_columns(place: str | Path, found: Sequence[str], expected: Sequen
 
 
 def check_silo_name(place: str | Path, name: str) -> None:
-    """Raise `BadInput` unless `name` can be the name of a silo, and so of its file."""
+    """Raise `BadInput` unless `name` can be the name of a silo, and therefore of its file."""
     wrong = any(letter in "/\\:" or unicodedata.category(letter) in ("Cc", "Cs") for letter in name)
     if not name or name.startswith(".") or name != name.strip() or wrong:
         raise BadInput(
@@ -165,25 +165,26 @@ KINDS = {
 }
 
 IGNORED_PREFIXES = (".", "_", "~$")
-"""of the names of files and folders of other programs"""
+"""prefixes of the names of files and folders that other programs write"""
 IGNORED_ENDINGS = (
     *(".md", ".rst", ".pdf", ".html", ".htm", ".doc", ".docx", ".odt", ".tex", ".bib", ".log", ".cff"),
     *(".png", ".jpg", ".jpeg", ".svg", ".gif"),
     *(".py", ".r", ".rmd", ".ipynb", ".sh", ".do", ".sps", ".yaml", ".yml", ".toml", ".ini", ".bif"),
 )
-"""of files that cannot be tables: documents, pictures, programs, settings, networks"""
+"""endings of files that cannot be tables: documents, pictures, programs, settings, networks"""
 IGNORED_STEMS = ("readme", "license", "licence", "copying", "notes", "changelog", "citation", "codebook", "makefile")
 """names of documents that are often plain text"""
 TEXT_ENDINGS = ("", ".txt")
 IGNORED_FOLDERS = ("runs", "mlruns", "mlartifacts")
-"""folders of results, if the data set is the working folder"""
+"""folders of results, which are in the data set if it is the working folder"""
 TRACKING = "mlflow.db"
-"""the tracking database and the files of SQLite beside it, if the data set is the working folder"""
+"""prefix of the tracking database and of SQLite's files beside it, which are in the data set if it is the working
+folder"""
 DATABASES = tuple(
     f".{kind}{beside}" for kind in ("db", "sqlite", "sqlite3", "duckdb") for beside in ("", "-wal", "-shm")
 )
 KNOWLEDGE = "knowledge.csv"
-"""background knowledge (`truth.py`), if its header is that of rules"""
+"""file of background knowledge (`truth.py`), if its header is the header of rules"""
 
 
 def is_ignored(path: Path) -> bool:

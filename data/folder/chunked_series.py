@@ -1,9 +1,10 @@
 """Time series that a silo reads in passes, because they exceed its memory: their stretches, and their rows.
 
-The first pass reads everything and cuts the series into stretches, as `series.py` does in memory; it may follow one or
-two passes over the times, for the step. Later passes read the measured columns only (`ChunkedRows`): with the lengths
-of the stretches, learners know where windows end. Rows must be in order, series after series and each by its times: to
-sort them takes memory. Series with labels, and empty cells that a learner models, are refused.
+The first complete pass reads all columns and cuts the series into stretches, as `series.py` does in memory. If the step
+must be found, one or two passes over the times come before. Later passes read the measured columns only
+(`ChunkedRows`): from the lengths of the stretches, learners know where windows end. Rows must be sorted by series and
+time, because sorting them here would take memory. Series with labels, and empty cells that a learner models, are
+refused.
 """
 
 import math
@@ -48,7 +49,7 @@ SORT = "rows of series that exceed the memory limit must be sorted by series and
 
 @dataclass(frozen=True)
 class SeriesPasses:
-    """A silo's series that are read in passes: the public facts about them, and their rows."""
+    """A silo's series that are read in passes: the public facts about the series, and their rows."""
 
     series: "LargeSeries"
     variables: tuple[str, ...]
@@ -60,7 +61,7 @@ class SeriesPasses:
 
     @property
     def empty(self) -> tuple[int, ...]:
-        """No empty cells: the rows that have one are left out."""
+        """Zero for each column, because rows with an empty cell are left out."""
         return (0,) * len(self.variables)
 
     def rows(self, schema: Schema) -> ChunkedRows:
@@ -71,7 +72,7 @@ class SeriesPasses:
 def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:
     """The series at `path`, in memory or, if they are too large for that, in passes.
 
-    Raises `BadInput` as `read_series` does, and for what needs series in memory.
+    Raises `BadInput` as `read_series` does, and for declarations that need series in memory.
     """
     source = series_source(path, declared)
     return read_series(path, declared) if source is None else LargeSeries(source, declared).profile()
@@ -80,7 +81,8 @@ def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:
 def series_source(path: Path, declared: Declared) -> Source | None:
     """The rows of the series at `path` if they are read in passes, None if they fit into memory.
 
-    Unlike other tables, small folders of Parquet parts and queries are read into memory, where more can be computed.
+    Small folders of Parquet parts and small queries are read into memory, unlike those of other tables, because more
+    can be computed there.
     """
     source = source_of(path, declared)
     plain = source.source if isinstance(source, HarmonisedSource) else source
@@ -93,7 +95,7 @@ def series_source(path: Path, declared: Declared) -> Source | None:
 
 
 def _exceeds(source: QuerySource, cells: int) -> bool:
-    """Whether a query returns more than so many cells; it is read no further than that."""
+    """Whether a query returns more than this number of `cells`; reading stops as soon as it does."""
     read = 0
     for batch in source.batches(source.names):
         read += batch.num_rows * len(source.names)
@@ -104,18 +106,18 @@ def _exceeds(source: QuerySource, cells: int) -> bool:
 
 @dataclass
 class _Cutter:
-    """The stretches of the rows so far, and the last of these rows."""
+    """The stretches of the rows that were read so far, and the state after the last of these rows."""
 
     step: float
     lengths: list[int] = field(default_factory=list)
-    """of the complete rows; the last stretch may go on"""
+    """the lengths of the stretches of complete rows; the last stretch may continue"""
     rows: int = 0
     left_out: int = 0
     complete: bool = False
     """whether the last row has no empty cell"""
 
     def add(self, is_next: NDArray[np.bool_], complete: NDArray[np.bool_]) -> None:
-        """Cut further rows: whether each is one step after the row before it, and whether it has no empty cell."""
+        """Add rows to the stretches: whether each `is_next`, one step after the row before it, and is `complete`."""
         before = np.concatenate([[self.complete], complete[:-1]])
         starts = np.flatnonzero((complete & ~(is_next & before))[complete])
         count = int(complete.sum())
@@ -164,7 +166,7 @@ class LargeSeries:
         return SeriesPasses(self, names, tuple(cutter.lengths), cutter.step, cutter.left_out)
 
     def rows(self, schema: Schema, count: int, mapper: Mapper = map) -> ChunkedRows:
-        """The complete rows in the form of `schema`, of which there are `count`, read in passes.
+        """The `count` complete rows in the form of `schema`, read in passes.
 
         `mapper` applies a function to each part, for sums that need no windows.
         """
@@ -193,7 +195,7 @@ class LargeSeries:
         return names
 
     def _refuse_what_needs_memory(self) -> None:
-        """Raise `BadInput` for what can only be read from series in memory."""
+        """Raise `BadInput` for declarations that require series in memory."""
         for name in self._names:
             if name in self.declared.levels:
                 raise BadInput(
@@ -203,10 +205,10 @@ class LargeSeries:
             raise BadInput(f"{self._path}: --time: series that exceed the memory limit need one column of times")
 
     def _batches(self, names: tuple[str, ...]) -> Iterator[tuple[int, FloatArray, tuple[Any, ...]]]:
-        """Yield batches: number of the first row, each row's time after the row before it, and the columns `names`.
+        """Yield batches: number of the first row, the time from each row's predecessor to it, and the columns `names`.
 
-        The time is NaN for the first row of a series, and 1 without a column of times. Raises `BadInput` for invalid
-        keys, and for rows that are not in order.
+        This time is NaN for the first row of a series; without a column of times, it is 1. Raises `BadInput` for
+        invalid keys, and for rows that are not in order.
         """
         keys, start = self._keys, 0
         numbers: dict[str, int] = {}
@@ -244,7 +246,7 @@ class LargeSeries:
         return np.repeat(found, np.diff(np.append(begins, len(codes))))
 
     def _times(self, column: Any, dates: bool | None, start: int) -> tuple[FloatArray, bool]:
-        """The times of a batch, and whether they are dates, as those of earlier batches are if that is not None."""
+        """The times of a batch, and whether they are dates; `dates` says this of earlier batches, None at the first."""
         import pyarrow
 
         kind = column.type
@@ -269,7 +271,7 @@ class LargeSeries:
         return found, dates
 
     def _check_order(self, difference: FloatArray, columns: Mapping[str, Any], start: int) -> None:
-        """Raise `BadInput` for the first time of a series that is not after the one before it."""
+        """Raise `BadInput` for the first time of a series that is not later than the time before it."""
         for row in np.flatnonzero(difference <= 0)[:1]:
             name = self._keys.time or ""
             place = f"{self._place(start + int(row), name)}: {quoted(cell_text(columns[name][int(row)].as_py()))}"
@@ -278,7 +280,7 @@ class LargeSeries:
             raise BadInput(f"{place} is before the time of the row above: {SORT}")
 
     def _step(self) -> float:
-        """The mean of all differences of times that are the least up to rounding, as in memory."""
+        """The mean of all differences of times that equal the minimum up to rounding, as for series in memory."""
         if self._keys.time is None:
             return 1.0
         least = np.inf
@@ -301,7 +303,7 @@ class LargeSeries:
         return np.asarray(np.rint(steps) == 1)
 
     def _numbers(self, name: str, column: Any, start: int) -> FloatArray:
-        """The numbers of a column, NaN in empty cells; raises `BadInput` for a cell that is neither."""
+        """The numbers of a column, NaN in empty cells; raises `BadInput` for any other cell."""
         numbers = numbers_in(column)
         if numbers is None:
             texts, codes = cells_in(column)
@@ -315,7 +317,7 @@ class LargeSeries:
         return numbers
 
     def _check_empty(self, values: FloatArray, complete: NDArray[np.bool_], start: int) -> None:
-        """Raise `BadInput` for the first empty cell, if rows that have one are not left out."""
+        """Raise `BadInput` for the first empty cell, unless rows with an empty cell are left out."""
         refused = self.declared.reading.missing == "refuse"
         if not refused and not keeps_empty_cells(self.declared):
             return
@@ -346,5 +348,5 @@ class LargeSeries:
 
 
 def passes_notes(schema: Schema) -> tuple[str, ...]:
-    """A note for each silo that reads its series in passes: what is then looked for in some of its rows."""
+    """A note for each silo that reads its series in passes, on the checks that then use only some of its rows."""
     return tuple(f"{silo}: it {PASSES_NOTE}" for silo in schema.streamed)

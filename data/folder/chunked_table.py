@@ -41,18 +41,18 @@ from .streaming_profile import StreamingProfile
 from .table import Table, read_table
 
 CHUNK_CELLS, MIN_CHUNK_ROWS = 1 << 19, 1 << 8
-"""size of a chunk, which then fits into a processor's cache, and its minimum number of rows"""
+"""number of cells of a chunk, which then fits into a processor's cache, and minimum number of rows of a chunk"""
 
 
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
-"""as the built-in `map`: it applies a function to each of some objects, and yields the results in their order"""
+"""function like the built-in `map`: it applies a function to several objects, and yields the results in their order"""
 
 
 @dataclass(frozen=True)
 class ChunkedRows:
     """The rows of `source` in the form of `schema`, for learners: a `Chunked` table.
 
-    Continuous and mixed data are float64, with NaN for an empty cell; discrete data are int16, with -1 for it.
+    Continuous and mixed data are float64, with NaN for empty cells; discrete data are int16, with -1 for empty cells.
     """
 
     source: Source
@@ -65,9 +65,9 @@ class ChunkedRows:
     lacking: frozenset[str] = frozenset()
     """columns that this silo does not have: all their cells are empty"""
     mapper: Mapper = map
-    """what applies a function to each part, in this process or in several"""
+    """applies a function to each part, in this process or in several"""
     passes: list[int] | None = None
-    """of a part: the number of rows that each pass has read, without incomplete ones if these are left out"""
+    """for a part of a table, the number of rows that each pass has read, without incomplete rows that are left out"""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -115,7 +115,7 @@ class ChunkedRows:
             raise BadInput(f"{self.source.path}: it has {count} rows, not {self.rows} as when the run began")
 
     def _rows(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Rows [n, n_variables] with these columns; only the complete ones if the schema requires that."""
+        """Rows [n, n_variables] with these columns; only complete rows if the schema requires that."""
         discrete = self.schema.kind == "discrete"
         table = np.empty((len(columns), len(columns[0])), np.int16 if discrete else np.float64)
         for j, column in enumerate(columns):
@@ -160,8 +160,8 @@ def _with_passes(work: Callable[[Chunked], Found], part: ChunkedRows) -> tuple[F
 def source_of(path: Path, declared: Declared) -> Source | None:
     """The rows at `path` if they must be read in passes, None if they fit into memory.
 
-    These are folders of Parquet parts, queries, Parquet files of more than `IN_MEMORY_BYTES` / 8 cells, and text files
-    of more than `IN_MEMORY_BYTES`.
+    Folders of Parquet parts and queries are always read in passes, Parquet files if they have more than
+    `IN_MEMORY_BYTES` / 8 cells, and text files if they have more than `IN_MEMORY_BYTES`.
     """
     source, form = _plain_source(path, declared), declared.form
     harmonised = source is not None and (form.recode or form.scale or form.rows)
@@ -169,11 +169,11 @@ def source_of(path: Path, declared: Declared) -> Source | None:
 
 
 def parts_of(source: Source, columns: int) -> Sequence[tuple[Source, int]]:
-    """Parts of `source` that can be read separately, in order, with their numbers of rows; none of one part.
+    """Parts of `source` that can be read separately, in order, with their numbers of rows; empty if there is one part.
 
-    They depend on the files and on the number of `columns` to read alone. A text file and a query are one part: where a
-    row begins is known only after all rows before it. So are rows of which only some are those of the silo, as their
-    number is not known.
+    The parts depend only on the files and on the number of `columns` to read. A text file and a query are one part,
+    because the begin of a row is known only after all rows before it. A file in which only some rows belong to the silo
+    is one part, too, because their number is not known.
     """
     if isinstance(source, HarmonisedSource) and source.form.rows is None:
         return [(replace(source, source=part), rows) for part, rows in parts_of(source.source, columns)]
@@ -193,7 +193,7 @@ def _plain_source(path: Path, declared: Declared) -> Source | None:
 
 
 def column_names(path: Path, declared: Declared) -> Sequence[str]:
-    """The names of the columns at `path`, of which only the beginning is read if it exceeds the memory limit."""
+    """The names of the columns at `path`; only the beginning of a file that exceeds the memory limit is read."""
     source = source_of(path, declared)
     return read_names(path, declared.form, declared.keeps) if source is None else source.names
 
@@ -205,7 +205,7 @@ def part_count(path: Path, declared: Declared) -> int:
 
 
 def open_table(path: Path, declared: Declared, mapper: Mapper = map) -> "AnyTable":
-    """The table at `path`: in memory or, if it is too large for that, in passes, with its parts read by `mapper`."""
+    """The table at `path`, in memory or, if it is too large for that, in passes; `mapper` then reads its parts."""
     if declared.reading.private:
         return PrivateTable(path, declared, mapper)
     source = source_of(path, declared)
@@ -229,18 +229,18 @@ def holds_parts(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class LargeTable:
-    """A table that is read in passes: one for its profile, and one for each use of its rows."""
+    """A table that is read in passes: one pass for its profile, and one pass for each use of its rows."""
 
     source: Source
     declared: Declared
     mapper: Mapper = map
-    """what applies a function to each part, in this process or in several"""
+    """applies a function to each part, in this process or in several"""
 
     def profile(self) -> Profile:
         """The profile of the table, as `Table.profile`, in one pass.
 
-        Raises `BadInput` naming file, row, column and value for a cell that is not as declared, and for an empty one if
-        empty cells are refused.
+        Raises `BadInput` naming file, row, column and value for a cell that is not as declared, and for an empty cell
+        if empty cells are refused.
         """
         names = [name for name in self.source.names if self.declared.keeps(name)]
         parts, start = [], 0
@@ -264,9 +264,9 @@ class LargeTable:
     def tallies(
         self, names: Sequence[str], start: int
     ) -> tuple[dict[str, StreamingProfile], tuple[tuple[str, ...], ...]]:
-        """The tallies of the columns `names`, and the derived ones among them if these are the first rows.
+        """The tallies of the columns `names` over the rows of this part, and the derived columns (`_derived`).
 
-        `start` is the number of rows before these.
+        `start` is the number of rows before this part; derived columns are found only in the first part.
         """
         tallies, derived = {name: self._tally(name) for name in names}, tuple[tuple[str, ...], ...]()
         text = {*self.source.words, *self.declared.fixed_dates}
@@ -287,7 +287,7 @@ class LargeTable:
         return tallies, derived
 
     def _derived(self, columns: dict[str, tuple[Cells | None, NDArray[Any]]]) -> tuple[tuple[str, ...], ...]:
-        """The columns of numbers that others determine in some of the first rows."""
+        """The columns of numbers that other columns determine, tested on some of the first rows."""
         if self.declared.complete or not columns or len(columns) > MAX_PROFILED_COLUMNS:
             return ()
         numbers = [codes if cells is None else cells.numbers[codes] for cells, codes in columns.values()]
@@ -330,7 +330,7 @@ class LargeTable:
     def _selected_rows(
         self, columns: dict[str, tuple[Cells | None, NDArray[Any]]], start: int
     ) -> NDArray[np.bool_] | None:
-        """The rows to count: all (None) or the complete ones. Raises `BadInput` for an empty cell if refused.
+        """The rows to count: None for all rows, or the complete rows. Raises `BadInput` for a refused empty cell.
 
         `start` is the number of rows in earlier batches.
         """
@@ -399,7 +399,7 @@ def rows_of(table: AnyTable, schema: Schema, silo: str) -> NDArray[Any] | Chunke
 def days_in(
     path: Path, name: str, texts: Sequence[str], origin: tuple[str, str], marks: Sequence[str] | None = None
 ) -> FloatArray:
-    """The days in distinct cells of a column of dates; raises `BadInput` for one that is neither empty nor a date."""
+    """The days in distinct cells of a column of dates; raises `BadInput` for a cell that is not empty and no date."""
     cells = parse_cells(texts, None, marks)
     for fault in date_faults(cells.texts, cells.empty.tolist(), origin).values():
         raise BadInput(f"{path}: column {quoted(name)}: {fault}")
@@ -411,7 +411,7 @@ def _empty(cells: Cells | None, codes: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def columns_in_memory(source: Source, keep: Keep) -> list[Column]:
-    """The columns of `source` that `keep` accepts, all rows in memory: text, as `read_columns` reads one file."""
+    """The columns of `source` that `keep` accepts, as text with all rows in memory, as `read_columns` reads a file."""
     names = [name for name in source.names if keep(name)]
     numbers: dict[str, dict[str, int]] = {name: {} for name in names}
     codes: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}

@@ -69,7 +69,7 @@ HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
 BLOCK_BYTES = 1 << 26
 """size of the blocks in which a file is parsed"""
 UNREADABLE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*?)'")
-"""arrow's message on a cell that is no number: its column, from 0, its line, and the cell"""
+"""arrow's message on a cell that is not a number, with the column (from 0), the line and the content of the cell"""
 EMPTY = sorted({variant for mark in MISSING for variant in (mark, mark.upper(), mark.capitalize(), mark.title())})
 EMPTY += ["NaN", "-NaN", "+NaN"]
 """the usual spellings of the markers of missing values"""
@@ -79,7 +79,7 @@ EMPTY += ["NaN", "-NaN", "+NaN"]
 class Column:
     """A column of text: row i has the text `cells[codes[i]]`; distinct `cells` are in the order of their first rows.
 
-    The exception is the empty cell for missing values in a parquet file, which comes last.
+    An exception is the empty cell that stands for missing values of a parquet file: it is the last of `cells`.
     """
 
     name: str
@@ -98,7 +98,7 @@ class NumberColumn:
     name: str
     values: NDArray[np.float64]
     marks: tuple[tuple[str, int], ...] = ()
-    """the cells of a text file that mark a missing value, except those without content, and their numbers"""
+    """the cells of a text file that mark a missing value, except cells without content, and the count of each"""
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -106,7 +106,7 @@ class NumberColumn:
 
 
 AsNumbers = Callable[[str], bool | None]
-"""name -> whether to read a column as numbers; None: if it has fractions"""
+"""name -> whether to read a column as numbers; None means that it is read as numbers if it has fractions"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class Read:
 
 
 def read_columns(path: Path, form: Form = NO_FORM, keep: Keep = lambda name: True) -> list[Column]:
-    """Read `path` (`formats.py`): a header of names, then cells of any text; a missing one is "".
+    """Read `path` (`formats.py`): a header of names, then cells of any text; a missing cell is "".
 
     Names are stripped, cells are not. Raises `BadInput` naming file and line for a file that does not exist, is empty
     or is not text, for columns without a name or with the same name, and for a row of another length.
@@ -131,7 +131,7 @@ def read_columns(path: Path, form: Form = NO_FORM, keep: Keep = lambda name: Tru
 
 
 def read_typed(path: Path, form: Form, as_numbers: AsNumbers, keep: Keep = lambda name: True) -> Read:
-    """Read the columns of `path` that `keep` accepts, in the rows of the silo and as its `form` harmonises them.
+    """Read the columns of `path` that `keep` accepts, in the rows of the silo, with the recoding and units of `form`.
 
     The columns that `as_numbers` selects are numbers, unless one of them has a cell that is neither a number nor a
     marker of a missing value: then all columns are text. Raises `BadInput` as `read_columns` does.
@@ -176,7 +176,7 @@ def _read(path: Path, form: Form, as_numbers: AsNumbers, keep: Keep) -> Read:
 
 
 def _harmonised(form: Form, column: "Column | NumberColumn", path: Path) -> "Column | NumberColumn":
-    """A column as it is read at this silo."""
+    """A column with the recoding and the units of this silo's `form`."""
     if isinstance(column, Column):
         return Column(column.name, column.codes, harmonised(form, column.name, column.cells, path))
     factor = factor_of(form, column.name)
@@ -266,7 +266,11 @@ def _text_columns(
 
 
 def _numeric(text: Text, header: Sequence[str], selected: Sequence[str], as_numbers: AsNumbers) -> set[str]:
-    """The columns to read as numbers: those that `as_numbers` selects, and those with fractions and without words."""
+    """The columns to read as numbers.
+
+    `as_numbers` selects them. If it leaves a column open (None), the column is among them if its first cells are
+    numbers with fractions.
+    """
     choices = {name: as_numbers(name) for name in selected}
     numeric = {name for name, chosen in choices.items() if chosen}
     if None not in choices.values():
@@ -284,7 +288,7 @@ def _numeric(text: Text, header: Sequence[str], selected: Sequence[str], as_numb
 def _arrow_columns(
     text: Text, header: Sequence[str], selected: Sequence[str], numeric: set[str]
 ) -> list[Column | NumberColumn]:
-    """Parse the rows of a well-formed file; raises `ArrowInvalid` for most others."""
+    """Parse the rows of a well-formed file; raises `ArrowInvalid` for most other files."""
     import pyarrow
 
     below = HEADER.sub("", text.content, count=1)
@@ -310,7 +314,7 @@ def _arrow_columns(
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:
-    """A chunked array of numbers as an array `[n_rows]`, NaN where it is null."""
+    """A chunked array of numbers as an array `[n_rows]`, with NaN in place of null."""
     if column.null_count:
         return np.asarray(column.to_numpy(), dtype=np.float64)
     return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])  # `to_numpy` imports pandas
@@ -339,7 +343,7 @@ def _parsed(below: str, text: Text, types: Mapping[str, Any], selected: Sequence
 def _marks(
     below: str, text: Text, header: Sequence[str], names: Sequence[str]
 ) -> dict[str, tuple[tuple[str, int], ...]]:
-    """By column of numbers, the cells that mark a missing value, except those without content, and their numbers."""
+    """By column of numbers, the cells that mark a missing value, except cells without content, with their counts."""
     if not names:
         return {}
     import pyarrow
@@ -374,7 +378,7 @@ def _read_series(
     notes: tuple[str, ...] = (),
     form: Form = NO_FORM,
 ) -> Read:
-    """The columns of a table whose cells have types, `values[v]` `[n_rows]` for the name `header[v]`."""
+    """The columns of a table whose cells have types; the column `header[v]` has the cells `values[v]` `[n_rows]`."""
     import pandas as pd
 
     columns: list[Column | NumberColumn] = []
@@ -416,9 +420,9 @@ def _first(column: Column, faults: Mapping[str, str]) -> int:
 
 
 def csv_fault(message: str, names: Sequence[str], skipped: int) -> str:
-    """The fault in arrow's `message` on a file with the columns `names`, with a cell's row and column.
+    """The fault in arrow's `message` on a file with the columns `names`, with row and column if it is about a cell.
 
-    `skipped` lines come before the first row.
+    `skipped` is the number of lines before the first row.
     """
     found = UNREADABLE.search(message)
     if found is None:

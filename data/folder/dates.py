@@ -1,10 +1,10 @@
 """Columns of dates as numbers: days since the first date of all silos.
 
 A date is written year first, day first or month first, with the same mark between its parts, and may have a time of
-day. A silo reports which of these orders all its cells allow and, on request, its first date in each; the order that
-all silos allow and the first of their dates are fixed in the schema, so that days mean the same everywhere. A date with
-the year first cannot be mistaken, so silos with such dates, as databases and spreadsheets export them, agree with any
-order of the others.
+day. A silo reports which of these orders all its cells allow and, on request, its first date in each of these orders.
+The schema has the order that all silos allow and the first date of all silos, so that days mean the same everywhere. A
+date with the year first, as databases and spreadsheets export it, is unambiguous. So silos with such dates are
+compatible with any order at the other silos.
 """
 
 import re
@@ -27,7 +27,7 @@ DATE = re.compile(
 ORDERS = {"ymd": "abc", "dmy": "cba", "mdy": "cab"}
 """by order, the groups of `DATE` with year, month and day"""
 ISO = "ymd"
-"""the order that can be combined with any other"""
+"""the order that can be combined with any other order"""
 CENTURY = 69
 """smallest two-digit year that belongs to the 20th century, as in POSIX"""
 PERIOD = re.compile(
@@ -35,11 +35,11 @@ PERIOD = re.compile(
 )
 """a quarter or a month, such as 2001Q3, 1999-04"""
 FirstDates = tuple[tuple[str, str], ...]
-"""the orders that all cells of a column allow, each with the first date, as in ISO 8601; "" if it is not reported"""
+"""the orders that all cells of a column allow, each with the first date in ISO 8601, or "" if it is not reported"""
 
 
 def moment(cell: str, order: str) -> datetime | None:
-    """The date in `cell`, None if it has none in this `order`."""
+    """The date in `cell`; None if `cell` is not a date in this `order`."""
     found = DATE.match(cell.strip())
     if found is None or (len(found["a"]) == 4) != (order == "ymd") or (order == "ymd" and len(found["c"]) > 2):
         return None
@@ -65,7 +65,7 @@ def first_dates(cells: Iterable[str], *, report: bool) -> FirstDates:
 
 
 def common_origin(place: str, name: str, reported: Sequence[FirstDates]) -> tuple[str, str]:
-    """The order that all silos allow, and the first of their dates.
+    """The order that all silos allow, and the first date of all silos, from the orders that each silo `reported`.
 
     Raises `BadInput` for dates of different orders, and for dates in which either number may be the day.
     """
@@ -89,7 +89,7 @@ def days_since(cells: Sequence[str], origin: tuple[str, str]) -> NDArray[np.floa
 
 
 def date_faults(cells: Sequence[str], empty: Sequence[bool], origin: tuple[str, str]) -> Mapping[str, str]:
-    """The faults of those `cells` that are neither `empty` nor dates, by cell."""
+    """By cell, the faults of the `cells` that are neither `empty` nor dates."""
     return {
         cell: f"{quoted(cell)} is not a date like the others of its column"
         for cell, gap in zip(cells, empty, strict=True)
@@ -98,7 +98,7 @@ def date_faults(cells: Sequence[str], empty: Sequence[bool], origin: tuple[str, 
 
 
 def period(cell: str) -> float | None:
-    """The number of the quarter or month in `cell`, which rises by 1 from one to the next; None if it has none."""
+    """The number of the quarter or month in `cell`, counted in quarters or months; None if `cell` is neither."""
     found = PERIOD.fullmatch(cell.strip())
     if found is None:
         return None
@@ -117,10 +117,10 @@ def periods_of(cells: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
-    """The times in the distinct `cells` of a column, and the faults of invalid ones.
+    """The times in the distinct `cells` of a column, and the faults of invalid cells.
 
-    Times are numbers; quarters or months, such as 2001Q3 and 1999-04; or, if any cell is a date (ISO 8601), seconds
-    since 1970.
+    Cells may be numbers, or quarters or months such as 2001Q3 and 1999-04, which are numbered. Otherwise, if any cell
+    is a date (ISO 8601), times are seconds since 1970.
     """
     faults = {cell: fault for cell in cells if (fault := cell_fault(cell))}
     periods = periods_of(cells)
@@ -133,7 +133,7 @@ def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
 
 
 def dates_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
-    """The dates (ISO 8601) in the distinct `cells` as seconds since 1970, and the faults of invalid ones."""
+    """The dates (ISO 8601) in the distinct `cells` as seconds since 1970, and the faults of invalid cells."""
     import pandas as pd  # imported late: data without times do not need it
 
     dates = pd.to_datetime(pd.Series(cells, dtype=object), format="ISO8601", errors="coerce", utc=True)

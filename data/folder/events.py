@@ -1,10 +1,10 @@
 """Event sequences: a silo's table with a row for each event, its time, its type and, optionally, its device.
 
-The columns are `time`, `event`, `device` and `neighbours`, in capitals or not; a cell of the last one lists the devices
-that are linked with that of the row, separated by semicolons. Times are numbers, or dates, which are converted to
-seconds; without a column of devices, all events of a silo belong to one device. A device is observed from its first to
-its last event or, if `about.json` has `{"window": [begin, end]}`, in that window, in the unit of the times or as dates.
-The variables of the public schema are the types of events over all silos.
+The columns are `time`, `event`, `device` and `neighbours`, in capitals or not. A cell of `neighbours` lists the devices
+that are linked with the device of the row, separated by semicolons. Times are numbers, or dates, which are converted to
+seconds. Without a column `device`, all events of a silo belong to one device. A device is observed from its first to
+its last event or, if `about.json` has `{"window": [begin, end]}`, in this window, which is given in the unit of the
+times or as dates. The variables of the public schema are the types of events over all silos.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ EVENT, DEVICE, NEIGHBOURS = "event", "device", "neighbours"
 class EventTable:
     """A silo's events, sorted by device and time; the codes in `values` `[n, 5 + links]` are indices into `types`.
 
-    The last columns have the numbers of the neighbours of the row's device, -1 in the rest of them.
+    The last `links` columns have the numbers of the neighbours of the row's device, filled up with -1.
     """
 
     types: tuple[str, ...]
@@ -112,9 +112,9 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
 
 
 def _links(names: tuple[str, ...], devices: NDArray[np.intp], column: Column) -> FloatArray:
-    """By device, the numbers of its neighbours, and -1 in the rest of the columns; those without events come last.
+    """By device, the numbers of its neighbours, filled up with -1.
 
-    The neighbours of a device are those in any of its rows.
+    The neighbours of a device are all devices that any of its rows lists. Devices without events are numbered last.
     """
     listed = [labels_of([part for part in map(str.strip, cell.split(";")) if part], None) for cell in column.cells]
     number = {name: place for place, name in enumerate(names)}
@@ -138,7 +138,7 @@ def events_schema(place: str, types: Mapping[str, tuple[str, ...]], rows: Mappin
 
 
 def link_notes(linked: Iterable[str]) -> tuple[str, ...]:
-    """A note that names the silos whose devices are `linked`, as links have no effect by default."""
+    """A note that names the silos whose devices are `linked`, because links have no effect by default."""
     silos = ", ".join(sorted(linked))
     return (f"{silos}: links between devices (column 'neighbours') have an effect with -p hops=1 or more",) * bool(
         silos
@@ -146,7 +146,7 @@ def link_notes(linked: Iterable[str]) -> tuple[str, ...]:
 
 
 def _window_of(declared: Declared, place: Path) -> tuple[float, float] | None:
-    """The declared window of observation, None if there is none. Raises `BadInput` for an invalid one."""
+    """The declared window of observation; None if no window is declared. Raises `BadInput` for an invalid window."""
     if not declared.window:
         return None
     ends, faults = times_of(declared.window)

@@ -1,8 +1,9 @@
 """Fingerprints show whether the rows at a path have changed since they were read, by a `stat` alone if possible.
 
 A fingerprint has the stamps of the files (size, times of change, inode) and, if it was computed, a digest of their
-content. Equal stamps imply equal content once they have settled: a file that has just changed may change again within
-the resolution of its times. Unlike a modification time, the change time of an inode cannot be set back.
+content. Equal stamps imply equal content only after some time (`has_settled`), because a file that has just changed may
+change again within the resolution of its times. Unlike a modification time, the change time of an inode cannot be set
+back.
 """
 
 import hashlib
@@ -21,10 +22,10 @@ BLOCK_BYTES = 1 << 20
 
 
 def fingerprint(source: Path, before: Fingerprint | None = None, *, digest: bool = False) -> Fingerprint:
-    """The fingerprint of the rows at `source`; `before` itself if its stamps show that nothing has changed.
+    """The fingerprint of the rows at `source`; it is `before` itself if the stamps show that nothing has changed.
 
-    Reads the content if a `digest` is requested or `before` has one, and if the stamps have not settled. Raises
-    `BadInput` for unreadable files.
+    Otherwise the content is read if a `digest` is requested, if `before` has a digest, or if the stamps have not
+    settled. Raises `BadInput` for unreadable files.
     """
     status = _statuses(source)
     stamp = tuple(file_stamp(name, one) for name, one in status)
@@ -54,9 +55,9 @@ def _is_part(name: str) -> bool:
 def rows_digest(source: Path) -> bytes:
     """A BLAKE2b digest (32 bytes) of the content at `source`. It must not leave the silo, as it can confirm guesses.
 
-    For a file it covers the bytes and not the name; for a folder, the names and bytes of its files; for a query, the
-    columns and rows of its result. The digest of an unchanged file is cached; a query is always executed again. Raises
-    `BadInput` for unreadable files.
+    The digest of a file covers its bytes but not its name, the digest of a folder covers the names and bytes of its
+    files, and the digest of a query covers the columns and rows of its result. The digest of an unchanged file is
+    cached; a query is always executed again. Raises `BadInput` for unreadable files.
     """
     place = source.resolve()
     try:

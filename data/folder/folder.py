@@ -2,9 +2,9 @@
 
 `formats.py` has the formats of tables. A silo may also be a folder of Parquet parts, or a query, `<silo>.sql`
 (`batches.py`). Instead of a folder, a data set may be one file with the rows of all silos and a column that names the
-silo of each row (`Reading.by`). A folder of plain tables works as it is: of numbers, of labels, of both, or of time
-series (`schema_inference.py` has the rules). Documents and the like are ignored, and any other entry raises an error
-(`check.py`). `write_folder` writes exact numbers, and labels instead of level codes.
+silo of each row (`Reading.by`). A folder of plain tables works as it is: the tables may have numbers, labels, both, or
+time series (`schema_inference.py` has the rules). Documents and the like are ignored, and any other entry raises an
+error (`check.py`). `write_folder` writes exact numbers, and labels instead of level codes.
 """
 
 import csv
@@ -81,7 +81,7 @@ def write_table(
     levels: Mapping[str, Sequence[str]] | None = None,
     keys: Mapping[str, NDArray[Any]] | None = None,
 ) -> None:
-    """Write `values` [n_rows, n_variables] to `path` (.csv or .parquet); codes of `levels` as labels.
+    """Write `values` [n_rows, n_variables] to `path` (.csv or .parquet); codes of `levels` are written as labels.
 
     Missing values, NaN or −1 among codes, become empty cells. `keys` are columns [n_rows] before the variables. pyarrow
     writes the shortest text that reads back as the same number.
@@ -147,11 +147,11 @@ SOURCE_FORMAT_KEYS = (
     "recode",
     "scale",
 )
-"""keys of `about.json` on the format of the original files, which written files do not keep"""
+"""keys of `about.json` that describe the original files and need not be true of the written files"""
 
 
 def place_of(data: Path) -> Path:
-    """The folder of a federated data set: `data` itself, or that of a single file with the rows of all silos."""
+    """The folder of a federated data set: `data` itself or, if `data` is one file with all rows, the file's folder."""
     return data.parent if data.is_file() else data
 
 
@@ -160,7 +160,8 @@ def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) 
 
     With a column `by`, `folder` is a file or has only one table, which is the file of every silo. Raises `BadInput` for
     a folder that does not exist or has no silo, for two files of a silo (`a.csv` and `a.parquet`), an invalid name of a
-    silo, or something that is not a file; without `only` also for an entry of an unknown format, which may be a silo.
+    silo, or something that is not a file. Without `only`, an entry of an unknown format also raises `BadInput`, because
+    it may be a silo.
     """
     if folder.is_file() and by is None:
         raise BadInput(
@@ -208,7 +209,7 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
 
 
 def site_column(path: Path) -> str | None:
-    """The column of a file that is named like the silo of each row, such as `hospital`; None without one."""
+    """The column of a file whose name suggests that it has the silo of each row, such as `hospital`; None otherwise."""
     try:
         names = read_names(path, declarations(read_about(path)).at_silo("").form)
     except (BadInput, *BROKEN):
@@ -217,7 +218,7 @@ def site_column(path: Path) -> str | None:
 
 
 def _silos_in(path: Path, by: str) -> dict[str, Path]:
-    """The silos that the column `by` names, each with the file; raises `BadInput` as `labels_in` does."""
+    """The silos that the column `by` names, each with the file; raises `BadInput` as `Table.labels` does."""
     if path.is_dir() or kind_of(path) == "query":
         raise BadInput(f"{path}: --by reads one file: write the rows to one, or a query for each silo")
     declared = declarations(read_about(path), replace(READ_ALL, only=(by,)))
@@ -234,7 +235,8 @@ def _silos_in(path: Path, by: str) -> dict[str, Path]:
 def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     """Read and validate a whole federated data set; columns are in the order of the first silo by name.
 
-    `about.json` declares its kind, or else `schema_inference.py` infers it from the columns; `reading` has the options.
+    `about.json` may declare the kind of the data; otherwise `schema_inference.py` infers it from the columns. `reading`
+    has the options.
     Raises `BadInput` naming file, line or row, column and value for invalid data.
     """
     files, about = silo_files(folder, reading.silos, reading.by), read_about(folder)
@@ -290,7 +292,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
 
 
 def _with_targets(schema: Schema, declared: Declared) -> Schema:
-    """`schema` with the targets of experiments; if only some silos are read, others may be named."""
+    """`schema` with the targets of experiments; if only some silos are read, targets of other silos are allowed."""
     others = None if declared.reading.silos else ()
     condition = declared.reading.conditions_column
     unknown = declared.reading.finds_targets
@@ -310,7 +312,7 @@ def _checked_declarations(
 ) -> Declared:
     """The declarations in `about` with the options; raises `BadInput` for a declaration of an unknown silo.
 
-    If only some silos are read, declarations may name others.
+    If only some silos are read, declarations of other silos are allowed.
     """
     declared = declarations(about, reading)
     keys = {"recode": declared.recode, "scale": declared.scale, "sheet": {name for name in declared.sheets if name}}
@@ -323,7 +325,7 @@ def _checked_declarations(
 def _inferred_schema(
     folder: Path, files: Mapping[str, Path], declared: Declared, tables: Mapping[str, AnyTable] | None = None
 ) -> InferredSchema:
-    """The schema of the silos' files, or of their `tables` if these are open."""
+    """The schema of the silos' files, from their `tables` if these are open already."""
 
     def profiles(request: Declared) -> dict[str, Profile]:
         return {
@@ -355,7 +357,7 @@ def _read_events(
 
 
 def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
-    """Whether the files are read as time series: as declared or, without a declaration, if one has a column `time`.
+    """Whether the files are read as time series: as declared, or else whether one of the files has a column `time`.
 
     Runs with an ε read all tables in one way (`private_table.py`).
     """
@@ -371,7 +373,7 @@ def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
 
 
 def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tuple[str, SeriesTable | SeriesPasses]]:
-    """Yield the series of each silo; raises `BadInput` if it has other columns or time steps than the first."""
+    """Yield the series of each silo; raises `BadInput` if its columns or time step differ from the first silo's."""
     by = next(iter(files.values())).name
     first: SeriesTable | SeriesPasses | None = None
     for silo, path in files.items():
@@ -418,10 +420,10 @@ def declarations_of(schema: Schema) -> dict[str, Any]:
 def write_folder(folder: Path, data: FederatedData, form: FileFormat = "csv") -> None:
     """Write `data` as a folder, atomically: into a temporary folder, which is then renamed. Numbers are exact.
 
-    Codes are written as labels, with their levels in `about.json`; every stretch of time series is a series with the
-    times 0, 1, ... Raises `BadInput` if `folder` exists and is not empty, if it cannot be written, or if the result
-    could not be read again: for invalid names of silos and columns, invalid labels, numeric columns that are constant
-    or empty, and infinite numbers.
+    Codes are written as labels, with their levels in `about.json`. Every stretch of time series becomes a series with
+    the times 0, 1, ... Raises `BadInput` if `folder` exists and is not empty, if it cannot be written, or if the result
+    could not be read again. Data that could not be read have invalid names of silos or columns, invalid labels, numeric
+    columns that are constant or empty, or infinite numbers.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder}: already exists; give a new or an empty folder")

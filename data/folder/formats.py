@@ -1,9 +1,10 @@
 """The formats of tables: which entries of a folder are read, and how the files of other programs are opened.
 
-`FORMATS` is the one list of endings. Text tables, also compressed, are parsed by `columns.py`, Parquet files and
-queries by `batches.py` if they are large. The others are read here as a whole, each into a `Sheet` of columns: a
-spreadsheet (openpyxl), a file of SPSS or Stata (pyreadstat), or JSON Lines. The value labels of SPSS and Stata become
-the cells of a column if all its values have one; the missing values that such a file declares are empty cells.
+`FORMATS` is the list of all endings. `columns.py` reads text tables, also compressed, and Parquet files; `batches.py`
+reads them in passes if they are large, and reads queries. This module reads the other formats as a whole, each into a
+`Sheet` of columns: a spreadsheet (openpyxl), a file of SPSS or Stata (pyreadstat), or JSON Lines. The value labels of
+SPSS and Stata become the cells of a column if all its values have a label. The missing values that such a file declares
+are empty cells.
 """
 
 import bz2
@@ -40,7 +41,7 @@ FORMATS: dict[str, Kind] = {
     **dict.fromkeys((".sav", ".zsav", ".dta"), "labelled"),
     **dict.fromkeys((".jsonl", ".ndjson"), "lines"),
 }
-"""the endings of the files that may be silos; the first that fits is the ending"""
+"""the endings of the files that may be silos; the first ending that fits is used"""
 LISTED = "CSV (also compressed), Parquet, Excel (.xlsx), SPSS (.sav), Stata (.dta) or JSON Lines (.jsonl)"
 """the formats, for messages"""
 PACKAGES = {"spreadsheet": "openpyxl", "labelled": "pyreadstat"}
@@ -48,7 +49,7 @@ PACKAGES = {"spreadsheet": "openpyxl", "labelled": "pyreadstat"}
 MAX_WHOLE_BYTES = 1 << 28
 """size of a file above which a format that is read as a whole is refused"""
 SECOND = 10**9
-"""nanoseconds"""
+"""nanoseconds per second"""
 COARSE_CLOCK_SECONDS, FINE_CLOCK_SECONDS = 2.0, 0.1
 """resolution of file times: within this time, a file can change again without a change of its stamp"""
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
@@ -56,7 +57,7 @@ BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 
 
 def ending_of(path: Path) -> str | None:
-    """The ending of a file that may be a silo, None for another name."""
+    """The ending of a file that may be a silo; None for any other file."""
     name = path.name.lower()
     return next((one for one in FORMATS if name.endswith(one)), None)
 
@@ -114,7 +115,7 @@ class Sheet:
     columns: tuple[NDArray[Any], ...]
     notes: tuple[str, ...] = ()
     numbers: NDArray[np.int64] | None = None
-    """the number of each row in the program that wrote the file, `[n_rows]`; None: counted from 1"""
+    """the number of each row in the program that wrote the file, `[n_rows]`; if None, rows are counted from 1"""
     word: str = "row"
     """the word for this number in messages"""
 
@@ -124,10 +125,10 @@ class Sheet:
 
 
 def read_sheet(path: Path, name: str | None = None) -> Sheet:
-    """The table in `path`; `name` is that of the sheet of a spreadsheet with several.
+    """The table in `path`; `name` selects a sheet if a spreadsheet has several.
 
-    Raises `BadInput` naming file and row for a file that cannot be read, and one line on what to install if its package
-    is missing.
+    Raises `BadInput` for a file that cannot be read, with file and row, and for a missing package, with the command
+    that installs it.
     """
     try:
         status = path.stat()
@@ -154,7 +155,7 @@ def file_stamp(name: str, status: os.stat_result) -> tuple[str | int, ...]:
 
 
 def has_settled(status: os.stat_result) -> bool:
-    """Whether the last change is so long ago that another one would have another time."""
+    """Whether the last change of a file is so long ago that another change would have another time."""
     changed = max(status.st_ctime_ns, status.st_mtime_ns)
     clock = FINE_CLOCK_SECONDS if status.st_ctime_ns % SECOND else COARSE_CLOCK_SECONDS
     return time.time() - changed / SECOND > clock
@@ -172,7 +173,7 @@ def _package(path: Path) -> Any:
 
 
 def _spreadsheet(path: Path, name: str | None) -> Sheet:
-    """The cells of a sheet below its first row that is not empty; columns without a name and a cell are dropped."""
+    """The table in a sheet: its header is the first row that is not empty; empty columns without a name are dropped."""
     openpyxl = _package(path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -214,7 +215,7 @@ def empty_column_notes(count: int) -> tuple[str, ...]:
 
 
 def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, tuple[Any, ...]]]:
-    """The rows of the sheet `name`, or of the only one with cells, that are not blank, each with its number."""
+    """The rows that are not blank, each with its number, of the sheet `name` or of the only sheet with cells."""
     names = [sheet.title for sheet in book.worksheets]
     if name is not None and name not in names:
         raise BadInput(f"{path}: there is no sheet {quoted(name)}; available: {', '.join(map(quoted, names))}")
@@ -242,7 +243,7 @@ def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, t
 
 
 def _labelled(path: Path) -> Sheet:
-    """The table of SPSS or Stata with its value labels."""
+    """The table in a file of SPSS or Stata, with its value labels."""
     pyreadstat = _package(path)
     read = pyreadstat.read_dta if path.suffix.lower() == ".dta" else pyreadstat.read_sav
     try:
@@ -317,7 +318,7 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def _array(cells: Sequence[Any]) -> NDArray[Any]:
-    """Cells as numbers, NaN where empty, if all are numbers; else as objects, None where empty."""
+    """Cells as numbers, with NaN for empty cells, if all are numbers; else as objects, with None for empty cells."""
     if all(
         cell is None or (isinstance(cell, int | float | np.number) and not isinstance(cell, bool)) for cell in cells
     ):
@@ -331,27 +332,27 @@ def _array(cells: Sequence[Any]) -> NDArray[Any]:
 
 
 def _dated(cell: Any) -> Any:
-    """A date for a time at midnight, as spreadsheets store dates."""
+    """The date if `cell` is a time at midnight, as which spreadsheets store dates; otherwise `cell`."""
     midnight = isinstance(cell, datetime) and (cell.hour, cell.minute, cell.second, cell.microsecond) == (0, 0, 0, 0)
     return cell.date() if midnight else cell
 
 
 def cell_text(value: Any) -> str:
-    """The text of a value in memory, "" for none."""
+    """The text of a value in memory; "" for None."""
     if value is None:
         return ""
     return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
 
 
 def _name_text(cell: Any) -> str:
-    """The text of a cell of the header: an integer without a decimal point."""
+    """The text of a cell of the header; an integer has no decimal point."""
     if cell is None:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(_dated(cell))
 
 
 def place_in_parts(folder: Path, row: int) -> str:
-    """The part and the row in it of row `row` (from 0) of a folder of Parquet parts."""
+    """The place of row `row` (from 0) of a folder of Parquet parts: the part, and the row within the part."""
     import pyarrow.parquet
 
     for part in sorted(folder.glob("*.parquet")):
@@ -363,11 +364,11 @@ def place_in_parts(folder: Path, row: int) -> str:
 
 
 LIMIT_VARIABLE = "FEDBNSL_IN_MEMORY_BYTES"
-"""the environment variable with another limit of tables in memory than the default of 256 MB"""
+"""the environment variable that sets the limit of tables in memory; the default is 256 MB"""
 
 
 def memory_limit() -> int:
-    """The bytes of a table above which it is read in passes. Raises `BadInput` for a limit that is no number."""
+    """The size in bytes above which a table is read in passes. Raises `BadInput` for a limit that is not a number."""
     given = os.environ.get(LIMIT_VARIABLE, str(1 << 28))
     if not given.isdecimal():
         raise BadInput(f"{LIMIT_VARIABLE} is {quoted(given)}: it must be a number of bytes")

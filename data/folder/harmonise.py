@@ -1,10 +1,10 @@
 """Declarations of `about.json` about the rows of a single silo: replaced labels, and other units.
 
-`{"recode": {"clinic": {"smokes": {"Ja": "yes"}}}}` replaces cells of a column at one silo, with null by an empty one;
-`{"scale": {"clinic": {"weight": 0.4536}}}` multiplies the numbers of a column. Both are applied where the silo's rows
-are read, cell by cell, before anything is inferred or learned from them: first the recoding, then missing values are
-recognised, then numbers are multiplied. `Declared.at_silo` puts the part of one silo into the `Form` of its file, which
-also has the column that names the silo of each row (`--by`).
+`{"recode": {"clinic": {"smokes": {"Ja": "yes"}}}}` replaces cells of a column at one silo; null stands for an empty
+cell. `{"scale": {"clinic": {"weight": 0.4536}}}` multiplies the numbers of a column. Both are applied cell by cell
+where the silo's rows are read, before anything is inferred or learned from them. First cells are replaced, then missing
+values are recognised, then numbers are multiplied. `Declared.at_silo` puts the part of one silo into the `Form` of its
+file, which also has the column that names the silo of each row (`--by`).
 """
 
 import math
@@ -27,7 +27,7 @@ Scale = Mapping[str, Mapping[str, float]]
 
 
 def declared_recode(place: str, about: Mapping[str, Any]) -> dict[str, dict[str, dict[str, str]]]:
-    """The recoding that `about` declares; raises `BadInput`, from `place`, for anything but cells and labels."""
+    """The recoding that `about`, the content of `place`, declares; raises `BadInput` unless it has cells and labels."""
     found: dict[str, dict[str, dict[str, str]]] = {}
     example = 'such as {"clinic": {"smokes": {"Ja": "yes"}}}'
     for silo, columns in _by_silo(place, "recode", about, example):
@@ -46,9 +46,9 @@ def declared_recode(place: str, about: Mapping[str, Any]) -> dict[str, dict[str,
 
 
 def declared_scale(place: str, about: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """The factors that `about` declares; raises `BadInput`, from `place`, for anything but positive numbers.
+    """The factors that `about`, the content of `place`, declares; raises `BadInput` unless they are positive numbers.
 
-    A column of labels has no unit.
+    A factor of a column of labels also raises `BadInput`, because labels have no unit.
     """
     found: dict[str, dict[str, float]] = {}
     example = 'such as {"clinic": {"weight": 0.4536}}'
@@ -75,7 +75,7 @@ def _by_silo(place: str, key: str, about: Mapping[str, Any], example: str) -> It
 
 
 def check_silos(place: str, key: str, named: Collection[str], silos: Collection[str]) -> None:
-    """Raise `BadInput`, from `place`, for one of the silos `named` under a key that does not exist."""
+    """Raise `BadInput` if one of the silos `named` under the `key` of `place` does not exist."""
     for silo in named:
         if silo not in silos:
             near = get_close_matches(silo, list(silos), 1)
@@ -104,7 +104,10 @@ def factor_of(form: Form, name: str) -> float:
 
 
 def harmonised_cells(form: Form, name: str, cells: Sequence[str]) -> list[str]:
-    """The `cells` of a column with the recoding and the unit of `form`, in a notation that no marked cell has."""
+    """The `cells` of a column with the recoding and the unit of `form`.
+
+    Multiplied numbers have a notation in which no marker of missing values is written.
+    """
     found = list(cells)
     for column, recoding in form.recode:
         if column == name:
@@ -119,9 +122,9 @@ def harmonised_cells(form: Form, name: str, cells: Sequence[str]) -> list[str]:
 
 
 def harmonised(form: Form, name: str, cells: Sequence[str], path: Path) -> list[str]:
-    """The distinct `cells` of a column as they are read at this silo.
+    """The distinct `cells` of a column with the recoding and the unit of this silo's `form`.
 
-    Raises `BadInput` if its numbers are to be multiplied and it has none.
+    Raises `BadInput` if `form` has a factor for the column, but the column has no numbers.
     """
     found = harmonised_cells(form, name, cells)
     if factor_of(form, name) != 1.0 and cells and found == harmonised_cells(replace(form, scale=()), name, cells):

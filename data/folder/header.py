@@ -1,6 +1,6 @@
-"""What a first row may be instead of the names of columns: a row of the table, a title, a line for Excel.
+"""Faults of a first row that does not name the columns: it may be a row of the table, a title or a line for Excel.
 
-A row that only looks like one of the table is not quoted: a silo sends messages to its coordinator.
+The message does not quote a row that looks like a row of the table, because a silo sends messages to its coordinator.
 """
 
 import codecs
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from fedbnsl.algorithms.errors import quoted
 
 EXAMINED_ROWS = 50
-"""rows below the first one that are compared with it"""
+"""number of rows that are compared with the first row"""
 SEPARATOR_LINE = re.compile(r"\s*\"?sep=.?\"?\s*", re.IGNORECASE)
 
 
 def header_fault(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
-    """The fault of a first row `names` above the first `rows` of a table, None if it may name the columns."""
+    """The fault of a first row `names` above the first `rows` of a table; None if `names` may name the columns."""
     if None not in map(_number, names) and not all(name.isdigit() for name in names):
         return f"must name the columns, but has numbers, {quoted(','.join(names))}"
     if SEPARATOR_LINE.fullmatch(names[0]) and not any(names[1:]):
@@ -30,7 +30,7 @@ def header_fault(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str | N
 
 
 def _is_row(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether each of `names` is like the cells below it, and a number with a fraction is among them."""
+    """Whether each of `names` is like the cells below it, and one of `names` is a number with a fraction."""
     numbers = [_number(name) for name in names]
     if not any(number is not None and number % 1 for number in numbers):
         return False
@@ -42,7 +42,7 @@ def _is_row(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _number(cell: str) -> float | None:
-    """The finite number in a cell, with a point; None if there is none."""
+    """The finite number in a cell, written with a decimal point; None if the cell has no such number."""
     try:
         number = float(cell)
     except ValueError:
@@ -51,7 +51,7 @@ def _number(cell: str) -> float | None:
 
 
 def utf_16(start: bytes) -> str | None:
-    """The encoding of a text in UTF-16 that begins with `start`, also without a byte order mark; None for another."""
+    """The encoding of a text that begins with `start`, if it is UTF-16, also without a byte order mark; else None."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     head = start[: len(start) // 2 * 2][:64]

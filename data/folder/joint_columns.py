@@ -1,10 +1,10 @@
 """A column at all silos, and the decisions about it that hold at every silo, from the silos' profiles.
 
-- `JointColumn`: the profile of a column at each silo, their sums, and the suggestion of the majority of its cells.
+- `JointColumn`: the profiles of a column at all silos, their sums, and what the profiles of most cells suggest.
 - `joined_columns`: the same columns at every silo (`--columns union|common`).
 - `labels_among_marks`: the words, such as None and NA, that are labels of a column although they mark a missing value
-  in others. All other cells that have content but are read as missing appear in a note, with the declaration that
-  overrides this.
+  in other columns. All other cells that have content but are read as missing appear in a note, with the declaration
+  that overrides this.
 - `count_codings`, `transforms_of`: which columns are counts, and the transform of each column of numbers. The majority
   of cells decides for all silos. A declaration or an option takes precedence.
 """
@@ -35,14 +35,14 @@ MANY_VALUES = 20
 
 @dataclass(frozen=True)
 class JointColumn:
-    """A column at all silos: its profile at each, and their sums."""
+    """A column at all silos: its profile at each silo, and the sums of the profiles."""
 
     parts: Mapping[str, ColumnProfile]
-    """by silo, in the order of their names"""
+    """by silo, the profile of the column; silos are in the order of their names"""
     labels: tuple[str, ...] | None
     """the labels of all silos in canonical order; None if a silo does not report its labels"""
     odd: str
-    """place of the first word among numbers"""
+    """place and content of the first word among numbers"""
 
     @property
     def empty(self) -> int:
@@ -51,7 +51,7 @@ class JointColumn:
 
     @property
     def marks(self) -> Counter[str]:
-        """The cells that mark a missing value, except those without content, with the count of each."""
+        """The cells that mark a missing value, except cells without content, with the count of each."""
         total = Counter[str]()
         for part in self.parts.values():
             total.update(dict(part.marks))
@@ -130,7 +130,7 @@ class JointColumn:
 
     @property
     def values(self) -> int:
-        """The number of distinct values, or a lower bound of it."""
+        """The number of distinct values, or a lower bound of this number."""
         return len(self.labels) if self.labels is not None else max(part.distinct for part in self.parts.values())
 
     @property
@@ -145,7 +145,7 @@ class JointColumn:
 
     @property
     def consecutive(self) -> bool:
-        """Whether every silo has consecutive integers, each once."""
+        """Whether the cells of every silo are consecutive integers, each of which occurs once."""
         return all(part.consecutive for part in self.parts.values())
 
 
@@ -156,10 +156,10 @@ LACKING = ColumnProfile(0, 0, 0, whole=True, unique=True, consecutive=True)
 def joined_columns(
     place: str, profiles: Mapping[str, Profile], declared: Declared
 ) -> tuple[dict[str, Profile], dict[str, str]]:
-    """The `profiles` with the same columns, and the columns that were left out for that, with the reason.
+    """The `profiles` with the same columns, and the columns that were left out to this end, with the reason.
 
     With `--columns union` a column that a silo does not have is empty there; with `common` it is left out. Otherwise
-    the profiles stay as they are. Raises `BadInput` for a union in a run with an ε, and for no common column.
+    the profiles stay as they are. Raises `BadInput` for a union in a run with an ε, and if no column is common.
     """
     how, names = declared.reading.columns, dict.fromkeys(name for one in profiles.values() for name in one.variables)
     lacking = [name for name in names if not all(name in one.columns for one in profiles.values())]
@@ -195,7 +195,7 @@ def check_columns(
     names: Mapping[str, str],
     uncommon: Collection[str] = (),
 ) -> None:
-    """Raise `BadInput` unless all silos have the same columns, and these include the declared and selected ones.
+    """Raise `BadInput` unless all silos have the same columns, including all declared and selected columns.
 
     A declaration may be about a column that was left out because only some silos have it (`uncommon`).
     """
@@ -248,9 +248,9 @@ def _joint(parts: Mapping[str, ColumnProfile]) -> JointColumn:
 
 
 MAX_LISTED = 6
-"""columns or labels that a note lists"""
+"""maximum number of columns or labels that a note lists"""
 MAX_LISTED_MARKS = 30
-"""columns that the note on marks of missing values lists"""
+"""maximum number of columns that the note on marks of missing values lists"""
 
 MIN_COMMON_COLUMNS = 2
 """number of columns of words up to which all of them may have the same word as a label"""
@@ -261,10 +261,10 @@ Columns = Mapping[str, JointColumn]
 def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[str, ...]]:
     """By column of words, the words that are labels in it, although they mark missing values among numbers.
 
-    A word such as None or NA among other labels is a label, unless there is evidence that it marks missing values. The
-    evidence is that it occurs among the numbers of another column; or that it is a mark that programs write (all but
-    "none"), and its column has other empty cells or most columns of words have it. The rule is applied to all silos
-    together. Declared levels and marks take precedence.
+    A word such as None or NA among other labels is a label, unless there is evidence that it marks missing values.
+    There are two kinds of evidence. The word may occur among the numbers of another column. Or it is a mark that
+    programs write (all but "none"), and its column has other empty cells, or most columns of words have the same mark.
+    The rule is applied to all silos together. Declared levels and marks take precedence.
     """
     texts = [name for name, column in columns.items() if column.has_words and declared.kind_of(name) != "continuous"]
     words = {name: {fold_spelling(mark) for mark in columns[name].marks} & MISSING_WORDS for name in columns}
@@ -284,7 +284,7 @@ def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[
 
 
 def with_words(profile: Profile, words: Mapping[str, tuple[str, ...]]) -> Profile:
-    """`profile` with the marks `words` of each column counted as labels."""
+    """`profile` in which, by column, the marks `words` count as labels."""
     columns = {name: column.with_words(words.get(name, ())) for name, column in profile.columns.items()}
     return replace(profile, columns=columns)
 
@@ -304,7 +304,7 @@ def label_notes(schema: Schema, columns: Columns, declared: Declared) -> Iterato
 
 
 def mark_notes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
-    """A note on the cells with content that are read as missing, and one on those that may be labels."""
+    """A note on the cells with content that are read as missing, and a note on such cells that may be labels."""
     marks = {name: _undeclared_marks(columns[name]) for name in schema.variables}
     shares = [_mark_shares(name, columns[name], counts) for name, counts in marks.items() if counts]
     if shares:
@@ -322,14 +322,14 @@ def _undeclared_marks(column: JointColumn) -> dict[str, int]:
 
 
 def _mark_shares(name: str, column: JointColumn, counts: Mapping[str, int]) -> str:
-    """A column with each of its marks of missing values, and the class of its share."""
+    """The name of a column with each of its marks of missing values, and the class of the mark's share of the rows."""
     rows = column.filled + column.empty
     shares = (f"{quoted(mark)} {share_class(count / rows)}" for mark, count in counts.items())
     return f"{name} ({listed(shares)})"
 
 
 def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
-    """The first `most` of `names`, and the number of the others."""
+    """The first `most` of `names`, and the number of the remaining names."""
     all_names = list(names)
     more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
     return ", ".join(all_names[:most]) + more
@@ -342,7 +342,8 @@ MIN_COUNT_VALUES, MIN_MORE_COUNT_VALUES = 7, 4
 def count_codings(columns: Mapping[str, JointColumn]) -> dict[str, str]:
     """The columns of counts, each with its coding, by the majority of cells over all silos.
 
-    Counts start at 0. A column that starts at 1, or whose zeros may mark missing values, is one of labels or numbers.
+    Counts start at 0, or also at 1 in a column with more than `MAX_CODES` values. A column whose zeros may mark missing
+    values has no counts.
     """
     found = {
         name: coding
@@ -359,7 +360,7 @@ def count_codings(columns: Mapping[str, JointColumn]) -> dict[str, str]:
 def transforms_of(
     place: str, numbers: Mapping[str, JointColumn], counts: Mapping[str, str], declared: Declared
 ) -> dict[str, Transform]:
-    """The transform of each column of `numbers` that has one.
+    """The transform of each column of `numbers` that is transformed.
 
     Raises `BadInput` for a transform of a column that has labels or does not exist, and of numbers below its domain.
     """
@@ -381,9 +382,9 @@ def transforms_of(
 
 
 def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
-    """`schema` with the declared transforms, for data whose cells must not influence the choice.
+    """`schema` with the declared transforms, for time series and for runs with an ε, in which no cell may decide.
 
-    The logarithm of time series is ln x, in runs with an ε ln(1 + x): a number below 0 then counts as 0.
+    The logarithm is ln x for time series, and ln(1 + x) in runs with an ε, in which a number below 0 counts as 0.
     """
     numbers = [name for name in schema.variables if name not in schema.levels]
     for name in dict(declared.reading.transforms):
@@ -403,7 +404,7 @@ def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
 def skewed_columns(
     numbers: Mapping[str, JointColumn], transforms: Mapping[str, Transform], declared: Declared
 ) -> dict[str, Transform]:
-    """The transforms to suggest, for columns that most cells of all silos show to be skewed and that have none yet."""
+    """The transforms to suggest for columns without a transform that are skewed by the majority of cells."""
     found: dict[str, Transform] = {}
     for name, column in numbers.items():
         shape = column.majority(lambda part: part.shape, NORMAL_SCORES)
@@ -425,7 +426,7 @@ def scales_of(schema: Schema, new: Schema) -> dict[str, Any]:
 
 
 def with_transforms(data: FederatedData, reading: Reading) -> FederatedData:
-    """`data` in memory with the requested transforms, or the suggested ones of its schema.
+    """`data` whose schema has the requested transforms, and suggests transforms of other skewed columns.
 
     Raises `BadInput` for a transform of a column that has labels or does not exist, and of numbers below its domain.
     """
@@ -471,6 +472,6 @@ def check_series_domains(path: Path, variables: tuple[str, ...], values: FloatAr
 
 
 def common_derived(profiles: Mapping[str, Profile], numbers: Sequence[str]) -> dict[str, str]:
-    """The columns of `numbers` that others of them determine at every silo, each with its formula."""
+    """The columns of `numbers` that other columns of `numbers` determine at every silo, each with its formula."""
     found = set.intersection(*(set(profile.derived) for profile in profiles.values()))
     return {name: formula for name, formula, *sources in sorted(found) if {name, *sources} <= set(numbers)}

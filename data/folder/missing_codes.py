@@ -1,13 +1,13 @@
-"""Codes that may mark missing values, such as -9, 99, 999, "unknown" and "k.A.": suggested to the owner (ours).
+"""Codes that may mark missing values, such as -9, 99, 999, "unknown" and "k.A.", as suggestions to the owner (ours).
 
-Nothing is applied: `inspect` prints the entry of `about.json`, and only for a folder on this machine, because a code
-and its count are facts about rows.
+Suggestions are not applied: `inspect` prints the entry of `about.json` that declares the codes, and only for a folder
+on this machine, because a code and its count are facts about rows.
 
 A number is suggested if programs and questionnaires use it as a code (`CODES`), if it is repeated, and if it lies far
-outside the range of all other values of its column. Far means one of three things: by `FAR` of the range; or, for a
-negative number, that no other value is negative and that it is a spike beside the nearest value other than zero; or,
-among few whole numbers, by `MIN_STEPS` steps. A number that is outside the range in several columns (`MIN_COLUMNS`)
-need not be far. A label is suggested if it is one of the words of `WORDS`, or a code among words.
+outside the range of all other values of its column. A number is far outside the range in three cases: if its distance
+is `FAR` of the range; if it is the only negative value and a spike beside the nearest value other than zero; or, among
+few whole numbers, if its distance is `MIN_STEPS` steps. A number that is outside the range in several columns
+(`MIN_COLUMNS`) need not be far. A label is suggested if it is one of the words of `WORDS`, or a code among words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,15 @@ CODES = frozenset(
     for code in (int("9" * (length - 1) + str(digit)), int(str(digit) * length))
     for sign in (1, -1)
 ) | {-1}
-"""numbers that mark missing values: digits repeated, as 99 and 888, or nines before a last digit, as 998; and -1"""
+"""numbers that may mark missing values: repeated digits, as in 99 and 888, nines before a last digit, as in 998; -1"""
 FAR, MIN_STEPS, MIN_COLUMNS = 0.5, 3, 2
-"""distance from all other values as a fraction of their range; among few whole numbers the distance; columns with the
-same code"""
+"""minimum distance of a code from all other values as a fraction of their range; minimum distance among few whole
+numbers; minimum number of columns with the same code"""
 MIN_COUNT, MIN_SPIKE, MIN_SHARE = 2, 2.0, 0.005
-"""cells with the code; their ratio to those with the nearest value; among few whole numbers their share of the rows"""
+"""minimum number of cells with a code; minimum ratio of this number to the number of cells with the nearest value;
+minimum share of cells with a code among few whole numbers"""
 MAX_STEPS = 12
-"""range of few whole numbers"""
+"""maximum range of whole numbers that count as few"""
 WORDS = frozenset(
     fold_spelling(word)
     for word in (
@@ -105,7 +106,7 @@ class MissingCode:
 
 
 def missing_codes(schema: Schema, tables: Mapping[str, Any], skipped: Sequence[str] = ()) -> tuple[MissingCode, ...]:
-    """The cells of `tables` `[n_rows, n_variables]` that may mark missing values, but not in `skipped` columns."""
+    """The cells of `tables` `[n_rows, n_variables]` that may mark missing values, except in `skipped` columns."""
     left_out = (*schema.dates, *skipped)
     counts = {name: _counts(schema, tables, v) for v, name in enumerate(schema.variables) if name not in left_out}
     found = [one for name, pair in counts.items() if name in schema.levels for one in _words(name, pair)]
@@ -136,7 +137,7 @@ Counts = tuple[Any, Any]
 
 
 def _counts(schema: Schema, tables: Mapping[str, Any], v: int) -> Counts:
-    """The values of column `v` at all silos, labels or numbers in order; of streamed tables those of the first rows."""
+    """The labels or numbers of column `v` at all silos, in order; of streamed tables, only the first rows count."""
     heads = [table if isinstance(table, np.ndarray) else next(iter(chunks(table))) for table in tables.values()]
     column = np.concatenate([np.asarray(head[:, v], np.float64) for head in heads])
     levels = schema.levels.get(schema.variables[v])
@@ -148,7 +149,7 @@ def _counts(schema: Schema, tables: Mapping[str, Any], v: int) -> Counts:
 
 
 def _as_numbers(pair: Counts) -> Counts | None:
-    """The counts of a column as numbers in order, None if it has other labels."""
+    """The counts of a column whose values are numbers, in their order; None if the column has other labels."""
     values, rows = pair
     if values.dtype != object:
         return pair if len(values) else None
@@ -167,7 +168,7 @@ def _words(name: str, pair: Counts) -> list[MissingCode]:
         is_missing_word(label) or (len(words) > 1 and bool(WHOLE.fullmatch(label)) and int(label) in CODES)
         for label in labels
     ]
-    # Numbers beside words are codes only if all of them are: in "1 2 3 more" they are labels.
+    # Numbers beside words are codes only if all these numbers are codes: in "1 2 3 more" they are labels.
     plain = sum(bool(WHOLE.fullmatch(label)) and int(label) not in CODES for label in labels)
     return [
         MissingCode(name, label, int(count))
@@ -177,7 +178,7 @@ def _words(name: str, pair: Counts) -> list[MissingCode]:
 
 
 def _outside(values: FloatArray, rows: Any) -> dict[int, bool]:
-    """The repeated codes outside the range of the other `values`, in order, and whether each is far from them."""
+    """The repeated codes outside the range of the other `values`, and whether each code is far from this range."""
     low, high = 0, len(values)
     while low < high and values[low] < 0 and float(values[low]) in CODES:
         low += 1

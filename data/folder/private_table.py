@@ -1,13 +1,14 @@
 """Tables in runs with an ε: neither the description nor the success of a run depends on any cell.
 
 A silo describes the names of its columns and its number of rows; kinds, levels and lengths of time series come from
-`about.json` alone (`declared_schema`). Two tables that differ in one row are therefore described alike. And every row
-can be read: a cell that is empty, no number or no declared level counts as 0 or as the first level, a number beyond
-±`LARGEST` as that bound, and a line with too few or too many cells is filled up or cut. The noise of the run also hides
-these values, so they need not be refused.
+`about.json` alone (`declared_schema`). Two tables that differ in one row are therefore described alike.
 
-Rows keep the order of the file. In a text file every line is a row: a quotation mark that is never closed
-cannot swallow the rows below it. Rows of time series are not sorted by their times, which are data, too.
+Every row can be read. A cell that is empty or invalid counts as 0 or as the first declared level, and a number beyond
+±`LARGEST` counts as this bound. A line with too few or too many cells is filled up or cut. The noise of the run also
+hides these values, so they need not be refused.
+
+Rows keep the order of the file. In a text file every line is a row, so a quotation mark that is never closed cannot
+swallow the rows below it. Rows of time series are not sorted by their times, because times are data, too.
 """
 
 import csv
@@ -39,9 +40,9 @@ from .scan import SEPARATORS, Form, codes_of, labels_of
 SERIES_KEYS = ("series", "time")
 """the columns of time series that are not variables"""
 LINES = 1 << 14
-"""lines of a text file that are parsed at once"""
+"""number of lines of a text file that are parsed at once"""
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
-"""cells that are numbers, without the spaces around them"""
+"""pattern of cells that are numbers, without the spaces around them"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class _Text:
 
     @cached_property
     def encoding(self) -> str:
-        """The declared encoding; otherwise UTF-16 after its mark, else UTF-8."""
+        """The declared encoding; otherwise UTF-16 if the file begins with its byte order mark, else UTF-8."""
         with self._binary() as file:
             start = file.read(2)
         return self.form.encoding or ("utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
@@ -62,7 +63,7 @@ class _Text:
     def header(self) -> tuple[str, str]:
         """The first line that is not blank, and its separator.
 
-        Raises `BadInput` for a file without one, and for a line that several separators divide.
+        Raises `BadInput` for a file without such a line, and for a line that several separators divide.
         """
         with self._lines() as lines:
             line = next((line for line in lines if line.strip()), "").rstrip("\n")
@@ -79,7 +80,7 @@ class _Text:
 
     @property
     def names(self) -> list[str]:
-        """The columns but empty names at the end, whose cells are cut off."""
+        """The names of the columns, without empty names at the end; the cells of such columns are cut off."""
         names = [name.strip() for name in _cells(*self.header)]
         while len(names) > 1 and not names[-1]:
             names.pop()
@@ -111,7 +112,7 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _columns(lines: Sequence[str], separator: str, width: int) -> list[Any]:
-    """The cells of `lines` by column, rows filled up or cut to `width` cells."""
+    """The cells of `lines` by column; each row is filled up or cut to `width` cells."""
     import pyarrow
 
     if any('"' in line for line in lines):
@@ -129,9 +130,9 @@ class PrivateTable:
     path: Path
     declared: Declared
     mapper: Callable[..., Iterator[Any]] = map
-    """what applies a function to each part (see `chunked_table.Mapper`)"""
+    """applies a function to each part (see `chunked_table.Mapper`)"""
     part: ParquetParts | None = None
-    """the part of the rows that is read; None: all"""
+    """the part of the rows that is read; if None, all rows are read"""
 
     def profile(self) -> Profile:
         """The description of the table: its columns, and its number of rows."""
@@ -143,7 +144,7 @@ class PrivateTable:
     def rows(self, schema: Schema, silo: str) -> "NDArray[Any] | ClippedRows":
         """The table `[n_rows, n_variables]` of numbers and codes, in memory or to be read in passes.
 
-        Raises `BadInput` for other columns than those of `schema`, and for another number of rows.
+        Raises `BadInput` if the columns or the number of rows differ from `schema`.
         """
         read = [name for name in self._variables if name in schema.variables or self.declared.keeps(name)]
         names = [name for name in read if name not in schema.aside and not is_repeated(name)]
@@ -185,7 +186,7 @@ class PrivateTable:
 
     @property
     def _variables(self) -> list[str]:
-        """The columns, without those of times and series identifiers if the data are declared as time series."""
+        """The columns, except for times and series identifiers if the data are declared as time series."""
         series = self.declared.kind == "time-series"
         return [name for name in self._names if not (series and name.lower() in SERIES_KEYS)]
 
@@ -209,7 +210,7 @@ class PrivateTable:
                     yield list(batch.columns)
 
     def parts(self, columns: int) -> list[tuple["PrivateTable", int]]:
-        """Parts that can be read separately, in order, with their numbers of rows; none if there are not several."""
+        """Parts that can be read separately, in order, with their numbers of rows; empty unless there are several."""
         if not isinstance(self._source, ParquetParts):
             return []
         with self._redacted():
@@ -230,9 +231,9 @@ class PrivateTable:
 
 @dataclass(frozen=True)
 class ClippedRows:
-    """The rows of a `PrivateTable` as a federation of this `schema` learns from them: a `Chunked` table.
+    """The rows of a `PrivateTable` in the form of `schema`, for learners: a `Chunked` table.
 
-    Discrete data come as int64 codes, others as float64; there are no empty cells.
+    Discrete data are int64 codes, and other data are float64; there are no empty cells.
     """
 
     table: PrivateTable
@@ -245,7 +246,7 @@ class ClippedRows:
         return self.count, len(self.schema.variables)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
-        """Yield the rows, some at a time. Raises `BadInput` for another number of rows than the schema has."""
+        """Yield the rows, some at a time. Raises `BadInput` if their number differs from the schema."""
         names, levels, read = self.schema.variables, self.schema.levels, 0
         for columns in self.table.batches(names):
             pairs = zip(names, columns, strict=True)
@@ -299,7 +300,7 @@ class ClippedRows:
 
 
 def _parsed(column: Any, decimal_comma: bool) -> FloatArray:
-    """The numbers in a column of text, NaN where a cell holds none."""
+    """The numbers in a column of text, NaN for a cell that is not a number."""
     import pyarrow
     import pyarrow.compute as pc
 
@@ -318,9 +319,9 @@ def _parsed(column: Any, decimal_comma: bool) -> FloatArray:
 
 
 def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Declared) -> Schema:
-    """The schema of a run with an ε: names and rows as the silos describe them, all else as it is declared.
+    """The schema of a run with an ε: silos describe names and numbers of rows, `declared` has everything else.
 
-    Columns have been compared already. Raises `BadInput` for a column without a declared kind, or a discrete one
+    Columns have been compared already. Raises `BadInput` for a column without a declared kind, for a discrete column
     without declared levels, and for declared lengths of time series that do not add up to a silo's rows.
     """
     profiles = dict(sorted(profiles.items()))
@@ -349,7 +350,7 @@ def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Decla
 
 
 def _stretches(place: str, rows: Mapping[str, int], declared: Declared) -> dict[str, tuple[int, ...]]:
-    """The lengths of the unbroken series of each silo: those that are declared, else all its rows are one series."""
+    """The lengths of the unbroken series of each silo; if none are declared, all its rows are one series."""
     found = {}
     for silo, count in rows.items():
         lengths = declared.stretches.get(silo, (count,))

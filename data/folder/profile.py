@@ -5,8 +5,8 @@ values, and their order of magnitude. This module opens no files: `profile_numbe
 `profile_cells` from distinct cells and their counts.
 
 - `suggested_transforms`, `count_transform`: the transforms that the shape of a column of numbers suggests.
-- `derived_columns`: columns that one or two others determine, such as a square, a logarithm, a sum or a ratio. A silo
-  describes them by their formulas, which hold in all rows and disclose none of them.
+- `derived_columns`: columns that one or two other columns determine, such as a square, a logarithm, a sum or a ratio. A
+  silo describes these columns by their formulas, which hold in all examined rows and disclose no single row.
 """
 
 import math
@@ -35,7 +35,7 @@ from .scan import (
 )
 
 SMALLEST, LARGEST = 1e-70, 1e70
-"""absolute values between which fourth powers neither underflow nor overflow"""
+"""bounds of absolute values between which fourth powers neither underflow nor overflow"""
 BEYOND_RANGE = (
     f"its numbers exceed {LARGEST:g}, or are all below {SMALLEST:g}, beyond the range of the computations: use "
     "another unit, or leave the column out with --ignore"
@@ -43,9 +43,9 @@ BEYOND_RANGE = (
 MIN_DISTANCE_FROM_ZERO = 0.25
 """minimum value that is far from zero, as a fraction of the median"""
 MIN_INTEGER_FROM_ZERO = 5
-"""minimum integer that is far from zero: in counts, 1 to 4 are as near to 0 as to each other"""
+"""minimum integer that is far from zero: in counts, the values 1 to 4 are as near to 0 as to each other"""
 SAMPLED_NUMBERS = 2000
-"""numbers to examine first: they usually show that there are many values, which saves sorting the column"""
+"""number of cells to examine first: they usually show that there are many values, which saves sorting the column"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ColumnProfile:
     whole: bool
     """whether all numbers are integers"""
     labels: tuple[str, ...] | None = None
-    """the distinct labels in canonical order; None for too many (`are_few_labels`), or numbers with fractions"""
+    """the distinct labels in canonical order; None if there are too many (`are_few_labels`) or they have fractions"""
     distinct: int = 0
     """number of distinct values, at most `MAX_LEVELS` + 1"""
     number_like: int = 0
@@ -76,7 +76,7 @@ class ColumnProfile:
     unique: bool = False
     """whether no cell is empty and no integer or word occurs twice"""
     consecutive: bool = False
-    """whether the values are consecutive integers, each once"""
+    """whether the values are consecutive integers, each of which occurs once"""
     spaced: bool = False
     """whether cells have the same label with different spaces around it"""
     odd: str = ""
@@ -84,17 +84,17 @@ class ColumnProfile:
     outliers: int = 0
     """number of empty cells that were set aside as outliers"""
     marks: tuple[tuple[str, int], ...] = ()
-    """the cells that mark a missing value, except those without content, and their numbers"""
+    """the cells that mark a missing value, except cells without content, and the count of each"""
     dates: bool = False
     """whether all filled cells are dates"""
     first_dates: FirstDates = ()
-    """of a column of dates: the orders of day, month and year that its cells allow, and on request the first date"""
+    """for a column of dates, the orders of day, month and year that its cells allow, and on request the first date"""
     periods: bool = False
     """whether all filled cells are quarters or months"""
     negative: bool = False
     """whether a number is below 0"""
     shape: Literal["", "log", "normal-scores"] = ""
-    """the transform that would make the numbers nearly symmetric; empty if they are"""
+    """the transform that would make the numbers nearly symmetric; empty if they need no transform"""
     counted: Literal["", "anscombe", "log1p"] = ""
     """the coding of the numbers if they look like counts, else empty"""
 
@@ -109,7 +109,7 @@ class ColumnProfile:
         return self.numbers + self.words
 
     def with_words(self, words: Collection[str]) -> "ColumnProfile":
-        """The profile if the marks `words`, in any capitals, are labels."""
+        """The profile in which the marks `words`, in any capitals, are labels."""
         kept = set(map(fold_spelling, words))
         labels = {mark: count for mark, count in self.marks if fold_spelling(mark) in kept}
         if not labels:
@@ -141,13 +141,13 @@ class Profile:
     left_out: tuple[str, ...] = ()
     """the columns that the reader excluded"""
     derived: tuple[tuple[str, ...], ...] = ()
-    """columns of numbers that others determine: each with the formula, and the columns in it"""
+    """columns of numbers that other columns determine: each with the formula, and the columns in the formula"""
     conditions: tuple[tuple[str, int], ...] = ()
     """the conditions of the rows, each with its number of rows; empty without a column of conditions"""
 
     @classmethod
     def of_names(cls, names: Sequence[str], rows: int, left_out: tuple[str, ...] = ()) -> "Profile":
-        """The profile of a table of which only names and the number of rows are disclosed."""
+        """The profile of a table that discloses only its names and its number of rows."""
         return cls(rows, dict.fromkeys(names, UNDISCLOSED), left_out=left_out)
 
     @property
@@ -187,8 +187,9 @@ def profile_cells(
 ) -> ColumnProfile:
     """The profile of a column from its distinct `cells` and their `counts`.
 
-    It has the labels if there are few, or their number is `unlimited`; in a column that is not declared as `labelled`
-    only if they are not numbers with fractions. `odd` is the place of the first word among numbers.
+    The profile has the labels if there are few, or if their number is `unlimited`. In a column that is not declared as
+    `labelled`, labels must not be numbers with fractions. `odd` is the place and content of the first word among
+    numbers.
     """
     filled, number = ~cells.empty, ~np.isnan(cells.numbers)
     whole = all(WHOLE.fullmatch(label) for label, is_number in zip(cells.labels, number, strict=True) if is_number)
@@ -225,7 +226,7 @@ def profile_cells(
 
 
 def _marks_among(cells: Cells, counts: NDArray[np.integer[Any]]) -> tuple[tuple[str, int], ...]:
-    """The cells that mark a missing value, except those without content, and their numbers."""
+    """The cells that mark a missing value, except cells without content, and the count of each."""
     marks = Counter[str]()
     for label, is_missing, count in zip(cells.labels, cells.empty, counts, strict=True):
         if is_missing and label and count:
@@ -249,7 +250,10 @@ def _labels(values: NDArray[np.floating[Any]], *, whole: bool) -> tuple[str, ...
 
 
 def _value_facts(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: int, *, whole: bool) -> dict[str, Any]:
-    """Magnitude, zeros and signs of an identifier of distinct `values` with these `counts` in `rows` rows."""
+    """The magnitude and zeros of a column, and whether it looks like an identifier.
+
+    The column has `rows` rows and the distinct `values`, which occur `counts` times.
+    """
     sizes, size_counts = np.abs(values[values != 0]), counts[values != 0]
     unique = bool(len(values) == rows and (counts == 1).all()) and whole
     facts: dict[str, Any] = {
@@ -267,7 +271,7 @@ def _value_facts(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: 
 
 
 def shape_facts(sample: NDArray[np.float64], negative: bool) -> dict[str, Any]:
-    """The sign and the shape of numbers, from a `sample` of them."""
+    """The sign and the shape of a column of numbers, from a `sample` of its numbers."""
     (shape,) = suggested_transforms(sample[:, None])
     return {"negative": negative, "shape": NORMAL_SCORES if shape and negative else shape}
 
@@ -285,23 +289,24 @@ def beyond(sizes: NDArray[np.floating[Any]]) -> bool:
 
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 SAMPLED_ROWS = 4096
-"""rows, evenly spaced, from which the shape of a column is estimated"""
+"""number of evenly spaced rows from which the shape of a column is estimated"""
 MIN_SHAPE_ROWS, MIN_SHAPE_VALUES = 50, 12
-"""rows and distinct values below which a column has no shape"""
-# Skewness and tail ratio of an exponential column are .46 and 4.2; of t with 3 degrees of freedom, 0 and 5.9; of a
-# lognormal column with σ = 1, .57 and 7.0; of a cubed Gaussian, 0 and 41. Below these bounds, transforms cost more than
-# they gain.
+"""minimum numbers of rows and of distinct values for an estimate of the shape of a column"""
+# Skewness and tail ratio are .46 and 4.2 for an exponential column, 0 and 5.9 for t with 3 degrees of freedom, .57 and
+# 7.0 for a lognormal column with σ = 1, and 0 and 41 for a cubed Gaussian. Below these bounds, transforms cost more
+# than they gain.
 MAX_SKEWNESS, MAX_TAIL_RATIO = 0.5, 8.0
 """greatest absolute skewness by Kelly, (q₉₀ + q₁₀ − 2 q₅₀)/(q₉₀ − q₁₀), and greatest ratio of (q₉₉ − q₁) to (q₇₅ − q₂₅)
 of a column that needs no transform"""
 MAX_LOG_SKEWNESS, MAX_LOG_TAIL_RATIO = 0.2, 5.0
-"""the same for logarithms that are nearly symmetric"""
+"""the same bounds for logarithms that count as nearly symmetric"""
 
 
 def suggested_transforms(sample: FloatArray) -> list[Literal["", "log", "normal-scores"]]:
-    """For each column of `sample` `[n_rows, d]`, the transform that makes it nearly symmetric; empty if it needs none.
+    """For each column of `sample` `[n_rows, d]`, the transform that makes it nearly symmetric; "" if it needs none.
 
-    It is the logarithm if all cells are positive and their logarithms are nearly symmetric, otherwise normal scores.
+    The transform is the logarithm if all cells are positive and their logarithms are nearly symmetric. Otherwise it is
+    normal scores.
     """
     if len(sample) < MIN_SHAPE_ROWS:
         return [""] * sample.shape[1]
@@ -328,15 +333,16 @@ def _even(q: FloatArray, most_skewness: float, most_tails: float) -> NDArray[np.
 
 
 MIN_COUNT_SKEWNESS = 0.2
-"""least skewness of counts, that of a Poisson variable of mean 25: a more symmetric column needs no root"""
+"""minimum skewness of counts, equal to the skewness of a Poisson variable of mean 25: more symmetric columns need no
+root"""
 MAX_ROOT_SKEWNESS = 1.0
-"""skewness of the roots of counts above which logarithms are taken"""
+"""maximum skewness of the roots of counts; if it is exceeded, logarithms are taken"""
 
 
 def count_transform(distinct: FloatArray, counts: NDArray[np.integer[Any]]) -> Literal["", "anscombe", "log1p"]:
-    """The coding of whole numbers that are counts, from their `distinct` values in order; empty if they are none.
+    """The coding of whole numbers that are counts, from their `distinct` values in order; "" if they are not counts.
 
-    Counts start at 0 or 1 and are skewed to the right, as those of a Poisson variable are.
+    Counts start at 0 or 1 and are skewed to the right, like a Poisson variable.
     """
     if len(distinct) < 2 or not 0 <= distinct[0] <= 1 or _skewness(distinct, counts) < MIN_COUNT_SKEWNESS:
         return ""
@@ -353,19 +359,19 @@ def _skewness(values: FloatArray, counts: NDArray[np.integer[Any]]) -> float:
 
 
 SAMPLE_ROWS = 200
-"""rows of each silo that are examined"""
+"""number of rows of each silo that are examined for derived columns"""
 MIN_ROWS = 10
-"""complete rows that are needed"""
+"""minimum number of complete rows for derived columns"""
 MAX_COLUMNS = 60
-"""columns of numbers beyond which pairs are not examined"""
+"""maximum number of columns of numbers whose pairs are examined"""
 TOLERANCE = 1e-3
-"""difference of a derived column from its formula, as a fraction of its standard deviation: cells are rounded"""
+"""maximum difference of a derived column, whose cells are rounded, from its formula, in its standard deviations"""
 MAX_PROFILED_COLUMNS = 30
-"""the same limit for the description before every run"""
+"""maximum number of columns of numbers whose pairs are examined for the description before every run"""
 
 
 def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MAX_COLUMNS) -> Iterator[tuple[str, ...]]:
-    """Yield each column of numbers that others determine in the complete `rows` `[n_rows, d]`, formula, and sources.
+    """Yield each column that others determine in the complete `rows` `[n_rows, d]`, with formula and source columns.
 
     A table with more than `most_columns` columns is not examined: it has too many pairs.
     """
@@ -386,7 +392,7 @@ def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MA
 
 
 def _formulas(names: list[str], X: NDArray[np.float64]) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.float64]]]:
-    """Yield formulas of one or two columns, these columns, and the values `[n_rows]`; only finite ones."""
+    """Yield formulas of one or two columns, these columns, and the values `[n_rows]`, which are finite."""
     for j, name in enumerate(names):
         x = X[:, j]
         yield f"the square of {name}", (name,), x**2

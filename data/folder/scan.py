@@ -39,26 +39,26 @@ MISSING_WORDS = frozenset({"na", "n/a", "null", "none"})
 
 @dataclass(frozen=True)
 class Form:
-    """The declared form of a file: its dialect (None: not declared), and the replacement and scaling of its cells."""
+    """The declared form of a file: its dialect (None if not declared), and the recoding and scaling of its cells."""
 
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
     sheet: str | None = None
-    """the sheet of a spreadsheet with several"""
+    """the sheet to read if a spreadsheet has several sheets"""
     recode: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     """by column, pairs of a cell and its replacement"""
     scale: tuple[tuple[str, float, tuple[str, ...]], ...] = ()
-    """columns whose numbers are multiplied by a factor, with the cells that mark a missing value in them"""
+    """columns whose numbers are multiplied, each with the factor and the cells that mark a missing value in it"""
     rows: tuple[str, str] | None = None
-    """a column and the label that it has in this silo's rows; None: all rows of the file belong to the silo"""
+    """a column and the label that it has in this silo's rows; if None, all rows of the file belong to the silo"""
 
 
 NO_FORM = Form()
 
 
 def cell_fault(cell: str) -> str | None:
-    """The fault of a cell that should be a finite number, None if it is one."""
+    """The fault of a cell that should be a finite number; None if the cell is a finite number."""
     text = cell.strip()
     if not text:
         return "the cell is empty"
@@ -78,7 +78,7 @@ MAX_LEVELS = 50
 MAX_RECURRING_LEVELS = 200
 """maximum number of undeclared levels of a variable of words"""
 MIN_SILO_RECURRENCE, MIN_RECURRENCE = 3, 10
-"""minimum mean number of rows per label if a column has more than `MAX_LEVELS` labels: in one silo, and in all silos"""
+"""minimum mean number of rows per label in one silo, and in all silos, if a column has more than `MAX_LEVELS` labels"""
 MAX_CODES = 10
 """maximum number of distinct integers in an undeclared column of codes"""
 
@@ -114,12 +114,12 @@ def are_few_labels(count: int, rows: int, recurrence: int = MIN_SILO_RECURRENCE)
 
 
 def empty_cells(cells: Sequence[str]) -> dict[str, str]:
-    """The faults of empty `cells`, by cell."""
+    """By cell, the faults of the `cells` that are empty."""
     return {cell: "the cell is empty" for cell in cells if not cell.strip()}
 
 
 def level_faults(cells: Sequence[str], declared: Sequence[str]) -> dict[str, str]:
-    """The faults of those distinct `cells` of a column that are not among its `declared` levels, by cell."""
+    """By cell, the faults of the distinct `cells` of a column that are not among its `declared` levels."""
     levels = set(declared)
     listed = ", ".join(declared[:8]) + (", …" if len(declared) > 8 else "")
     wrong = (cell for cell, label in zip(cells, labels_of(cells, declared), strict=True) if label not in levels)
@@ -127,12 +127,12 @@ def level_faults(cells: Sequence[str], declared: Sequence[str]) -> dict[str, str
 
 
 def label_faults(cells: Sequence[str]) -> dict[str, str]:
-    """The faults of those distinct `cells` of a column that cannot be labels, by cell."""
+    """By cell, the faults of the distinct `cells` of a column that cannot be labels."""
     return {cell: f"{quoted(cell)} has a control character" for cell in cells if name_fault(label_of(cell) or "-")}
 
 
 def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
-    """The faults of the fractions in a column that is declared as discrete, if it is all numbers."""
+    """By cell, the faults of the fractions in a column that is declared as discrete, if all its cells are numbers."""
     numbers = {cell: label for cell, label in zip(cells, labels_of(cells, None), strict=True) if label}
     if any(cell_fault(label) is not None for label in numbers.values()):
         return {}
@@ -141,10 +141,10 @@ def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
 
 
 def merged_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The levels of `labels` in canonical order, and the labels that were merged into others.
+    """The levels of `labels` in canonical order, and the labels that were merged into other labels.
 
-    Labels that differ only in capitals or spaces between words become one level, the first of them, unless the column
-    would then have a single level.
+    Labels that differ only in capitals or spaces between words become one level, named by the first of these labels,
+    unless the column would then have a single level.
     """
     levels: dict[str, str] = {}
     ordered = canonical_order(labels)
@@ -161,14 +161,14 @@ def fold_spelling(label: str) -> str:
 
 
 def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
-    """The code of each label: of the same level, else of the level with the same folded spelling, else -1."""
+    """The code of each label: the code of the equal level, else of the level with the same folded spelling, else -1."""
     place = {fold_spelling(level): code for code, level in reversed(list(enumerate(levels)))}
     place |= {level: code for code, level in enumerate(levels)}
     return [place.get(label, place.get(fold_spelling(label), -1)) for label in labels]
 
 
 def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
-    """Raise `BadInput` for undeclared levels: a level that only one record has would reveal this record despite ε."""
+    """Raise `BadInput` for undeclared levels, because a level that only one record has would reveal it despite ε."""
     for name in sorted(undeclared):
         raise BadInput(
             f"{place}: column '{name}': its levels come from the rows, which ε does not account for: "
@@ -179,13 +179,13 @@ def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
 NUMBER_LIKE = re.compile(
     r"[+-]?(\d{1,3}([,.'_ \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d*)?(e[+-]?\d+)?|[.,]\d+)\s*%?|[+-]?inf(inity)?", re.I
 )
-"""numbers in other notations: 1,5 or 1 234 or 12 % or digits of another script"""
+"""pattern of numbers in other notations, such as 1,5 or 1 234 or 12 %, or in digits of another script"""
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The distinct cells of a column: for each, its label, its number (NaN if none), and whether it is empty."""
+    """The distinct cells of a column: the label of each, its number (NaN if it has none), and whether it is empty."""
 
     texts: Sequence[str]
     labels: list[str]
@@ -225,18 +225,18 @@ def is_empty(label: str, marks: Collection[str] | None = None) -> bool:
 
 
 def missing_words(labels: Iterable[str]) -> tuple[str, ...]:
-    """Those `labels` that mark a missing value in other columns."""
+    """The `labels` that mark a missing value in other columns."""
     return tuple(label for label in labels if fold_spelling(label) in MISSING_WORDS)
 
 
 def number_of(label: str) -> float:
-    """The finite number in a cell, NaN if there is none."""
+    """The finite number in a cell; NaN if the cell is not a finite number."""
     return float(label) if cell_fault(label) is None else np.nan
 
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SNIFFED_ROWS = 200
-"""rows from which separator and decimal mark are detected"""
+"""number of rows from which separator and decimal mark are detected"""
 LEGACY_ENCODING = "cp1252"
 FIRST_LINE = re.compile(r"\s*([^\r\n]*)")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
@@ -280,7 +280,7 @@ def text_of(place: str, content: bytes, form: Form) -> Text:
 
 
 def _unnamed(text: str, separator: str) -> int:
-    """The number of columns at the end that have neither a name nor a cell, as spreadsheets write them."""
+    """The number of columns at the end that have neither a name nor a cell; some spreadsheet programs write them."""
     match = FIRST_LINE.match(text)
     header = match[1].rstrip(" ") if match else ""
     count = len(header) - len(header.rstrip(separator))
@@ -326,7 +326,7 @@ def _head(text: str) -> str:
 
 
 def rows_of(text: str, separator: str) -> list[list[str]]:
-    """The rows of `text` that are not blank, up to the first broken one."""
+    """The rows of `text` that are not blank, up to the first broken row."""
     rows: list[list[str]] = []
     with suppress(csv.Error):
         rows.extend(csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator))
@@ -334,7 +334,7 @@ def rows_of(text: str, separator: str) -> list[list[str]]:
 
 
 def _separator(place: str, head: str) -> str:
-    """The separator of the columns: one that occurs in the header, and equally often in most rows."""
+    """The separator of the columns: it occurs in the header, and equally often in most rows."""
     rows_by_mark = {mark: rows_of(head, mark) for mark in SEPARATORS}
     in_header = [mark for mark, rows in rows_by_mark.items() if rows and len(rows[0]) > 1]
     fitting = [mark for mark in in_header if _is_regular(rows_by_mark[mark])]
@@ -348,7 +348,7 @@ def _separator(place: str, head: str) -> str:
 
 
 def _is_regular(rows: list[list[str]]) -> bool:
-    """Whether most rows have as many cells as the header, or one more or less, as with a separator at line ends."""
+    """Whether most rows have as many cells as the header, or one cell more or less, as if lines end in a separator."""
     lengths = Counter(map(len, rows[1:]))
     if not lengths:
         return False
@@ -357,7 +357,7 @@ def _is_regular(rows: list[list[str]]) -> bool:
 
 
 def _decimal(place: str, head: str, separator: str) -> str:
-    """The decimal mark: a comma only if the separator is another and no cell has a decimal point."""
+    """The decimal mark: a comma only if it is not the separator and no cell has a decimal point."""
     if separator == ",":
         return "."
     rows = rows_of(head, separator)[1:]
@@ -375,11 +375,11 @@ def _cells(rows: Iterable[list[str]]) -> Iterable[str]:
 
 
 FaultOf = Callable[[str, str], str | None]
-"""(column, cell) -> the fault of the cell, None if it has none"""
+"""(column, cell) -> the fault of the cell; None if the cell has no fault"""
 
 
 def read_text(path: Path, form: Form = NO_FORM) -> Text:
-    """The text of a file with its dialect; `form` is the declared part. Raises `BadInput` as `text_of` does."""
+    """The text of a file with its dialect, of which `form` is declared. Raises `BadInput` as `text_of` does."""
     with open_bytes(path) as file:
         return text_of(str(path), file.read(), form)
 
@@ -387,7 +387,7 @@ def read_text(path: Path, form: Form = NO_FORM) -> Text:
 def read_header(path: Path, text: Text, keep: Keep = lambda name: True) -> list[str]:
     """The names in the first row of `text`, stripped, as `distinct_names` returns them.
 
-    Raises `BadInput` without a first row, for invalid names, and if the next row has another number of cells.
+    Raises `BadInput` if there is no row, for invalid names, and if the next row has another number of cells.
     """
     rows = _rows(text)
     try:
@@ -409,7 +409,7 @@ def read_header(path: Path, text: Text, keep: Keep = lambda name: True) -> list[
 
 
 def check_label_column(path: Path, header: Sequence[str], name: str) -> None:
-    """Raise `BadInput` unless the file has the column `name` and another one."""
+    """Raise `BadInput` unless the file has the column `name` and at least one other column."""
     if name not in header:
         raise BadInput(f"{path}: column {quoted(name)} is missing; available: {', '.join(header[:8])}")
     if list(header) == [name]:
@@ -417,7 +417,7 @@ def check_label_column(path: Path, header: Sequence[str], name: str) -> None:
 
 
 def first_rows(text: Text, count: int | None) -> list[list[str]]:
-    """The header and those of the first `count` rows (None: all) that have as many cells; empty for a broken file."""
+    """The header, and the rows with as many cells among the first `count` rows, or all; empty for a broken file."""
     try:
         rows = [row for _, row in islice(_rows(text), None if count is None else count + 1)]
     except csv.Error:
@@ -428,7 +428,7 @@ def first_rows(text: Text, count: int | None) -> list[list[str]]:
 def find_fault(
     path: Path, text: Text, header: Sequence[str], fault_of: FaultOf, silo: tuple[str, str] | None = None
 ) -> str | None:
-    """The line, column and value of the first fault below a valid `header`; None if there is none.
+    """The line, column and value of the first fault below a valid `header`; None if there is no fault.
 
     `fault_of(column, cell)` is the fault of a cell; a row of another length is a fault, too. Cells are examined only in
     the rows of `silo`, given by a column and its label.
@@ -471,13 +471,13 @@ def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
 
 
 def _is_of(silo: tuple[str, str], header: Sequence[str], row: Sequence[str]) -> bool:
-    """Whether a row is one of `silo`, given by a column and its label."""
+    """Whether a row belongs to `silo`, which is given by a column and its label."""
     column, label = silo
     return label_of(row[header.index(column)]) == label
 
 
 def _rows(text: Text) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row that is not blank with its last line. Raises `csv.Error` naming the line of a broken one."""
+    """Yield each row that is not blank, with its last line. Raises `csv.Error` with the line of a broken row."""
     reader = csv.reader(StringIO(text.content, newline=""), strict=True, delimiter=text.separator)
     while True:
         line = reader.line_num + 1

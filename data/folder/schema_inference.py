@@ -1,9 +1,9 @@
 """The public schema of a federation, inferred from the profiles of the silos' tables.
 
-A declaration takes precedence. Otherwise a column of words is discrete and one of numbers is continuous, except that
-integers with few values are codes if other columns have words or fractions. Columns that cannot be variables are
-excluded: constants, identifiers, free text, and columns that are almost empty. Findings on how the tables were read
-become notes, one line each.
+A declaration takes precedence. Otherwise a column of words is discrete, and a column of numbers is continuous. An
+exception are integers with few values: they are codes if other columns have words or fractions. Columns that cannot be
+variables are excluded: constants, identifiers, free text, and columns that are almost empty. Findings on how the tables
+were read become notes, one line each.
 
 `infer_schema` makes a schema from profiles; `negotiate_schema` requests profiles from the silos until their complete
 rows agree with the schema.
@@ -52,7 +52,7 @@ from .scan import (
 UNIT_DECADES = 0.9
 """minimum difference of silos' medians, in powers of ten, for a note that suggests different units"""
 POWER_NOTATION_DECADES = 6
-"""minimum power of ten k of a factor that is written as 10^k"""
+"""minimum exponent k for which a factor is written as 10^k"""
 
 
 def table_notes(
@@ -60,7 +60,7 @@ def table_notes(
 ) -> tuple[str, ...]:
     """A line for each finding on the variables of `schema`, from their `columns`.
 
-    `joined` has, by variable, the labels that were merged into others of the same folded spelling.
+    `joined` has, by variable, the labels that were merged into other labels of the same folded spelling.
     """
     notes = [*_codes(schema, columns, declared), *_spellings(schema, columns, joined)]
     if len(schema.rows) > 1:
@@ -148,7 +148,7 @@ def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
 
 
 def _units(schema: Schema, columns: Columns) -> Iterator[str]:
-    """Notes on silos whose numbers are about ten times larger or smaller than those of the others, or more."""
+    """Notes on silos whose numbers are larger or smaller than at the other silos by a factor of about ten or more."""
     for name in schema.variables:
         sizes = {silo: part.size for silo, part in columns[name].parts.items() if part.size is not None}
         if name in schema.levels or len(sizes) < 2:
@@ -165,7 +165,7 @@ def _units(schema: Schema, columns: Columns) -> Iterator[str]:
 
 
 def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
-    """Notes on columns where 0 may mark a missing value, as all other values are far from it."""
+    """Notes on columns in which 0 may mark a missing value, because all other values are far from 0."""
     for name in schema.variables:
         zeros = columns[name].zeros_apart if name not in schema.levels else {}
         if zeros:
@@ -180,17 +180,17 @@ def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
 MAX_EMPTY_SHARE = 0.9
 """share of empty cells above which a column is excluded"""
 MIN_ID_ROWS = 20
-"""minimum number of rows of which distinct values indicate an identifier"""
+"""minimum number of rows for which all distinct values indicate an identifier"""
 ID = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|index|idx|key|nr|no|number|rownames?|row)|unnamed: ?\d+", re.IGNORECASE)
 TIMES = re.compile(r"(.*[ _.-])?(year|yr|quarter|month|week|day|date|period)", re.IGNORECASE)
 DECLARE = "declare its levels in about.json if this is intended"
 
 
 def exclusion_reason(name: str, column: JointColumn, kind: ColumnKind, *, declared: bool, levels: bool) -> str | None:
-    """The reason why the column `name` of this `kind` cannot be a variable, None if it can.
+    """The reason why the column `name` of this `kind` cannot be a variable; None if it can.
 
-    A column whose kind is `declared` is excluded only if it is constant or has too many labels; not even then if its
-    `levels` are declared.
+    A column whose kind is `declared` is excluded only if it is empty, constant, or has too many labels. A column whose
+    `levels` are declared is excluded only if it is empty.
     """
     rows = column.filled + column.empty
     if not column.filled:
@@ -229,8 +229,8 @@ def _may_be_levels(name: str, column: JointColumn) -> bool:
 
 ROWS_PER_CODE = 5
 MIN_WORD_COUNT, MIN_WORD_SHARE = 5, 0.02
-"""minimum mean count of a word among integers, and minimum share of words, in a column of codes; fewer are treated as
-mistakes"""
+"""minimum mean count of a word among integers, and minimum share of words, in a column of codes; fewer words are
+treated as mistakes"""
 
 
 @dataclass(frozen=True)
@@ -250,9 +250,9 @@ def infer_schema(
 ) -> InferredSchema:
     """The schema of the silos with these `profiles`, and its notes.
 
-    The variables are in the order of the first silo by name. In messages, `place` names all silos together and `names`
-    each of them. Raises `BadInput` for columns that only some silos have, for words among numbers, for a declared
-    column that does not exist, and if no variable remains.
+    The variables are in the order of the first silo by name. In messages, `place` names all silos together, and `names`
+    has a name for each silo. Raises `BadInput` for columns that only some silos have, for words among numbers, for a
+    declared column that does not exist, and if no variable remains.
     """
     names = names or {silo: f"silo {silo}" for silo in profiles}
     profiles, uncommon = joined_columns(place, dict(sorted(profiles.items())), declared)
@@ -345,14 +345,14 @@ def _excluded(
 def _levels_of_columns(
     place: str, columns: Mapping[str, JointColumn], declared: Declared
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """The levels of the discrete `columns`, and by column the labels that were merged into others."""
+    """The levels of the discrete `columns`, and by column the labels that were merged into other labels."""
     pairs = {name: _levels(place, name, column, declared) for name, column in columns.items()}
     joined = {name: spellings for name, (_, spellings) in pairs.items() if spellings}
     return {name: levels for name, (levels, _) in pairs.items()}, joined
 
 
 def _left_out(place: str, profiles: Mapping[str, Profile], declared: Declared) -> dict[str, str]:
-    """The columns that the reader excluded, with the reasons; raises `BadInput` for one that no silo has."""
+    """The columns that the reader excluded, with the reasons; raises `BadInput` if no silo has an ignored column."""
     left_out = dict.fromkeys(name for profile in profiles.values() for name in profile.left_out)
     for name in declared.reading.ignore:
         if name not in left_out:
@@ -430,14 +430,14 @@ def _words_are_labels(column: JointColumn) -> bool:
 
 
 def _kind_of_table(declared: Declared, kinds: set[ColumnKind]) -> Kind:
-    """The kind of the data, from those of its columns."""
+    """The kind of the data, from the kinds of its columns."""
     if declared.kind == "mixed" or len(kinds) > 1:
         return "mixed"
     return "continuous" if kinds == {"continuous"} else "discrete"
 
 
 def _levels(place: str, name: str, column: JointColumn, declared: Declared) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The levels of a discrete column, and the labels that were merged into others."""
+    """The levels of a discrete column, and the labels that were merged into other labels."""
     if name in declared.levels:
         return tuple(declared.levels[name]), ()
     levels, joined = merged_levels(column.labels or ())
@@ -462,10 +462,11 @@ ProfileRequest = Callable[[Declared], Mapping[str, Profile]]
 def negotiate_schema(
     place: str, request: ProfileRequest, declared: Declared, names: Mapping[str, str] | None = None
 ) -> InferredSchema:
-    """The schema of the silos whose profiles `request` returns; raises `BadInput` as it and `infer_schema` do.
+    """The schema of the silos whose profiles `request` returns; raises `BadInput` as `request` and `infer_schema` do.
 
     If rows with an empty cell are left out or refused, or outliers are set aside, the silos send new profiles once the
-    variables and their kinds are known, and again if some of these are constant or empty in the remaining rows.
+    variables and their kinds are known. They do so again as long as some variables are constant or empty in the
+    remaining rows.
     """
     inferred = infer_schema(place, request(declared), declared, names)
     reading, discrete = declared.reading, len(inferred.schema.levels) == len(inferred.schema.variables)
@@ -487,7 +488,7 @@ def negotiate_schema(
 
 
 def _outliers(profiles: Mapping[str, Profile], schema: Schema, declared: Declared) -> dict[str, tuple[int, ...]]:
-    """By silo, the number of cells of each variable of `schema` that were set aside as outliers, if any are."""
+    """By silo, the number of cells of each variable of `schema` that were set aside as outliers; {} if all are kept."""
     if declared.reading.outliers == "keep":
         return {}
     return {silo: tuple(one.columns[name].outliers for name in schema.variables) for silo, one in profiles.items()}

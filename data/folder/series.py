@@ -1,10 +1,10 @@
 """Time series: long tables of recordings, and their division into unbroken stretches.
 
 A recording is a long table with a row for each time of each series; times are numbers, or dates, which are converted to
-seconds. `cut` divides it at gaps into stretches, which follow each other in a silo's table. Times must be regular: the
-step is the minimum difference between two times of a series, and a difference of several steps is a gap. A row with an
-empty cell is left out and leaves a gap, unless the learner models empty cells. Columns are numbers, or labels if
-about.json declares their levels: then the values are codes of levels.
+seconds. `cut` divides a recording at gaps into stretches, which follow each other in a silo's table. Times must be
+regular: the step is the minimum difference between two times of a series, and a difference of several steps is a gap. A
+row with an empty cell is left out and leaves a gap, unless the learner models empty cells. The cells of a column are
+numbers, or labels if about.json declares their levels; the values of labels are the codes of these levels.
 """
 
 import math
@@ -56,8 +56,9 @@ class Recording:
     """The rows of a long table, by series in the order of their first rows, and each series in the order of its times.
 
     `values` [n_rows, n_variables] are NaN where a cell is empty. Row i belongs to the series `series[i]`, whose name is
-    `names[series[i]]` and whose owner is `owners[series[i]]`; its time is `times[i]`, and `written[i]` in the file,
-    where it is row `rows[i]`. Without a column of times, consecutive rows of a series have consecutive times.
+    `names[series[i]]` and whose owner is `owners[series[i]]`. The time of row i is `times[i]`. In the file, the row has
+    the number `rows[i]`, and its time is written as `written[i]`. Without a column of times, consecutive rows of a
+    series have consecutive times.
     """
 
     path: Path
@@ -90,10 +91,10 @@ def read_recording(
 ) -> Recording:
     """Read `path` (`formats.py`): a header of names, then numbers, and the key columns.
 
-    The default keys are columns with the names `series` and `time`, if they exist. Reads only columns that `keep`
-    accepts; `form` is the declared dialect, `levels` are those of columns of labels. Raises `BadInput` naming file,
-    line, column and value as `read_columns` does, and for a missing column, a series without a name, an invalid time,
-    and a cell that is neither a finite number, nor a declared level, nor empty.
+    The default keys are columns with the names `series` and `time`, if they exist. Only columns that `keep` accepts are
+    read; `form` is the declared dialect, and `levels` has the levels of columns of labels. Raises `BadInput` naming
+    file, line, column and value as `read_columns` does. It is also raised for a missing column, a series without a
+    name, an invalid time, and a cell that is neither a finite number, nor a declared level, nor empty.
     """
     columns = read_columns(path, form, keep)
     header = [column.name for column in columns]
@@ -105,7 +106,7 @@ def read_recording(
 
 
 def find_column(path: Path, header: Sequence[str], word: str) -> str | None:
-    """The column with the name `word`, in capitals or not; None without one. Raises `BadInput` for several."""
+    """The column with the name `word`, in capitals or not, or None. Raises `BadInput` for several such columns."""
     found = [name for name in header if name.lower() == word]
     if len(found) > 1:
         raise BadInput(f"{path}: columns {quoted(found[0])} and {quoted(found[1])}: only one can be the {word}")
@@ -150,7 +151,7 @@ def recording_of(
 
 
 def number_faults(cells: Sequence[str]) -> dict[str, str]:
-    """The faults of those distinct `cells` of a column that are neither finite numbers nor missing, by cell."""
+    """By cell, the faults of the distinct `cells` of a column that are neither finite numbers nor missing."""
     return {cell: fault for cell in cells if not _missing(cell) and (fault := cell_fault(cell))}
 
 
@@ -194,13 +195,13 @@ def _column_labels(column: Column, n: int) -> list[Any]:
 
 
 ROUNDING = 0.01
-"""tolerance of times, in steps, as files have rounded times"""
+"""tolerance of times, in steps, because files have rounded times"""
 NOT_SERIES = '; if these rows are not time series, declare {"kind": "continuous"} in about.json'
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesTable:
-    """A silo's table: unbroken stretches of rows, one after another, of these lengths; `step` is in units of time."""
+    """A silo's table: its rows are unbroken `stretches`, given by their lengths; `step` is in units of time."""
 
     variables: tuple[str, ...]
     values: FloatArray
@@ -222,7 +223,7 @@ class SeriesTable:
 
 
 class SeriesSize(Protocol):
-    """What the public schema has of a silo's series: its columns, in any order, its stretches and empty cells."""
+    """The facts on a silo's series that the public schema needs; the columns may be in any order."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -246,7 +247,7 @@ class SeriesSize(Protocol):
 
 
 def series_schema(series: Mapping[str, SeriesSize], declared: Declared) -> Schema:
-    """The public schema of time series by silo, with the columns in the order of the first one."""
+    """The public schema of time series by silo, with the columns in the order of the first silo."""
     variables = next(iter(series.values())).variables
     stretches = {silo: one.stretches for silo, one in series.items()}
     by_column = {silo: dict(zip(one.variables, one.empty, strict=True)) for silo, one in series.items()}
@@ -264,7 +265,7 @@ def series_schema(series: Mapping[str, SeriesSize], declared: Declared) -> Schem
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """The `rows` of a recording in order, complete ones unless empty cells are modelled, and their stretches."""
+    """The `rows` of a recording in order, and the `lengths` of their stretches; without rows that are left out."""
 
     rows: NDArray[np.intp]
     lengths: tuple[int, ...]
@@ -272,7 +273,7 @@ class Cut:
 
 
 def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
-    """Read a silo's file of time series; the step is as `declared`, or the minimum difference of two times.
+    """Read a silo's file of time series; the step is `declared`, or else the minimum difference of two times.
 
     Raises `BadInput` naming file, line, column and value as `read_recording`, `cut` and `check_table` do, and for an
     empty cell if empty cells are refused.
@@ -298,12 +299,12 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
 
 
 def keeps_empty_cells(declared: Declared) -> bool:
-    """Whether rows with an empty cell remain in series: the learner models them, and no column has labels."""
+    """Whether rows with an empty cell remain in series, because the learner models empty cells; never with labels."""
     return declared.reading.series_gaps and not declared.levels
 
 
 def check_columns_with_gaps(path: str | Path, variables: Sequence[str], values: FloatArray) -> None:
-    """Raise `BadInput` for a column whose cells are all the same; a column without cells is left to the other silos."""
+    """Raise `BadInput` for a column whose cells are all the same; a silo may have a column of empty cells only."""
     for name, column in zip(variables, values.T, strict=True):
         cells = column[~np.isnan(column)]
         if len(cells) and cells.min() == cells.max():
@@ -311,7 +312,7 @@ def check_columns_with_gaps(path: str | Path, variables: Sequence[str], values: 
 
 
 def left_out_notes(rows: Mapping[str, int], left_out: Mapping[str, int]) -> tuple[str, ...]:
-    """A note for each silo that left rows out: how many, of the `rows` that remain and those `left_out`."""
+    """A note for each silo that left rows out: the number `left_out`, and the total with the `rows` that remain."""
     return tuple(
         f"{silo}: {count} of {pluralize(rows[silo] + count, 'row')} left out because of empty cells: each ends a "
         "stretch, and no window of rows crosses it"
@@ -348,7 +349,7 @@ def _columns(path: Path, declared: Declared) -> list[Column]:
 
 
 def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:
-    """The column of quarters or months from one of years and one of their numbers."""
+    """The column of quarters or months, from a column of years and a column of the numbers of quarters or months."""
     word = next((word for word in ("quarter", "month") if word in part.name.lower()), None)
     if word is None:
         raise BadInput(f"{path}: --time: {quoted(part.name)} is named neither like a quarter nor like a month")
@@ -379,7 +380,7 @@ def cut(recording: Recording, step: float | None = None, remedy: str = "", *, ke
 
     A row with an empty cell ends a stretch, unless the learner `keeps_empty` cells.
 
-    Raises `BadInput` for a duplicate time in a series, for irregular times, and if no stretch has two rows; errors on
+    Raises `BadInput` for a duplicate time in a series, for irregular times, and if no stretch has two rows. Messages on
     times end with `remedy`.
     """
     is_next, step = _is_next_step(recording, step, remedy)
@@ -393,7 +394,7 @@ def cut(recording: Recording, step: float | None = None, remedy: str = "", *, ke
 
 
 def check_same_step(place: str, found: float, expected: float, by: str) -> None:
-    """Raise `BadInput` unless a silo's time step is that of the others; `by` is the file of one of them."""
+    """Raise `BadInput` unless a silo's time step equals the step of other silos; `by` is the file of one of these."""
     if abs(found - expected) > ROUNDING * expected:
         remedy = "declare the common step in about.json"
         raise BadInput(f"{place}: its times are {found:g} apart, those of {by} {expected:g}; {remedy}")
@@ -409,7 +410,7 @@ def check_stretches(place: str | Path, variables: Sequence[str], stretches: Sequ
 
 
 def series_and_time(stretches: Sequence[int]) -> dict[str, NDArray[np.int64]]:
-    """The key columns for a silo's `stretches`: each is a series, with the times 0, 1, ..."""
+    """The key columns for a silo's `stretches`: each stretch is a series, with the times 0, 1, ..."""
     numbers = np.repeat(np.arange(1, len(stretches) + 1), stretches)
     return {SERIES: numbers, TIME: np.concatenate([np.arange(length) for length in stretches])}
 
@@ -434,7 +435,7 @@ def _is_next_step(recording: Recording, step: float | None, remedy: str) -> tupl
 
 
 def _step(differences: FloatArray) -> float:
-    """The minimum difference of times: the mean of all that equal it up to rounding."""
+    """The minimum difference of times, as the mean of all differences that equal the minimum up to rounding."""
     return float(differences[differences <= differences.min() * (1 + ROUNDING)].mean())
 
 
@@ -447,7 +448,7 @@ def _place(recording: Recording, row: int) -> str:
 
 
 def _missing_rows(recording: Recording) -> str:
-    """The number of rows with an empty cell and the place of the first, for a message."""
+    """The number of rows with an empty cell and the place of the first such cell, for a message."""
     place = _first_empty_cell(recording)
     if place is None:
         return " in any series"
@@ -456,7 +457,7 @@ def _missing_rows(recording: Recording) -> str:
 
 
 def _first_empty_cell(recording: Recording) -> str | None:
-    """File, line and column of the first empty cell, row by row as in the file; None without one."""
+    """File, line and column of the first empty cell, row by row as in the file; None if no cell is empty."""
     incomplete = np.flatnonzero(~recording.complete)
     if not incomplete.size:
         return None
@@ -473,7 +474,7 @@ def _refuse_empty(recording: Recording) -> None:
 
 
 def has_time(path: Path, declared: Declared = NO_DECLARATION) -> bool:
-    """Whether the reader keeps a column `time`, in capitals or not, of a file; False for an unreadable file."""
+    """Whether a file has a column `time`, in capitals or not, that the reader keeps; False for an unreadable file."""
     if declared.reading.time:
         return True
     try:

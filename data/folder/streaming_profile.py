@@ -23,12 +23,12 @@ from .scan import (
 )
 
 SAMPLED_SIZES, SAMPLED_SHAPE = 64, 256
-"""values of each batch from which the median magnitude and the shape are estimated"""
+"""numbers of values of each batch from which the median magnitude and the shape of a column are estimated"""
 
 
 @dataclass
 class StreamingProfile:
-    """The profile of a column as far as it was read; it stores few distinct labels, unless they are `unlimited`."""
+    """The profile of a column over the rows that were read so far; it stores few labels, unless `unlimited` is set."""
 
     labelled: bool = False
     """whether the column is declared as discrete"""
@@ -115,7 +115,7 @@ class StreamingProfile:
             self._size(cells.numbers[codes][number[codes]])
 
     def add_profile(self, other: "StreamingProfile") -> None:
-        """Count the rows of `other`, which come after these."""
+        """Count the rows of `other`, which come after the rows of this profile."""
         self.whole = self.whole and other.whole
         if self.numbers and other.numbers:
             step = other.earliest - self.last
@@ -138,14 +138,14 @@ class StreamingProfile:
         self.sample += other.sample
 
     def _add_dates(self, dates: bool, periods: bool, first: dict[str, str] | None) -> None:
-        """Count cells that are all `dates`, all `periods`, or neither, and the first date of them in each order."""
+        """Count cells that are all `dates`, all `periods`, or neither; `first` is their first date in each order."""
         self.dates, self.periods = self.dates and dates, self.periods and periods
         if self.dates and first is not None:
             old = first if self.first is None else self.first
             self.first = {order: min(day, old[order]) for order, day in first.items() if order in old}
 
     def profile(self, place: str, name: str) -> ColumnProfile:
-        """The profile; `place` is the file, for the place of a word among numbers."""
+        """The profile of the column `name`; `place` is the file, which the place of a word among numbers names."""
         odd = self._odd(place, name)
         count = MAX_LEVELS + 1 if self.labels is None else min(len(self.labels), MAX_LEVELS + 1)
         recur = are_few_labels(len(self.labels or ()), self.words + self.numbers)
@@ -186,7 +186,7 @@ class StreamingProfile:
         )
 
     def _size(self, known: NDArray[np.float64]) -> None:
-        """Record the magnitudes of the numbers `known`, and whether they rise."""
+        """Record the magnitudes and the shape of the numbers `known`, and whether they rise."""
         sizes = np.abs(known)
         sizes = sizes[sizes > 0]
         self.zeros += len(known) - len(sizes)
@@ -203,7 +203,7 @@ class StreamingProfile:
             self.last = float(known[-1])
 
     def _place(self, cells: Cells, codes: NDArray[np.int64], word: NDArray[np.bool_], like: NDArray[np.bool_]) -> None:
-        """Record the place of the first word."""
+        """Record row and content of the first word, and of the first word that looks like a number."""
         if self.first_word is None and word.any():
             row = int(np.argmax(word[codes]))
             self.first_word = self.rows + row + 1, cells.texts[codes[row]]

@@ -1,7 +1,7 @@
 """Suggestions on the columns of a data set, for the owner of all its rows: `fedbnsl inspect` prints them.
 
-They concern columns that other columns determine, variables without possible causes (age, sex), and an order in time.
-`learn` also suggests a column that names the silo of each row (`is_site`).
+They concern columns that other columns determine, variables that no other column can cause (age, sex), and rows that
+follow each other in time. `learn` also suggests a column that names the silo of each row (`is_site`).
 """
 
 import json
@@ -82,7 +82,7 @@ def _without_causes(schema: Schema, times: set[str]) -> Iterator[str]:
 
 
 def _times(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each column that rises from row to row at every silo and is named like a time, and advice."""
+    """Yield name and advice for each column that rises from row to row at every silo and is named like a time."""
     for v, name in enumerate(schema.variables):
         if name not in schema.levels and TIMES.fullmatch(name) and all(_rises(table[:, v]) for table in samples):
             parts = [other for other in schema.variables if PARTS.fullmatch(other) and other != name]
@@ -98,7 +98,7 @@ def _rises(column: NDArray[Any]) -> bool:
 
 
 def _derived(schema: Schema, samples: list[NDArray[Any]]) -> Iterator[str]:
-    """A suggestion for each column of numbers that one or two others determine by a simple formula."""
+    """A suggestion for each column of numbers that one or two other columns determine by a simple formula."""
     names = [name for name in schema.variables if name not in schema.levels]
     if schema.kind == "discrete":
         return

@@ -49,7 +49,7 @@ MIN_CONDITION_ROWS = 10
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a file: numbers where that is certain, else text."""
+    """The columns of a file: as numbers if they are certainly numbers, else as text."""
 
     path: Path
     columns: dict[str, Column | NumberColumn]
@@ -88,7 +88,7 @@ class Table:
         return Profile(len(table), columns, self.notes, self.left_out, derived, table.conditions())
 
     def conditions(self) -> tuple[tuple[str, int], ...]:
-        """The conditions of the rows in canonical order, each with its number of rows; empty without their column.
+        """The conditions of the rows in canonical order, each with its number of rows; empty without such a column.
 
         Raises `BadInput` for an empty cell, and for a condition of fewer rows than `MIN_CONDITION_ROWS`.
         """
@@ -113,7 +113,7 @@ class Table:
         return tuple(derived_columns(names, numbers, MAX_PROFILED_COLUMNS))
 
     def rows(self, schema: Schema) -> NDArray[Any]:
-        """The rows as numbers and codes [n_rows, n_variables], in the form of `schema`; ordered by their conditions.
+        """The rows as numbers and codes [n_rows, n_variables], in the form of `schema`, ordered by their conditions.
 
         Raises `BadInput` naming file, line, column and value for a cell that does not fit the schema.
         """
@@ -145,7 +145,7 @@ class Table:
         return np.ascontiguousarray(np.column_stack(columns))
 
     def _with_lacking(self, names: Sequence[str]) -> "Table":
-        """The table with an empty column for each of `names` that it does not have."""
+        """The table with an additional, empty column for each of `names` that it lacks."""
         nothing = np.full(len(self), np.nan)
         lacking: dict[str, Column | NumberColumn] = {
             name: NumberColumn(name, nothing) for name in names if name not in self.columns
@@ -153,7 +153,7 @@ class Table:
         return replace(self, columns=self.columns | lacking)
 
     def _with_days(self, dates: Mapping[str, tuple[str, str]]) -> "Table":
-        """The table with days in place of `dates`; raises `BadInput` naming the line of a cell that is no date."""
+        """The table with days in place of `dates`; raises `BadInput` with the line of a cell that is not a date."""
         days: dict[str, Column | NumberColumn] = {}
         faults: dict[str, Mapping[str, str]] = {}
         for name, origin in dates.items():
@@ -184,7 +184,7 @@ class Table:
     def _without_outliers(
         self, names: Sequence[str], transforms: Mapping[str, Transform]
     ) -> tuple["Table", dict[str, int]]:
-        """The table with outliers in the columns `names` emptied if that is declared, and the numbers of such cells.
+        """The table without outliers in the columns `names`, if that is declared, and the numbers of emptied cells.
 
         Outliers are defined on the scale of the column's transform.
         """
@@ -200,7 +200,7 @@ class Table:
         return replace(self, columns=columns), counts
 
     def complete(self, schema: Schema) -> "Table":
-        """The table of the rows that `schema` counts: all, or those without an empty cell in its variables."""
+        """The table of the rows that `schema` counts: all rows, or the rows without an empty cell in its variables."""
         return self._complete(schema.variables) if schema.complete_rows else self
 
     def _complete(self, names: Sequence[str]) -> "Table":
@@ -258,7 +258,7 @@ class Table:
         return name in schema.levels or isinstance(self.columns[name], Column)
 
     def _text(self, name: str) -> Column:
-        """A column as text; integers without a decimal point."""
+        """A column as text, in which integers have no decimal point."""
         column = self.columns[name]
         if isinstance(column, Column):
             return column

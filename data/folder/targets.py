@@ -84,9 +84,9 @@ def with_targets(
 
     If the targets are `unknown`, the returned schema has none.
 
-    `named` may also contain `silos` that take no part in the run; None: any silos. With a column `condition`, targets
-    are named for its levels. Raises `BadInput`, with the `place` of the targets, for a silo, level or variable that
-    does not exist, and for a column of conditions without targets.
+    `named` may also contain `silos` that take no part in the run, or any silo if `silos` is None. With a column
+    `condition`, targets are named for its levels. Raises `BadInput`, with the `place` of the targets, for a silo, level
+    or variable that does not exist, and for a column of conditions without targets.
     """
     if unknown:
         return replace(schema, targets={})
@@ -139,5 +139,5 @@ def _with_targets_by_condition(
 
 
 def _learned(targets: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
-    """The `targets` that are variables: others are columns that were set aside."""
+    """The `targets` that are variables; the remaining targets are columns that were set aside."""
     return tuple(name for name in targets if name in schema.variables)

@@ -1,17 +1,20 @@
 """Graphs and background knowledge as CSV files.
 
 A graph has the header `source,target[,weight][,type][,lag]`, one line per edge, and columns `weight:<silo>` for silos'
-own weights. Without a `type` the graph is a DAG. The types `directed` and `undirected` make it a CPDAG; in a PAG the
-types are the marks at source and target: `-->`, `<->`, `o->`, `o-o`, `o--`, `---` and their mirror images
-(`fedbnsl.algorithms.graphs.edges`).
+own weights. Without a column `type` the graph is a DAG. With the types `directed` and `undirected` the graph is a
+CPDAG. The types of a PAG are the marks at source and target: `-->`, `<->`, `o->`, `o-o`, `o--`, `---` and their mirror
+images (`fedbnsl.algorithms.graphs.edges`).
 
 In a dynamic DAG or CPDAG, an edge of lag k starts at the source k steps earlier; its type is `directed`. Without a
-`lag`, or with only lags of 0, the graph does not specify lags: for time series it is then a summary of effects at any
-lag, and may have cycles.
+column `lag`, or with only lags of 0, the graph does not specify lags. For time series it is then a summary of effects
+at any lag, and may have cycles.
 
-Background knowledge has the header `rule,source,target`, one line per rule. `required,A,B`: the graph has A → B.
-`forbidden,A,B`: it does not. `no-parents,A`: A has no causes. `tier,A,2`: A is in tier 2, and variables in later tiers
-do not cause it.
+Background knowledge has the header `rule,source,target`, one line per rule:
+
+- `required,A,B`: the graph has the edge A → B.
+- `forbidden,A,B`: the graph does not have the edge A → B.
+- `no-parents,A`: A has no causes.
+- `tier,A,2`: A is in tier 2, and variables in later tiers do not cause A.
 """
 
 import csv
@@ -35,7 +38,7 @@ from .scan import cell_fault
 
 
 def kind_of_types(types: Sequence[tuple[str, str]]) -> GraphKind:
-    """The kind of the graph whose edges have these types, each with its place; without edges, a CPDAG.
+    """The kind of the graph whose edges have these types, each with its place; it is a CPDAG if there are no edges.
 
     Raises `BadInput` for an unknown type, and for types of a CPDAG and of a PAG in one graph.
     """
@@ -81,12 +84,13 @@ def read_truth(
 ) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
     """Read the true graph over `variables`, and each silo's own weights if the file has columns `weight:<silo>`.
 
-    Leaves out edges of `excluded` columns. The default weight is 1; edges of a PAG have none. A silo's own weights are
-    [n_variables, n_variables], or [lags + 1, n_variables, n_variables] with lagged edges; 0 for a missing edge. The
-    graph may have cycles: reading accepts them, only comparing may refuse them. Raises `BadInput` naming file, line,
-    column and value for a file that does not exist, a missing or unknown column, an unknown variable, an edge from a
-    variable to itself within one time step, a duplicate edge, an invalid or zero weight, an unknown type, types of
-    different kinds of graphs, and an invalid lag.
+    Edges of `excluded` columns are left out. The default weight is 1; edges of a PAG have no weights. A silo's own
+    weights are [n_variables, n_variables], or [lags + 1, n_variables, n_variables] with lagged edges, and 0 for a
+    missing edge. The graph may have cycles, which only a later comparison may refuse.
+
+    Raises `BadInput` naming file, line, column and value for a file that does not exist, a missing or unknown column,
+    an unknown variable, an edge from a variable to itself within one time step, a duplicate edge, an invalid or zero
+    weight, an unknown type, types of different kinds of graphs, and an invalid lag.
     """
     return _graph(_rows(path), variables, excluded)
 
@@ -121,7 +125,7 @@ def _graph(
 
 
 def read_structure(path: Path, variables: Sequence[str] | None = None) -> Structure:
-    """Read a graph over `variables`; by default over those of its edges, in order of appearance.
+    """Read a graph over `variables`; by default they are the variables of its edges, in order of appearance.
 
     Raises `BadInput` as `read_truth` does.
     """
@@ -152,7 +156,7 @@ def write_structure(
     """Write `structure`, with edges in the order of its variables: a DAG as `source,target,weight`, with exact weights.
 
     A CPDAG has an additional column `type`, and one line for an undirected edge; a PAG is `source,target,type`. A
-    dynamic one has a column `lag`. For a DAG, `silo_weights[silo]`, of the shape in which `read_truth` returns them,
+    dynamic graph has a column `lag`. For a DAG, `silo_weights[silo]`, of the shape in which `read_truth` returns them,
     become columns `weight:<silo>`.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -259,7 +263,7 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
 
 
 def _lag(place: str, cell: str, type_: str) -> int:
-    """The lag in a cell of an edge of this type; an empty one is 0."""
+    """The lag in a cell of an edge of this type; an empty cell means 0."""
     if not cell:
         return 0
     lag = -1.0 if cell_fault(cell) else float(cell)
@@ -318,7 +322,7 @@ def _rules(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
 
 
 def _variable(place: str, column: str, cell: str, variables: Sequence[str]) -> str:
-    """The variable in a cell, written plainly or with the escapes of the files of a run."""
+    """The variable in a cell, which has its plain name or the escaped name as in the files of a run."""
     name = cell if cell in variables else unescape_formula(cell)
     if name not in variables:
         raise BadInput(f"{place}, column {column!r}: {quoted(cell)} is not a column of the data")
