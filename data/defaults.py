@@ -12,14 +12,14 @@ Experiment = Literal["randomised", "soft", "inhibiting"]
 Noise = Literal["gaussian", "exponential", "gumbel"]
 """the distributions of a linear model's errors (Fassy El Fehri et al., B.1.1)"""
 Effects = Literal["additive", "slopes", "configurations"]
-"""how the parents of a mixed variable act together: additively; with slopes that differ by level; or also with a
-separate intercept for every configuration of the discrete parents"""
+"""how the parents of a mixed variable act together: additively, with slopes that differ by configuration of the
+discrete parents, or also with a separate intercept for every configuration"""
 Version = Literal["0", "1", "2"]
-"""of LUCAS: observational, or with interventions on four or six variables"""
+"""the versions of LUCAS: observational, or with interventions on four or six variables"""
 Truth = Literal["20", "18", "17", "17-fedc2sl"]
 """the reference graphs of the Sachs data"""
 Transform = Literal["none", "log"]
-"""of the Sachs data"""
+"""the transforms of the Sachs data"""
 Mechanism = Literal["mcar", "mar", "mnar"]
 """missingness mechanism (Rubin 1976): missingness depends on nothing, on other cells, or on the values themselves"""
 MECHANISMS: tuple[Mechanism, ...] = ("mcar", "mar", "mnar")
@@ -30,15 +30,15 @@ DEGREE = 2.0
 """mean number of neighbours in the graph of a random discrete network"""
 EFFECTS: Effects = "additive"
 MIXED_LEVELS = (2, 4)
-"""fewest and most levels of a discrete variable of mixed data"""
+"""minimum and maximum number of levels of a discrete variable of mixed data"""
 SITE_MEANS = 1.0
 """standard deviation of the silos' means of mixed data, in standard deviations of a column"""
 LEVELS = (2, 5)
-"""fewest and most levels of a variable of a random discrete network"""
+"""minimum and maximum number of levels of a variable of a random discrete network"""
 TRUTH: Truth = "20"
 TRANSFORM: Transform = "none"
 INTRA_DEGREE = 4.0
-"""dynamic data: mean number of neighbours within a time step (this and the next two: Chen, Ma & Yue 2025, §7.2)"""
+"""mean number of neighbours within a time step in dynamic data (like the next two: Chen, Ma & Yue 2025, §7.2)"""
 LAGGED_DEGREE = 1.0
 """mean number of children at each lag"""
 DECAY = 1.5

@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 Stamp = tuple[tuple[str | int, ...], ...]
-"""of each file: name, size, modification time, change time, inode, device"""
+"""for each file: name, size, modification time, change time, inode, device"""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Fingerprint:
     settled: bool
     """whether equal stamps imply equal content"""
     digest: bytes = b""
-    """of the content, if it was computed; always present if the stamps have not settled"""
+    """the digest of the content, if it was computed; always present if the stamps have not settled"""
 
     def matches(self, now: "Fingerprint") -> bool:
         """Whether `now`, a later fingerprint of the same path, has the same content."""
@@ -43,17 +43,18 @@ class Fingerprint:
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """The tables of all silos, for experiments; in a real federation nobody has them all.
+    """The tables of all silos, for experiments; in a real federation nobody has the tables of all silos.
 
     `tables[silo]` is [n_rows, n_variables], with its columns in the order of `schema.variables`. It is float64 for
     continuous data and time series; for discrete data it has int64 codes, where k means `schema.levels[variable][k]`.
-    Tables of mixed data are float64: numbers in continuous columns, codes in discrete ones. An empty cell is NaN, or −1
-    in discrete data; `schema.empty` counts them. The silos in `schema.streamed` read their tables in passes
-    (`algorithms/statistics/moments.py`).
-    `silo_weights[silo]` are that silo's own true weights, [n_variables, n_variables], in heterogeneous data (Fassy El
-    Fehri et al., B.1.2); if the truth is dynamic, [lags + 1, n_variables, n_variables], with lag k at index k; empty
-    otherwise. In pooled data they keep the names of the original silos. `about` describes the origin of the data, in
-    the form of `about.json`.
+    Tables of mixed data are float64, with numbers in continuous columns and codes in discrete columns. An empty cell is
+    NaN, or −1 in discrete data; `schema.empty` counts the empty cells. The silos in `schema.streamed` read their tables
+    in passes (`algorithms/statistics/moments.py`).
+
+    In heterogeneous data (Fassy El Fehri et al., B.1.2), `silo_weights[silo]` are that silo's own true weights,
+    [n_variables, n_variables]; otherwise `silo_weights` is empty. If the truth is dynamic, the weights are [lags + 1,
+    n_variables, n_variables], with lag k at index k. In pooled data, `silo_weights` keeps the names of the original
+    silos. `about` describes the origin of the data, in the form of `about.json`.
     """
 
     schema: Schema
@@ -64,7 +65,7 @@ class FederatedData:
     notes: tuple[str, ...] = ()
     """findings on how the tables were read, one line each"""
     fingerprints: dict[str, Fingerprint] = field(default_factory=dict)
-    """of the silos' files, taken before they were read; empty for tables that do not come from files"""
+    """the fingerprints of the silos' files before they were read; empty for tables that do not come from files"""
 
     def __repr__(self) -> str:
         """One line: the kind and the size of the data, and the true graph if it is known."""
@@ -109,9 +110,9 @@ class FederatedData:
 def pool(data: FederatedData) -> FederatedData:
     """`data` with the single silo "pooled": all rows, silo after silo in sorted order.
 
-    The centralised baselines learn from it. `stretches` keep the numbers of continuous rows of each silo, for learners
-    that centre them by silo as the federated ones do. The truth stays, and the silos' own weights as far as
-    `weights_after_pooling` keeps them. Raises `BadInput` for a silo that reads its rows in passes.
+    The centralised baselines learn from pooled data. If the rows are continuous or mixed, `stretches` has the number of
+    rows of each silo, for learners that centre rows by silo as federated learners do. The truth stays, and so do the
+    silos' own weights that `weights_after_pooling` keeps. Raises `BadInput` for a silo that reads its rows in passes.
     """
     for silo in data.schema.streamed[:1]:
         raise BadInput(f"silo {quoted(silo)} reads its rows in passes: there are too many to pool in memory")
@@ -137,7 +138,7 @@ def pool(data: FederatedData) -> FederatedData:
 
 
 def weights_after_pooling(silo_weights: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    """The silos' own true weights that remain meaningful for pooled rows: those of time series.
+    """The silos' own true weights that remain meaningful for pooled rows: the weights of time series.
 
     Structures of time series are always scored by the mean over the silos' true graphs. Other weights are used only to
     score a silo's refit, which pooled rows do not have.
@@ -165,7 +166,7 @@ def events(tables: Mapping[str, NDArray[np.float64]], types: tuple[str, ...]) ->
 
 
 def renumbered_devices(tables: Iterable[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """Tables of events in which no two have a device of the same number, all with the same number of columns."""
+    """The `tables` of events with new numbers of devices, distinct over all tables, and the same number of columns."""
     found, devices, whole = [], 0.0, list(tables)
     width = max(table.shape[1] for table in whole)
     for table in whole:
@@ -205,7 +206,7 @@ def with_gaps(schema: Schema, tables: Mapping[str, NDArray[Any]]) -> Schema:
 
 
 def without_outliers(data: FederatedData) -> FederatedData:
-    """`data` with empty cells in place of numbers that are far from their column in their silo."""
+    """`data` with empty cells in place of numbers that are far from the other numbers of their column and silo."""
     schema, tables, counts = data.schema, dict(data.tables), dict[str, tuple[int, ...]]()
     for silo, table in tables.items():
         columns = [

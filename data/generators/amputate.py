@@ -1,8 +1,8 @@
 """Amputation: artificial missing values in complete data, by one of three mechanisms.
 
 The mechanisms are Rubin's (1976). The probability of a missing value is a logistic function of a cell, as in Muzellec,
-Josse, Boyer, Cuturi 2020: Missing Data Imputation using Optimal Transport, §4; as there, a share refers to the columns
-with missing values.
+Josse, Boyer, Cuturi 2020: Missing Data Imputation using Optimal Transport, §4. As in this paper, a share is a share of
+the cells of the columns with missing values.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,16 @@ STEEPNESS = 2.0
 def amputate(data: FederatedData, mechanism: Mechanism, share: float, rng: np.random.Generator) -> FederatedData:
     """`data` with missing values: in each affected column, about this `share` of the cells of all silos.
 
-    `mcar`: each cell is missing independently of all values. `mar`: half of the columns stay complete; one of them,
-    drawn at random for each other column, determines the missing cells there, with a higher probability for greater
-    values. `mnar`: greater values of a column are more likely to be missing. Discrete columns use their codes as
-    values; empty cells stay empty. The truth stays. Raises `BadInput` for an invalid mechanism or share, for time
-    series, and for `mar` without a complete column beside another one.
+    The mechanisms are:
+
+    - `mcar`: each cell is missing independently of all values.
+    - `mar`: half of the columns stay complete. For each other column, one of the complete columns, drawn at random,
+      determines the missing cells: rows with greater values in the complete column are more likely to lack a cell.
+    - `mnar`: greater values of a column are more likely to be missing.
+
+    Discrete columns use their codes as values. Cells that are empty already stay empty, and the truth stays. Raises
+    `BadInput` for an invalid mechanism or share, for time series, and for `mar` unless there are at least two columns
+    and one of them is complete.
     """
     if mechanism not in MECHANISMS:
         raise BadInput(f"mechanism: {mechanism!r} is not one of {', '.join(MECHANISMS)}")
@@ -53,7 +58,7 @@ def amputate(data: FederatedData, mechanism: Mechanism, share: float, rng: np.ra
 def _determining_columns(
     data: FederatedData, mechanism: Mechanism, rng: np.random.Generator
 ) -> Mapping[int, int | None]:
-    """For each column that gets missing values, the column that determines them: none, another one, or itself."""
+    """For each column that gets missing values, the column that determines them: None, another column, or itself."""
     d = len(data.schema.variables)
     if mechanism != "mar":
         return {j: j if mechanism == "mnar" else None for j in range(d)}

@@ -26,9 +26,9 @@ def discrete(
 ) -> FederatedData:
     """Draw silos of `rows` rows each from one random discrete network on an ER graph of mean `degree`.
 
-    Source: Wang, Ma & Wang 2023, §7.4. `levels` and `concentration` are those of `random_network`. The truth is the
-    DAG, or the PAG over the remaining variables if `latent` ones are hidden (`hide`). Raises `BadInput` for an invalid
-    value.
+    Source: Wang, Ma & Wang 2023, §7.4. `levels` and `concentration` are arguments of `random_network`. The truth is the
+    DAG or, if `latent` variables are hidden (`hide`), the PAG over the remaining variables. Raises `BadInput` for an
+    invalid value.
     """
     check_counts(silos, rows, seed)
     model = random_model(variables, seed, degree, levels, concentration)

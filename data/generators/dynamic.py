@@ -2,9 +2,9 @@
 
 Source: Chen, Ma & Yue 2025, §7.2. In addition, silos may share the whole model, only its graph, or nothing.
 
-With labels (ours), some variables are states with two or three levels, such as alarms and switches: an ordered logit of
-the same sum of effects. Each level of a state has a score (`SCORES`); its effect on other variables is linear in the
-score.
+With labels (ours), some variables are states with two or three levels, such as alarms and switches. A state is an
+ordered logit of the same sum of effects. Each level of a state has a score (`SCORES`), and the effect of the state on
+other variables is linear in this score.
 """
 
 from collections.abc import Callable
@@ -30,18 +30,19 @@ WEIGHTS = (0.3, 0.5)
 MAX_SPECTRAL_RADIUS = 0.95
 """upper bound on the spectral radius of a model"""
 MAX_TRIES = 1000
-"""models to draw before giving up"""
+"""maximum number of models that are drawn to find a stable one"""
 BURN_IN = 300
-"""steps of a series before its first row, in which its initial state fades to 0.95³⁰⁰"""
+"""number of steps of a series before its first row, in which the effect of its initial state fades to 0.95³⁰⁰"""
 
 
 @dataclass(frozen=True)
 class DynamicSettings:
     """The settings of `dynamic`; raises `BadInput` naming an invalid value.
 
-    A silo's `rows` are its windows: each of its `series` has `lags` additional rows. `degree` is the mean number of
-    neighbours within a time step, `lagged_degree` the mean number of children at each lag; weights at lag i are
-    `decay`^(i − 1) times smaller. `heterogeneity` is the standard deviation of a silo's weights around the shared ones.
+    `rows` is the number of windows of a silo: each of its `series` has `lags` additional rows. `degree` is the mean
+    number of neighbours within a time step, and `lagged_degree` is the mean number of children at each lag. Weights at
+    lag i are `decay`^(i − 1) times smaller than at lag 1. `heterogeneity` is the standard deviation of a silo's weights
+    around the shared weights.
     """
 
     variables: int
@@ -87,8 +88,8 @@ def dynamic(variables: int, silos: int, rows: int, seed: int, **options: Any) ->
 
     The model depends only on the seed and on its own settings, and each silo has its own random stream. The truth has
     the shared weights or, if silos have their own graphs, the mean of the silos' weights on the union of the graphs,
-    which may have cycles. `silo_weights[silo]`, [lags + 1, d, d], are W and A of a silo if it has its own. Raises
-    `BadInput` as `DynamicSettings` does, and if it finds no stable model.
+    which may have cycles. `silo_weights[silo]`, [lags + 1, d, d], are W and A of a silo that has its own model. Raises
+    `BadInput` as `DynamicSettings` does, and if no stable model is found.
     """
     plan = DynamicSettings(variables, silos, rows, seed, **options)
     names = silo_names(silos)
@@ -146,7 +147,7 @@ def svar(model: FloatArray, rows: int, rng: np.random.Generator, noise: Noise = 
 LEVELS = {2: ("off", "on"), 3: ("low", "medium", "high")}
 """the levels of states"""
 SCORES = {2: np.array([-1.0, 1.0]), 3: np.array([-1.2, 0.0, 1.2])}
-"""the effect of each level, in units of a weight"""
+"""the score of each level: its effect is the score times a weight"""
 STEEPNESS = 2.5
 """log odds of a state for an effect of 1"""
 
@@ -202,7 +203,7 @@ def _model(plan: DynamicSettings, rng: np.random.Generator) -> FloatArray:
 
 
 def _silo_model(shared: FloatArray, plan: DynamicSettings, rng: np.random.Generator) -> FloatArray:
-    """Draw a silo's weights around the shared ones, on the same edges, until its model is stable."""
+    """Draw a silo's weights around the shared weights, on the same edges, until the silo's model is stable."""
 
     def draw() -> FloatArray:
         return np.where(shared != 0, shared + rng.normal(0.0, plan.heterogeneity, shared.shape), 0.0)
@@ -220,5 +221,5 @@ def _stable_model(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
-    """The random stream of a purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) a silo's weights."""
+    """The random stream of a purpose: (0, ...) a model, (1, silo, part) rows, (2, silo) its weights, (3,) states."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

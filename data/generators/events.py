@@ -1,7 +1,7 @@
 """Synthetic event sequences: multivariate Hawkes processes on random DAGs over the event types.
 
-A Hawkes process is a cluster process (Hawkes & Oakes 1974): immigrants arrive at base rates, and every event of type
-j causes a Poisson number of events of type i with the mean α_ij, each after an exponential delay. Drawing generation by
+A Hawkes process is a cluster process (Hawkes & Oakes 1974): immigrants arrive at base rates, and every event of type i
+causes a Poisson number of events of type j with the mean α_ij, each after an exponential delay. Drawing generation by
 generation is exact, except that causes before the window are missing. The graph is acyclic, and every type also excites
 itself.
 """
@@ -20,14 +20,15 @@ from ..federated import events as schema_of
 from .linear import variable_names
 
 EXCITATION, SELF_EXCITATION = (0.2, 0.5), (0.1, 0.3)
-"""mean numbers of events that an event causes: along an edge, and of its own type; drawn uniformly"""
+"""ranges from which the mean number of events that an event causes is drawn uniformly: along an edge, and of its own
+type"""
 BASE = (0.5, 1.5)
-"""base rates, in units of their mean, drawn uniformly"""
+"""range from which base rates are drawn uniformly, before they are scaled to `SPACING`"""
 DELAY = 1.0
 """mean delay between cause and effect, the unit of time"""
 MAX_WEIGHT = 2.0
-"""maximum effect on neighbours; from 2.3 on, an event could cause more than one event on average, and the process could
-explode"""
+"""maximum effect on neighbours: with 2.3 or more, an event could cause more than one event on average, so that the
+process could explode"""
 SPACING = 20.0
 """mean time between two immigrants of a device"""
 
@@ -35,10 +36,10 @@ SPACING = 20.0
 def events(
     variables: int, silos: int, events: int, devices: int, seed: int, degree: float = EVENT_DEGREE
 ) -> FederatedData:
-    """Draw about `events` events of `variables` types on `devices` devices, dealt to silos of unequal numbers.
+    """Draw about `events` events of `variables` types on `devices` devices, of which silos have different numbers.
 
-    `degree` is the mean number of causes of a type besides itself. The truth has the weights α. Raises `BadInput` for
-    an invalid value, and if a silo would have fewer than two events.
+    `degree` is the mean number of other types that excite a type. The truth has the weights α. Raises `BadInput` for an
+    invalid value, and if a silo would have fewer than two events.
     """
     _check(variables, silos, events, devices, seed, degree)
     rng, d = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))), variables
@@ -87,11 +88,10 @@ def events(
 def linked_events(
     variables: int, silos: int, events: int, devices: int, seed: int, weight: float, degree: float = EVENT_DEGREE
 ) -> FederatedData:
-    """About `events` events on as many `devices` in each of the `silos`, which form a ring and excite their neighbours.
+    """Draw about `events` events; in each silo, `devices` devices form a ring, and events excite neighbouring devices.
 
-    An event causes α_ij events on its device on average, and `weight` times as many on both neighbours together: the
-    truth has α, and the parameters in `about` the weight of the one hop.
-    Raises `BadInput` for an invalid value.
+    An event causes α_ij events on its device on average, and `weight` times as many on both neighbours together. The
+    truth has α, and the parameters in `about` have the weight of the one hop. Raises `BadInput` for an invalid value.
     """
     _check(variables, silos, events, devices * silos, seed, degree)
     if devices < 3:
@@ -121,7 +121,7 @@ def linked_events(
 def _ring(
     base: FloatArray, excitation: FloatArray, window: float, devices: int, weight: float, rng: np.random.Generator
 ) -> FloatArray:
-    """The events `[n, 7]` of a ring of `devices` in a `window`: the last columns are the neighbours of the device."""
+    """The events `[n, 7]` of a ring of `devices` in a `window`; the last two columns are the device's neighbours."""
     d = len(base)
     counts = rng.poisson(base * window, (devices, d))
     owners, types = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
@@ -145,7 +145,7 @@ def _ring(
 
 
 def _base_rates(types: int, rng: np.random.Generator) -> FloatArray:
-    """Base rates of the types, which add up to one immigrant in the time `SPACING`."""
+    """The base rates of the types, whose sum is one immigrant in the time `SPACING`."""
     base = rng.uniform(*BASE, types)
     return np.asarray(base / (base.sum() * SPACING))
 

@@ -7,7 +7,7 @@ of a target is
 - soft: its causes act with half their strength in the opposite direction, and its noise is twice as large;
 - inhibiting: its causes act with `strength` times their strength.
 
-The first cuts a target off from its causes, the other two do not.
+The first mechanism cuts a target off from its causes; the other two do not.
 """
 
 from dataclasses import asdict, replace
@@ -45,11 +45,12 @@ def interventions(
     strength: float = 0.2,
     site_means: float = 2.0,
 ) -> FederatedData:
-    """Draw silos of about `rows` rows, of which the first `targeted_silos` each set one or two variables.
+    """Draw silos of about `rows` rows; each of the first `targeted_silos` sets one or two variables.
 
-    The causal order of the columns is random. Numbers of rows are between half and one and a half times `rows`, and
-    the offsets of a silo's columns N(0, `site_means`²). The targets are in the schema and in `about.json`, the weights
-    in the truth. Raises `BadInput` as `LinearSettings` does, and unless at least one silo has no target.
+    The causal order of the columns is random. The number of rows of a silo is between half and one and a half times
+    `rows`, and the offsets of its columns are drawn from N(0, `site_means`²). The targets are in the schema and in
+    `about.json`; the truth has the weights. Raises `BadInput` as `LinearSettings` does, and unless at least one silo
+    has no target.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph)
     if experiment not in get_args(Experiment):
@@ -91,7 +92,7 @@ def _draw(
     rows: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Rows `[rows, d]` of the model in which the mechanisms of the `changed` variables are those of the experiment."""
+    """Draw rows `[rows, d]` of the model in which the experiment replaces the mechanisms of the `changed` variables."""
     noise = rng.standard_normal((rows, len(weights)))
     X = np.zeros_like(noise)
     for j in topological_order(weights != 0):

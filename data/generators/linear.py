@@ -1,4 +1,4 @@
-"""Synthetic federated data: random DAGs, one linear model for all silos or one each.
+"""Synthetic federated data: random DAGs with one linear model for all silos, or with a linear model for each silo.
 
 Source: Fassy El Fehri et al., Appendix B.1.
 """
@@ -18,14 +18,14 @@ from ..federated import FederatedData, continuous, silo_names
 from .sampling import linear_sem
 
 WEIGHTS = (0.5, 2.0)
-"""absolute values of the weights, drawn uniformly (Fassy El Fehri et al., B.1.1)"""
+"""range of the absolute weights, which are drawn uniformly (Fassy El Fehri et al., B.1.1)"""
 
 
 @dataclass(frozen=True)
 class LinearSettings:
     """The settings of a linear model: `silos` tables of `rows` rows, over a DAG with `edges` expected edges.
 
-    The default is as many edges as variables. Raises `BadInput` naming an invalid value.
+    By default there are as many expected edges as variables. Raises `BadInput` naming an invalid value.
     """
 
     variables: int
@@ -47,7 +47,7 @@ class LinearSettings:
 
     @property
     def expected_edges(self) -> int:
-        """The expected number of edges; by default as many as variables, or the maximum if that is less."""
+        """The expected number of edges; by default the number of variables, or the maximum if that is less."""
         return min(self.variables, max_edges(self.variables)) if self.edges is None else self.edges
 
 
@@ -63,8 +63,8 @@ def homogeneous(
     """Draw silos of `rows` rows each from one linear model on a random DAG (Fassy El Fehri et al., B.1.1).
 
     The graph depends only on the seed, `variables`, `edges` and `graph`, and each silo has its own random stream, so
-    that more rows or silos do not change the others. The truth has the weights. Raises `BadInput` as `LinearSettings`
-    does.
+    that more rows or silos do not change the rows of other silos. The truth has the weights. Raises `BadInput` as
+    `LinearSettings` does.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
     weights = _global_weights(plan)
@@ -81,10 +81,10 @@ def heterogeneous(
     graph: Graph = GRAPH,
     noise: Noise = NOISE,
 ) -> FederatedData:
-    """Draw silos whose linear models share a DAG, each weight from N(global weight, `weight_variance`).
+    """Draw silos whose linear models share a DAG; a silo's weights are drawn from N(global weight, `weight_variance`).
 
-    Source: Fassy El Fehri et al., B.1.2. The truth has the global weights, `silo_weights` each silo's. Raises
-    `BadInput` as `LinearSettings` does, and for a negative variance.
+    Source: Fassy El Fehri et al., B.1.2. The truth has the global weights, and `silo_weights` has each silo's weights.
+    Raises `BadInput` as `LinearSettings` does, and for a negative variance.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph, noise)
     if not 0 <= weight_variance < np.inf:
@@ -110,8 +110,8 @@ def random_dag(variables: int, edges: int, rng: np.random.Generator, graph: Grap
     """Draw a DAG [n_variables, n_variables] in a random causal order, with `edges` expected edges.
 
     "ER" (Erdős-Rényi): every pair is connected with probability edges / (d(d−1)/2). "SF" (scale-free, Barabási-Albert):
-    each variable in turn takes round(edges/d) earlier ones as children, with probability proportional to their number
-    of parents + 1 (Zheng et al. 2018). Raises `BadInput` for too many edges.
+    each variable in turn takes round(edges/d) earlier variables as children, with probability proportional to their
+    number of parents + 1 (Zheng et al. 2018). Raises `BadInput` for too many edges.
     """
     check_graph(variables, edges, graph)
     if graph == "ER":

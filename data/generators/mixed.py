@@ -1,20 +1,19 @@
 """Synthetic mixed federated data: numbers and labels in one random DAG, in silos of unequal size and means (ours).
 
-After the simulations of Lee & Hastie 2015 and of Andrews, Ramsey & Cooper 2018 (conditional Gaussian mixtures).
+The generator follows the simulations of Lee & Hastie 2015 and of Andrews, Ramsey & Cooper 2018 (conditional Gaussian
+mixtures).
 
-Continuous variables are a linear function of their parents plus N(0, 1); discrete ones follow a softmax of logits.
-Every continuous parent enters in standard deviations, so that no logit saturates. The effects of the parents are:
+A continuous variable is a linear function of its parents plus N(0, 1); a discrete variable follows a softmax of logits.
+Every continuous parent enters in standard deviations, so that no logit saturates. There are three kinds of effects:
 
-"additive" (Lee & Hastie 2015): independent of each other. A continuous parent has one slope, or for a discrete child
-one slope in every level's logit; a discrete parent has an offset for each of its levels, or adds to the logit of one of
-the child's levels.
-
-"slopes": additive, but every configuration of the discrete parents multiplies each slope by another number from
-[.25, 1.75].
-
-"configurations" (conditional Gaussian, Andrews, Ramsey & Cooper 2018): every configuration has a separate intercept,
-too, so that a discrete parent may have no effect on average. A strict conditional Gaussian network has no discrete
-child of a continuous parent; a random DAG may have one, whose slopes and intercepts are those of the logits.
+- "additive" (Lee & Hastie 2015): parents act independently of each other. For a continuous child, a continuous parent
+  has one slope, and a discrete parent has an offset for each of its levels. For a discrete child, a continuous parent
+  has a slope in every level's logit, and each level of a discrete parent adds to the logit of one level of the child.
+- "slopes": effects are additive, but every configuration of the discrete parents multiplies each slope by another
+  number from [.25, 1.75].
+- "configurations" (conditional Gaussian, Andrews, Ramsey & Cooper 2018): in addition, every configuration has a
+  separate intercept, so that a discrete parent may have no effect on average. A strict conditional Gaussian network has
+  no discrete child of a continuous parent. A random DAG may have such a child; its slopes and intercepts are in logits.
 """
 
 from dataclasses import asdict, dataclass
@@ -37,30 +36,30 @@ from .sampling import check_counts
 FloatArray = NDArray[np.float64]
 
 WEIGHTS = (0.5, 1.5)
-"""for continuous children: absolute slopes, and half the range of a discrete parent's offsets"""
+"""range of absolute slopes, and of half the spread of a discrete parent's offsets, for continuous children"""
 LOGITS = (1.0, 2.5)
-"""the same for the logits of discrete children"""
+"""range of the effects of parents on the logits of discrete children"""
 CHANGE = (0.25, 1.75)
-"""factors of the slopes by configuration"""
+"""range of the factors by which configurations multiply slopes"""
 PILOT_ROWS = 4000
-"""rows from which the location and scale of each variable are estimated, before the silos' rows are drawn"""
+"""number of rows from which location and scale of each variable are estimated, before the silos' rows are drawn"""
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """The dependence of a variable on its parents, by configuration of the discrete ones, the last counting fastest."""
+    """The dependence of a variable on its parents, by configuration of the `discrete` ones; the last changes fastest."""
 
     discrete: tuple[int, ...]
     continuous: tuple[int, ...]
     intercepts: FloatArray
-    """`[n_configurations, k]`, where k is the number of levels of the variable, 1 for a continuous one"""
+    """`[n_configurations, k]`, where k is the number of levels of a discrete variable, and 1 for a continuous one"""
     slopes: FloatArray
     """`[n_configurations, n_continuous_parents, k]`"""
 
 
 @dataclass(frozen=True)
 class MixedModel:
-    """Mechanisms in topological order, and the number of levels (0: continuous), location and scale by variable."""
+    """Mechanisms and their topological order; by variable, number of levels (0 if continuous), location and scale."""
 
     order: tuple[int, ...]
     mechanisms: dict[int, Mechanism]
@@ -72,7 +71,7 @@ class MixedModel:
 def random_mixed_model(
     dag: NDArray[np.bool_], levels: NDArray[np.int64], effects: Effects, rng: np.random.Generator
 ) -> MixedModel:
-    """Draw a model on `dag` `[d, d]` for variables with these numbers of `levels` `[d]`, 0 for continuous ones."""
+    """Draw a model on `dag` `[d, d]` for variables with these numbers of `levels` `[d]`, 0 for continuous variables."""
     d, order = len(dag), tuple(topological_order(dag))
     model = MixedModel(order, {}, levels, np.zeros(d), np.ones(d))
     pilot = np.empty((PILOT_ROWS, d))
@@ -125,7 +124,7 @@ def _random_mechanism(
 
 
 def _slope(k: int, rng: np.random.Generator) -> FloatArray:
-    """Draw the slope of a continuous parent, `[k]`: one number, or evenly spaced over the logits in random order."""
+    """Draw the slope of a continuous parent, `[k]`: one number, or evenly spaced numbers in random order for logits."""
     if k == 1:
         return np.asarray(rng.choice([-1.0, 1.0], 1) * rng.uniform(*WEIGHTS))
     return np.asarray(rng.permutation(np.linspace(-1, 1, k)) * rng.uniform(*LOGITS))
@@ -134,8 +133,8 @@ def _slope(k: int, rng: np.random.Generator) -> FloatArray:
 def _offsets(size: int, k: int, rng: np.random.Generator) -> FloatArray:
     """Draw the offsets of `size` levels or configurations, `[size, k]`.
 
-    For a continuous child: evenly spaced from −w to w, in random order. For a discrete one: w for the logit of one
-    level, not the same one for all.
+    For a continuous child, the offsets are evenly spaced from −w to w, in random order. For a discrete child, each
+    offset is w for the logit of one level; not all offsets have the same level.
     """
     if k == 1:
         return np.asarray(rng.permutation(np.linspace(-1, 1, size))[:, None] * rng.uniform(*WEIGHTS))
@@ -147,7 +146,7 @@ def _offsets(size: int, k: int, rng: np.random.Generator) -> FloatArray:
 class MixedSettings:
     """The settings of `mixed`: `silos` tables of `rows` rows on average, over a DAG with `edges` expected edges.
 
-    The default is as many edges as variables. Raises `BadInput` naming an invalid value.
+    By default there are as many expected edges as variables. Raises `BadInput` naming an invalid value.
     """
 
     variables: int
@@ -173,7 +172,7 @@ class MixedSettings:
 
     @property
     def expected_edges(self) -> int:
-        """The expected number of edges; by default as many as variables, or the maximum if that is less."""
+        """The expected number of edges; by default the number of variables, or the maximum if that is less."""
         return min(self.variables, max_edges(self.variables)) if self.edges is None else self.edges
 
     @property
@@ -195,13 +194,14 @@ def mixed(
     site_means: float = SITE_MEANS,
     unequal: bool = True,
 ) -> FederatedData:
-    """Draw silos of mixed rows from one model on a random DAG, half of whose variables, drawn at random, are discrete.
+    """Draw silos of mixed rows from one model on a random DAG; half of the variables, drawn at random, are discrete.
 
-    The module describes `effects`. `rows` is the mean over the silos, whose sizes have the proportions 1 : 2 : ... : P
-    if they are `unequal`. Each silo adds its own offset to each continuous column, from N(0, site_means²) in standard
-    deviations of the column, as different instruments do; the dependence between columns is the same everywhere. The
-    columns are in a random order. The model depends only on the seed, `variables`, `edges`, `effects` and `levels`, and
-    each silo has its own random stream. Raises `BadInput` as `MixedSettings` does.
+    The module describes `effects`. `rows` is the mean number of rows of a silo; if the silos are `unequal`, their
+    numbers of rows have the proportions 1 : 2 : ... : P. Each silo adds its own offset to each continuous column, as
+    different instruments do. The offsets are drawn from N(0, site_means²), in standard deviations of the column. The
+    dependence between columns is the same at all silos. The columns are in a random order. The model depends only on
+    the seed, `variables`, `edges`, `effects` and `levels`, and each silo has its own random stream. Raises `BadInput`
+    as `MixedSettings` does.
     """
     plan = MixedSettings(variables, silos, rows, seed, edges, effects, levels, site_means, unequal)
     rng = _stream(seed, 0)
@@ -228,7 +228,7 @@ def mixed(
 
 
 def _random_levels(plan: MixedSettings, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw the number of levels of each variable, `[d]`; half of the variables, rounded up, are continuous, with 0."""
+    """Draw the number of levels of each variable, `[d]`; for continuous variables, half rounded up, it is 0."""
     sizes = np.zeros(plan.variables, np.int64)
     chosen = rng.permutation(plan.variables)[: plan.variables // 2]
     sizes[chosen] = rng.integers(plan.levels[0], plan.levels[1] + 1, len(chosen))

@@ -19,7 +19,7 @@ from .linear import LinearSettings, random_dag, random_weights, variable_names
 from .sampling import draw_noise
 
 HIDDEN = 100
-"""sigmoid units of each variable's perceptron"""
+"""number of sigmoid units of each variable's perceptron"""
 
 Perceptrons = dict[int, tuple[FloatArray, FloatArray]]
 """for each variable with parents, the weights of its units `[n_parents, HIDDEN]` and of its output `[HIDDEN]`"""
@@ -31,9 +31,10 @@ def nonlinear(
     """Draw silos of `rows` rows each from one nonlinear model on a random DAG.
 
     x_j = σ(x_pa(j)ᵀ W₁) w₂ + z with 100 sigmoid units, W₁ and w₂ uniform in [−2, −0.5] ∪ [0.5, 2], z ~ N(0, 1). The
-    columns are in a random order. The model depends only on the seed, `variables`, `edges` (expected; None: as many as
-    variables) and `graph`, and each silo has its own random stream, so that more rows or silos do not change the
-    others. The edges of the truth have weight 1. Raises `BadInput` as `LinearSettings` does.
+    columns are in a random order. `edges` is the expected number of edges, by default the number of variables. The
+    model depends only on the seed, `variables`, `edges` and `graph`, and each silo has its own random stream, so that
+    more rows or silos do not change the rows of other silos. The edges of the truth have weight 1. Raises `BadInput` as
+    `LinearSettings` does.
     """
     plan = LinearSettings(variables, silos, rows, seed, edges, graph)
     rng = _stream(seed, 0)

@@ -11,7 +11,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
 
 CONCENTRATIONS = (0.1, 1.0)
-"""range from which the published program of Wang, Ma & Wang 2023 draws each row's Dirichlet concentration, uniformly"""
+"""range from which each row's Dirichlet concentration is drawn uniformly, as in the program of Wang, Ma & Wang 2023"""
 MAX_TABLE_SIZE = 10**7
 """maximum number of probabilities in a table"""
 
@@ -25,9 +25,9 @@ def random_network(
 ) -> DiscreteNetwork:
     """Draw levels and tables for `dag` [n_variables, n_variables]; `levels` are the minimum and maximum of a variable.
 
-    Every row of a table comes from Dirichlet(a, ..., a) with a = `concentration`, or from U(0.1, 1) separately for each
-    row if that is None (Wang, Ma & Wang 2023 only mention "Dirichlet-multinomial"; the numbers are those of their
-    program). Raises `BadInput` for a variable whose table would not fit into memory.
+    Every row of a table is drawn from Dirichlet(a, ..., a) with a = `concentration`. If `concentration` is None, a is
+    drawn from U(0.1, 1) separately for each row. (Wang, Ma & Wang 2023 only mention "Dirichlet-multinomial"; the
+    numbers come from their program.) Raises `BadInput` for a variable whose table would not fit into memory.
     """
     counts = random_levels(dag, levels, rng)
     labels = {name: level_names(int(count)) for name, count in zip(variables, counts, strict=True)}
@@ -49,9 +49,9 @@ def random_network(
 def random_levels(dag: NDArray[np.bool_], levels: tuple[int, int], rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw each variable's number of levels, [n_variables], between (fewest, most).
 
-    The distribution is a rounded normal around the middle, truncated at both ends. Its deviation, half the width,
-    halves with every parent of the variable's children, so that tables with many parents stay small (as in the program
-    of Wang, Ma & Wang 2023).
+    The distribution is a rounded normal around the middle, truncated at both ends. Its deviation is half the width,
+    halved for each parent of the variable's child with the most parents. So tables with many parents stay small, as in
+    the program of Wang, Ma & Wang 2023.
     """
     fewest, most = levels
     if fewest == most:

@@ -1,9 +1,9 @@
 """Sampling from models, random streams, and hidden variables.
 
 `forward_sample` draws rows of a discrete network, parents before children, with one uniform number per cell;
-`draw_discrete_silos` makes a federated data set of them. `hide` removes columns from every silo, and turns the truth
-into the PAG over the others. `linear_sem` draws rows of a linear structural equation model x = Wᵀx + intercept + noise
-(Fassy El Fehri et al., Eq. 1; Zheng et al. 2018).
+`draw_discrete_silos` makes a federated data set of such rows. `hide` removes columns from every silo, and turns the
+truth into the PAG over the remaining columns. `linear_sem` draws rows of a linear structural equation model x = Wᵀx +
+intercept + noise (Fassy El Fehri et al., Eq. 1; Zheng et al. 2018).
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from ..federated import FederatedData, discrete, silo_names
 
 Codes = NDArray[np.int64]
 BLOCK_ROWS = 8192
-"""rows to draw at once, which bounds memory and keeps a block's columns in the cache"""
+"""number of rows that are drawn at once, which bounds memory and keeps a block's columns in the cache"""
 
 
 def forward_sample(network: DiscreteNetwork, rows: int, rng: np.random.Generator) -> Codes:
@@ -46,7 +46,7 @@ def forward_sample(network: DiscreteNetwork, rows: int, rng: np.random.Generator
 
 
 def configuration(codes: Codes, shape: tuple[int, ...]) -> Codes:
-    """The number of the parents' configuration in each row, [n_rows], the last parent counting fastest.
+    """The number of the parents' configuration in each row, [n_rows]; the levels of the last parent change fastest.
 
     `codes` are [n_rows, n_parents]; the first n_parents of `shape` are the parents' numbers of levels.
     """
@@ -69,14 +69,14 @@ def inverse_cdf(cumulative: FloatArray, row: Codes, uniforms: FloatArray) -> Cod
 def cumulative_rows(table: FloatArray) -> FloatArray:
     """The cumulative distributions along the last axis, each ending in exactly 1.
 
-    Published rows sum to 1 within 1e-6; without the division a last level of probability 0 could be drawn.
+    Published rows sum to 1 within 1e-6; without the division, a last level with probability 0 could be drawn.
     """
     sums = np.cumsum(table, axis=-1)
     return np.asarray(sums / sums[..., -1:])
 
 
 def _plan(network: DiscreteNetwork) -> Iterator[tuple[int, list[int], FloatArray]]:
-    """Yield each variable after its parents: its number, theirs, its cumulative tables."""
+    """Yield each variable after its parents: its number, the numbers of its parents, its cumulative tables."""
     place = {name: number for number, name in enumerate(network.variables)}
     for v in topological_order(network.structure.adjacency):
         name = network.variables[v]
@@ -124,7 +124,7 @@ MIN_VISIBLE = 2
 
 
 def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> FederatedData:
-    """`data`, whose truth is a DAG, without `latent` of its variables; the truth becomes the PAG over the others.
+    """`data`, whose truth is a DAG, without `latent` of its variables; the truth becomes the PAG over the rest.
 
     Wang, Ma & Wang 2023, §7.4 hide variables at random; here common causes of other variables are hidden first
     (`choose_hidden`). Raises `BadInput` if fewer than two variables would stay.
@@ -151,8 +151,8 @@ def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> Federate
 def choose_hidden(dag: NDArray[np.bool_], latent: int, rng: np.random.Generator) -> list[int]:
     """Choose `latent` variables of `dag` [n_variables, n_variables] to hide, sorted.
 
-    The choice is random among variables with two or more children, as hidden common causes confound; if these are not
-    enough, among variables with one child; and last among sinks, whose absence changes nothing.
+    The choice is random among variables with two or more children, because hidden common causes confound. If these are
+    not enough, variables with one child follow, and at last sinks, whose absence changes nothing.
     """
     children = np.minimum(dag.sum(axis=1), 2)
     order = np.lexsort((rng.random(len(dag)), -children))
@@ -169,10 +169,10 @@ def linear_sem(
 ) -> FloatArray:
     """Draw `rows` from the linear model of the acyclic `weights` [n_variables, n_variables]: [n_rows, n_variables].
 
-    `noise` has scale 1 and mean 0: N(0, 1); Exponential(1) − 1, of variance 1; Gumbel(0, 1) minus its mean, of variance
-    π²/6 (NOTEARS does not subtract the mean of the last two, but centres the table, which this function does not).
-    `deviations` [n_variables] multiply it. The first rows do not depend on the number of rows. Raises `BadInput` for an
-    unknown noise, `ValueError` for weights with a cycle.
+    `noise` has scale 1 and mean 0. It is N(0, 1), or Exponential(1) − 1 with variance 1, or Gumbel(0, 1) minus its mean
+    with variance π²/6. (NOTEARS does not subtract the mean of the last two, but centres the table, which this function
+    does not.) `deviations` [n_variables] multiply the noise. The first rows do not depend on the number of rows. Raises
+    `BadInput` for an unknown noise, `ValueError` for weights with a cycle.
     """
     variables = len(weights)
     values = draw_noise(noise, (rows, variables), rng)

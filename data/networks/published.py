@@ -79,8 +79,9 @@ def network(name: str, silos: int, rows: int, seed: int, latent: int = 0) -> Fed
     """Draw silos of `rows` rows each from the network `name`, Gaussian or discrete, or from the BIF file `name`.
 
     Rows of a Gaussian network have its intercepts and variances, without scaling; each silo has its own random stream,
-    and the truth has the coefficients as weights. Rows of a discrete network are those of `draw_discrete_silos`.
-    `latent` variables are hidden (`hide`). Raises `BadInput` for an unknown network, silos < 1, rows < 2 or seed < 0.
+    and the truth has the coefficients as weights. `draw_discrete_silos` draws the rows of a discrete network. `latent`
+    is the number of variables to hide (`hide`). Raises `BadInput` for an unknown network, silos < 1, rows < 2 or seed
+    < 0.
     """
     check_counts(silos, rows, seed)
     published = GAUSSIAN | DISCRETE

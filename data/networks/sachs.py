@@ -1,8 +1,8 @@
 """Protein signalling in human T cells: 7466 cells, 11 proteins, nine conditions (Sachs et al., Science 308, 2005).
 
-The continuous table is that of the `cdt` 0.6.0 wheel (raw fluorescence, without logarithm), as in Fassy El Fehri et
-al., B.1.3; Ng & Zhang 2022, §6.3 draw 512 rows from the 853 of its first condition. The reference graphs in the
-literature disagree: `TRUTHS` has four, with their sources. Wang, Ma & Wang 2023, §5.4 use discrete data instead,
+The continuous table comes from the `cdt` 0.6.0 wheel (raw fluorescence, without logarithm), as in Fassy El Fehri et
+al., B.1.3. Ng & Zhang 2022, §6.3 draw 512 rows from the 853 rows of the first condition. The reference graphs in the
+literature disagree: `TRUTHS` has four graphs, with their sources. Wang, Ma & Wang 2023, §5.4 use discrete data instead,
 sampled from a published network.
 """
 
@@ -51,7 +51,7 @@ CONDITIONS = {
     "pma": 913,
     "b2camp": 707,
 }
-"""the nine conditions in the order of the file, with their numbers of rows; the first two are not interventions"""
+"""the nine conditions in the order of the file, with their numbers of rows; the first two have no interventions"""
 
 # Arcs of all four graphs.
 COMMON = """Mek>Erk PKA>Akt PKA>Erk PKA>Jnk PKA>Mek PKA>P38 PKA>Raf PKC>Jnk PKC>Mek PKC>P38 PKC>Raf Plcg>PIP2 Raf>Mek"""
@@ -81,9 +81,9 @@ def sachs(
     """The Sachs data in `silos` shuffled equal parts, or with its nine conditions as silos.
 
     Fassy El Fehri et al., B.1.3 use three silos. The seed determines the shuffling. Values are raw by default;
-    `transform="log"` takes natural logarithms, and `center` then subtracts the mean over all 7466 cells (not each
-    silo's). `about` records both. Raises `BadInput` if the table is not installed, and for an unknown truth or
-    transform.
+    `transform="log"` takes natural logarithms, and `center` then subtracts the mean over all 7466 cells, not the mean
+    of each silo. `about` records both options. Raises `BadInput` if the table is not installed, and for an unknown
+    truth or transform.
     """
     if transform not in get_args(Transform):
         raise BadInput(f"transform: {transform!r} is not one of {', '.join(get_args(Transform))}")

@@ -34,9 +34,9 @@ def surrogate(
 ) -> FederatedData:
     """Draw `silos` · `rows` rows and split them by a hidden child C of `parents` visible variables.
 
-    Source: Wang, Ma & Wang 2023, Def. 1. The rows are those of `discrete` with the same settings, or of a published
-    `network` or BIF file; only the split differs. Silos have `rows` rows on average. The program of Wang, Ma & Wang
-    2023 uses 5 parents. Raises `BadInput` for an invalid value, and for a silo with fewer than two rows.
+    Source: Wang, Ma & Wang 2023, Def. 1. The same rows as in `discrete` with these settings, or rows of a published
+    `network` or BIF file, are drawn; only the split differs. Silos have `rows` rows on average. The program of Wang, Ma
+    & Wang 2023 uses 5 parents. Raises `BadInput` for an invalid value, and for a silo with fewer than two rows.
     """
     check_counts(silos, rows, seed)
     parameters: dict[str, Any] = {"silos": silos, "rows": rows, "parents": parents, "concentration": concentration}
@@ -57,7 +57,7 @@ def surrogate(
 
 
 def surrogate_set(variables: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw S, `size` of the variables, sorted. Raises `BadInput` for more than there are variables."""
+    """Draw S, `size` of the variables, sorted. Raises `BadInput` if `size` exceeds the number of variables."""
     if not 0 <= size <= variables:
         raise BadInput(f"parents: {size} is not between 0 and {variables}, the number of variables")
     return np.sort(rng.choice(variables, size=size, replace=False))

@@ -1,9 +1,9 @@
 """`prepare series`: files of recorded time series as federated data sets.
 
 The formats are long tables, the files of the DREAM4 challenge (tabs between columns, blank lines between series), and
-the simulated fMRI recordings of NetSim (Smith et al. 2011). A NetSim file is a MATLAB file: `ts` [n_subjects · n_times,
-n_nodes] has the times of one subject after another, `net` [n_subjects, n_nodes, n_nodes] their networks, with i → j at
-[s, i, j] and the decay of activity on the diagonal.
+the simulated fMRI recordings of NetSim (Smith et al. 2011). A NetSim file is a MATLAB file. Its array `ts` [n_subjects
+· n_times, n_nodes] has the times of one subject after another. Its array `net` [n_subjects, n_nodes, n_nodes] has the
+subjects' networks, with i → j at [s, i, j] and the decay of activity on the diagonal.
 
 `deal_series` gives silos whole series, or consecutive pieces of a single series. `standardise_series` removes levels
 and units that carry no information, as in functional MRI. `read_summary` reads a true graph: a file like `truth.csv`,
@@ -59,7 +59,7 @@ def _series_column(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Col
 
 
 def _rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """The header, the rows of cells, and the number of blank lines before each."""
+    """The header, the rows of cells, and the number of blank lines before each row."""
     if not path.exists():
         raise BadInput(f"{path}: no such file")
     try:
@@ -102,9 +102,9 @@ Pieces = Mapping[str, Sequence[NDArray[np.intp]]]
 def deal_series(
     recording: Recording, silos: int | None, truth: Structure | None, about: Mapping[str, Any]
 ) -> FederatedData:
-    """Deal the whole series of `recording` in their order to `silos` silos; by default each series is a silo.
+    """Deal the whole series of `recording` in their order to `silos` silos; by default each series becomes a silo.
 
-    A single series is divided into `silos` consecutive pieces instead. If the rows have owners, each owner is a silo.
+    A single series is divided into `silos` consecutive pieces instead. If rows have owners, each owner becomes a silo.
     Raises `BadInput` as `cut` does, for a silo without two consecutive rows or with a constant column, and for fewer
     series than silos.
     """
@@ -233,7 +233,7 @@ def _matlab_count(path: Path, held: dict[str, Any], name: str) -> int:
 
 
 MIN_RELATIVE_SPREAD = 1e-12
-"""a standard deviation below this fraction of the maximum is a rounding error"""
+"""minimum standard deviation of a series as a fraction of its maximum; smaller values are rounding errors"""
 
 
 def standardise_series(recording: Recording) -> Recording:
@@ -297,10 +297,11 @@ def series(
 ) -> FederatedData:
     """Deal the time series in `table` to silos: whole series, or consecutive pieces of a single one (`deal_series`).
 
-    A .csv, .csv.gz or .parquet file is a long table with the columns `series` and `time`, and a silo for each value of
-    the column `by`. A .mat file is from NetSim, with its own truth, and a .tsv file from the DREAM4 challenge; these
-    have no key columns to choose. `truth` is a file of the true graph, .csv or .json. `standardise` removes the levels
-    and units of every series. Raises `BadInput` naming file, line, column and value for unusable data.
+    A .csv, .csv.gz or .parquet file is a long table with the columns `series` and `time`; with a column `by`, each of
+    its values becomes a silo. A .mat file is a file of NetSim, which has its own truth, and a .tsv file is a file of
+    the DREAM4 challenge; these files have no key columns to choose. `truth` is a file of the true graph, .csv or .json.
+    `standardise` removes the levels and units of every series. Raises `BadInput` naming file, line, column and value
+    for unusable data.
     """
     if silos is not None and (silos < 1 or by is not None):
         raise BadInput("silos: give a number of 1 or more, or by, not both")

@@ -1,7 +1,7 @@
 """Splitting the user's table, of numbers or of labels, among silos.
 
-The methods are equal parts, given sizes, Dirichlet-skewed sizes, a silo per value of a column, skewed labels, and a
-hidden child of some columns.
+Rows can be dealt in equal parts, in parts of given or of Dirichlet-skewed sizes, by the values of a column, with skewed
+labels, or by a hidden child of some columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ Parts = list[NDArray[np.intp]]
 def equal(rows: int, silos: int, rng: np.random.Generator) -> Parts:
     """Shuffle `rows` rows and deal them in parts whose sizes differ by at most one, larger parts first.
 
-    Returns the row numbers of each part. Raises `BadInput` if a silo would get fewer than two.
+    Returns the row numbers of each part. Raises `BadInput` if a silo would get fewer than two rows.
     """
     _check_silos(rows, silos)
     sizes = [rows // silos + (number < rows % silos) for number in range(silos)]
@@ -40,7 +40,7 @@ def equal(rows: int, silos: int, rng: np.random.Generator) -> Parts:
 
 
 def by_sizes(rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Parts:
-    """Shuffle `rows` rows and deal them in parts of the given sizes. Raises `BadInput` unless they add up to `rows`."""
+    """Shuffle `rows` rows and deal them in parts of these `sizes`. Raises `BadInput` unless sizes add up to `rows`."""
     for size in sizes:
         if size < MIN_SILO_ROWS:
             raise BadInput(f"sizes: {size} is less than {MIN_SILO_ROWS} rows")
@@ -52,8 +52,8 @@ def by_sizes(rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Parts
 def dirichlet(rows: int, silos: int, concentration: float, rng: np.random.Generator) -> Parts:
     """Shuffle `rows` rows and deal them in parts whose shares come from Dirichlet(concentration, ...).
 
-    A small concentration gives one silo nearly all rows, a large one nearly equal parts; every silo gets two rows
-    first. Raises `BadInput` for a concentration that is not positive, and for too few rows.
+    A small concentration gives one silo nearly all rows, and a large concentration gives nearly equal parts. Every silo
+    gets two rows first. Raises `BadInput` for a concentration that is not positive, and for too few rows.
     """
     _check_concentration(concentration)
     _check_silos(rows, silos)
@@ -73,9 +73,9 @@ def by_column(labels: Sequence[str]) -> dict[str, NDArray[np.intp]]:
 def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: np.random.Generator) -> Parts:
     """Deal the rows so that the levels of one column, `codes` [n_rows], have different distributions over the silos.
 
-    The shares of each level come from Dirichlet(concentration, ...) (Hsu, Qi, Brown 2019); every silo first gets two
-    rows of any levels. A small concentration gives each level to a few silos. Raises `BadInput` for a concentration
-    that is not positive, and for too few rows.
+    Every silo first gets two rows of any levels. The silos' shares of the other rows of each level are drawn from
+    Dirichlet(concentration, ...) (Hsu, Qi, Brown 2019). A small concentration gives each level to a few silos. Raises
+    `BadInput` for a concentration that is not positive, and for too few rows.
     """
     _check_concentration(concentration)
     _check_silos(len(codes), silos)
@@ -93,9 +93,9 @@ def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: 
 def by_hidden_child(codes: NDArray[np.int64], silos: int, concentration: float, rng: np.random.Generator) -> Parts:
     """Deal the rows by a hidden child of some columns, whose `codes` are [n_rows, n_columns].
 
-    P(silo | configuration of the columns) comes from Dirichlet(concentration, ...) for every configuration that occurs:
-    the surrogate variable of Wang, Ma & Wang 2023, Def. 1. Raises `BadInput` for a concentration that is not positive,
-    and for a silo with fewer than two rows.
+    For every configuration of the columns that occurs, P(silo | configuration) is drawn from Dirichlet(concentration,
+    ...). The hidden child is the surrogate variable of Wang, Ma & Wang 2023, Def. 1. Raises `BadInput` for a
+    concentration that is not positive, and for a silo with fewer than two rows.
     """
     _check_concentration(concentration)
     _check_silos(len(codes), silos)
@@ -150,12 +150,19 @@ def split_table(
 ) -> FederatedData:
     """Split the table in `path` among silos; `truth` is a file of the true graph, if known.
 
-    Give one of: `silos` (equal parts), `silos` and `concentration` (Dirichlet-skewed sizes), `silos` and `skew` (each
-    level of that column has its own Dirichlet shares), `silos` and `surrogate` (a hidden child of this number of
-    random columns deals the rows; a numeric column enters as whether it is above its median), `sizes`, or `by` (a silo
-    per value of that column, which is dropped). The kind of the data is `kind`, or that of the federated data set to
-    which the table belongs, with its levels, or else inferred. Raises `BadInput` as `read_table` does, for time series,
-    for other combinations of arguments, and for a silo with fewer than two rows.
+    Give one of these combinations:
+
+    - `silos`: equal parts.
+    - `silos` and `concentration`: Dirichlet-skewed sizes.
+    - `silos` and `skew`, optionally `concentration`: each level of the column `skew` has its own Dirichlet shares.
+    - `silos` and `surrogate`, optionally `concentration`: a hidden child of this number of random columns deals the
+      rows; for numeric columns, the child depends on whether the number is above the median.
+    - `sizes`: parts of these sizes.
+    - `by`: a silo for each value of the column `by`, which is dropped.
+
+    The kind of the data is `kind`. By default, the table has the kind and the levels of the federated data set to which
+    it belongs; otherwise they are inferred. Raises `BadInput` as `read_table` does, for time series, for other
+    combinations of arguments, and for a silo with fewer than two rows.
     """
     _check_choice(silos, sizes, concentration, by, seed, skew, surrogate, kind)
     whole, owners = _read(path, kind, by)
