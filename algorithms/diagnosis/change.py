@@ -8,11 +8,11 @@ in each unbroken series. The variances of these sums are estimated from the cont
 errors may have any distribution, and their variances may depend on the parents or on time. If residuals are
 autocorrelated, the variances are enlarged to the long-run variance (`long_run_ratio`).
 
-There are two tests. In the first, the sums of all silos are added up, masked if the run is. It finds weights that
-change equally in all silos, even with few rows in each. In the second, each silo tests its own sums, for a change in
-this silo. A statistic of k parents in n windows is compared with Hotelling's T² with k and n − k degrees of freedom,
-because its variances are estimated. Here n is the effective number of windows, which is small for slow series
-(`effective_windows`).
+There are two tests. In the first test, the sums of all silos are added up, masked if the run is masked. This test finds
+weights that change equally in all silos, even with few rows in each silo. In the second test, each silo tests its own
+sums, for a change in this silo. A statistic of k parents in n windows is compared with Hotelling's T² with k and n − k
+degrees of freedom, because its variances are estimated. Here n is the effective number of windows, which is small for
+slow series (`effective_windows`).
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ TIMES = (0.25, 0.5, 0.75)
 FALSE_ALARMS = 0.005
 """significance level of each of the two tests"""
 MIN_WINDOWS = 40
-"""minimum number of windows of a silo, of which there must also be a tenth as many for each parent"""
+"""minimum number of windows of a silo; the number must also be ten times the number of weights, with intercept"""
 BANDWIDTH = 10
 """greatest lag of the autocovariances in a long-run variance"""
 MAX_AUTOCORRELATION = 0.97
@@ -39,18 +39,18 @@ MAX_AUTOCORRELATION = 0.97
 def long_run_ratio(rows: FloatArray) -> float:
     """The largest ratio of a column's long-run variance to its variance, at least 1, of `rows` `[n, k]` in time order.
 
-    The long-run variance weights the autocovariances up to `BANDWIDTH` as Newey & West 1987 do, and is at least that of
-    a first-order autoregression if its slope is significant (Andrews & Monahan 1992): slow columns have autocovariances
-    at greater lags. If the columns are the products of residuals and regressors, this is the factor for the variance of
-    the weights.
+    The long-run variance weights the autocovariances up to `BANDWIDTH` as Newey & West 1987 do. Slow columns have
+    autocovariances at greater lags. So the result is at least the long-run variance of a first-order autoregression, if
+    its slope is significant (Andrews & Monahan 1992). If the columns are the products of residuals and regressors, the
+    ratio is the factor for the variance of the weights.
     """
     return _ratio(_long_run_sums(rows, len(rows)))
 
 
 def _long_run_sums(rows: FloatArray, part: int) -> FloatArray:
-    """The sums of squares of each column, and those with the weighted autocovariances, `[2, k]`.
+    """The sums of squares of each column, without and with the weighted autocovariances, `[2, k]`.
 
-    Parts of `part` rows have means of zero, which makes the autocorrelation smaller (Kendall 1954).
+    Means were subtracted in parts of `part` rows, which makes the estimated autocorrelation too small (Kendall 1954).
     """
     n, reach = len(rows), min(BANDWIDTH, len(rows) // 10)
     sums = np.stack([(rows**2).sum(axis=0)] * 2)
@@ -88,8 +88,9 @@ def fluctuations(
     """A silo's sums: by tested variable the variances of all products, and by time the products and their variances.
 
     `rows` `[n, m]` are windows, at the relative `times` `[n]`; `scales` `[m]` are the units of the columns. Variances
-    are divided by the number of windows of all silos, and products by its root. Windows with an empty cell (NaN) in a
-    variable or its parents are left out for it. The sums of a variable with too few windows for its parents are zero.
+    are divided by the number of windows of all silos, and products are divided by the root of this number. Windows with
+    an empty cell (NaN) in a variable or its parents are left out for this variable. The sums of a variable with too few
+    windows for its parents are zero.
     """
     root, every, scaled = np.sqrt(all_windows), list[FloatArray](), rows / scales
     for j in children_of(parents, variables):
@@ -140,7 +141,7 @@ NO_CHANGES = Excess(np.empty(0), np.empty(0))
 
 
 def effective_windows(windows: float, S: FloatArray, parents: NDArray[np.intp], variables: int) -> float:
-    """The number of independent windows for the mean of a parent's squares, of the slowest of the `parents`.
+    """The effective number of independent windows for the mean of the squares of the slowest of the `parents`.
 
     The squares of a Gaussian series with autocorrelation r have the autocorrelation r². `S` `[m, m]` has the second
     moments of windows of this number of `variables`, the present first.
@@ -154,7 +155,7 @@ def effective_windows(windows: float, S: FloatArray, parents: NDArray[np.intp], 
 
 
 def hotelling_bound(k: int, windows: float, probability: float) -> float:
-    """The value that Hotelling's T² of `k` numbers and variances from so many `windows` exceeds with `probability`."""
+    """The value that Hotelling's T² of `k` numbers, with variances from `windows` rows, exceeds with `probability`."""
     from scipy.special import fdtri  # imported late: most processes need no quantiles
 
     free = max(windows - k, 1.0)
@@ -169,9 +170,10 @@ def excess(
     level: float,
     S: FloatArray | None = None,
 ) -> Excess:
-    """The excess of the `sums` of `fluctuations` over `windows` rows; false above 1 with a probability of `level`.
+    """The excess of the `sums` of `fluctuations` over `windows` rows.
 
-    `S` `[m, m]` has the second moments of the windows; without it, windows are assumed to be independent.
+    If no weight changes, any ratio is above 1 with a probability of `level`. `S` `[m, m]` has the second moments of the
+    windows; without `S`, windows are assumed to be independent.
     """
     children, begin = children_of(parents, variables), 0
     ratios, when = np.zeros((len(children), len(TIMES))), np.array(TIMES)

@@ -1,6 +1,6 @@
 """Findings on columns, from the silos' descriptions before a run and from the names of columns (ours).
 
-- Derived columns: a column that others determine, such as a sum, has edges by arithmetic.
+- Derived columns: a column that other columns determine, such as a sum, has edges by arithmetic.
 - Impossible causes: nothing in a table can cause a person's age.
 - Skewed columns: if a column is a distortion of another scale, linear effects become curved, and the finding suggests
   the transform that makes them linear. Each silo reports the name of a suitable transform (`statistics/transforms.py`),
@@ -27,14 +27,14 @@ MAX_NAMED, MAX_PAIRS = 12, 5
 
 
 DERIVED = "derived columns"
-"""the name of the finding on columns that others determine"""
+"""the name of the finding on columns that other columns determine"""
 NO_CAUSES = re.compile(
     r"(.*[ _.-])?(age([ _.-]?(in[ _.-]?)?years?)?|(year|date|day|month)[ _.-]?of[ _.-]?birth|"
     r"birth([ _.-]?(day|date|year|weight|place))?|yob|dob|born|year|yr|sex|gender|race|ethnic(ity|[ _.-]group)|"
     r"alter|geschlecht|geburtsjahr|geburtsdatum|sexe|sexo|edad|naissance)",
     re.IGNORECASE,
 )
-"""names of variables that nothing in a table can cause"""
+"""pattern of the names of variables that nothing in a table can cause"""
 SEXES = (
     frozenset({"male", "female", "m", "f", "man", "woman", "men", "women", "boy", "girl"}),
     frozenset({"männlich", "weiblich", "m", "w", "mann", "frau", "divers", "d"}),
@@ -45,7 +45,7 @@ SEXES = (
 
 
 def without_causes(variables: Sequence[str], levels: Mapping[str, Sequence[str]] = NO_LEVELS) -> list[str]:
-    """The `variables` that nothing in a table can cause: by their names, or because all `levels` are those of a sex."""
+    """The `variables` that nothing in a table can cause, judging by their names, or by `levels` that are sexes."""
     return [name for name in variables if NO_CAUSES.fullmatch(name) or _are_sexes(levels.get(name, ()))]
 
 
@@ -55,7 +55,7 @@ def _are_sexes(levels: Sequence[str]) -> bool:
 
 
 def derived_findings(schema: Schema) -> list[Finding]:
-    """The finding on columns that one or two others determine at every silo, if there are any."""
+    """The finding on columns that one or two other columns determine at every silo, if there are any."""
     if not schema.derived:
         return []
     formulas = [f"{name} is {formula}" for name, formula in list(schema.derived.items())[:MAX_NAMED]]
@@ -65,7 +65,7 @@ def derived_findings(schema: Schema) -> list[Finding]:
 
 
 def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequence[str]] = NO_LEVELS) -> list[Finding]:
-    """The findings on variables that nothing in a table can cause (`without_causes`): arrows into them, if any.
+    """The finding on arrows into variables that nothing in a table can cause (`without_causes`), if there are any.
 
     If there are no such arrows, undirected edges at these variables are reported, because the same option directs them.
     """
@@ -90,11 +90,11 @@ def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequenc
 
 
 MIN_TRANSFORM_GAIN, MIN_TRANSFORM_LIKELIHOOD = 0.02, 6.0
-"""minimum gain of transforms to be reported, in nats per row, and in nats over all rows"""
+"""minimum gains of transforms that are reported: in nats per row, and in nats over all rows"""
 
 
 def transform_excess(schema: Schema, gain: float) -> float:
-    """The `gain` of the transforms of skewed columns, in nats a row, in units of the least that is reported."""
+    """The `gain` of the transforms of skewed columns, in nats a row, divided by the minimum gain that is reported."""
     return gain / max(MIN_TRANSFORM_GAIN, MIN_TRANSFORM_LIKELIHOOD / max(sum(schema.rows.values()), 1))
 
 
@@ -118,7 +118,7 @@ def skewed_findings(schema: Schema, gain: float) -> list[Finding]:
 def suggested_option(schema: Schema) -> str:
     """The value of --transform for the skewed columns of `schema`.
 
-    It names each column, unless all columns of numbers have the same suggestion or they are too many to name.
+    It names each column, unless all columns of numbers have the same suggestion, or there are too many columns to name.
     """
     numbers = [name for name in schema.variables if name not in schema.levels]
     if len(set(schema.skewed.values())) == 1 and set(schema.skewed) == set(numbers):

@@ -1,21 +1,23 @@
 """Tests for curved effects in a silo's rows, given a linear graph (ours, after Ramsey's RESET, 1969).
 
-There are two figures for each variable. Both are shares of a residual that would be zero if all effects were linear:
+There are two figures for each variable. Both are shares of the variable's residual, and would be zero if all effects
+were linear:
 
-- with parents: the share that the squared prediction and the cubes of the parents explain, beyond a linear regression
-  on the silo's own rows. The square alone misses effects that saturate, such as tanh.
-- for nonadjacent variables: the largest share that the square of one of them explains. An effect without a linear part,
+- The first is the share that the squared prediction and the cubes of the parents explain, beyond a linear regression on
+  the silo's own rows. The square alone misses effects that saturate, such as tanh.
+- The second is the largest share that the square of a nonadjacent variable explains. An effect without a linear part,
   such as x² of a symmetric x, leaves no edge in a linear graph. Only variables nearly uncorrelated with the residual
   are tested. Otherwise, in a linear model with skewed errors, the square could reflect an effect of the child on this
   variable.
 
 A share that is not significant counts as zero. The test is a score test with heteroscedasticity-consistent variances of
-the products of residual and curve (White 1980). So it is valid for any error distribution, and a few outlying rows
-cannot make it significant. In time series, the statistic is divided by the long-run variance ratio of these products
-(Newey & West 1987): if the graph lacks a slow cause of a variable, the residual is slow, too, and related to slow
-curves by chance. The bound is Hotelling's with the effective number of windows, because for slow parents the variances
-of the products are imprecise. The level is divided by the number of residuals and pairs. Residuals and the causes of
-curves are limited to ±`BOUND` standard deviations; otherwise, with heavy tails, a single row could determine the share.
+the products of residual and curve (White 1980). So the test is valid for any error distribution, and a few outlying
+rows cannot make a share significant. In time series, the statistic is divided by the long-run variance ratio of these
+products (Newey & West 1987), because the residual is slow if the graph lacks a slow cause, and then it is related to
+slow curves by chance. The bound is Hotelling's with the effective number of windows, because for slow parents the
+variances of the products are imprecise. The level is divided by the number of residuals and pairs. Residuals and the
+causes of curves are limited to ±`BOUND` standard deviations; otherwise, with heavy tails, a single row could determine
+the share.
 """
 
 import math
@@ -29,9 +31,9 @@ from ..statistics.moments import MAX_UNJOINED_CORRELATION, Table, sum_over_chunk
 from .change import effective_windows, hotelling_bound, long_run_ratio
 
 BOUND = 4.0
-"""standard deviations to which residuals, and the causes of curves, are limited"""
+"""limit of residuals, and of the causes of curves, in standard deviations"""
 MAX_ENLARGEMENT = 1.2
-"""largest ratio of a bound for slow series to the χ² bound, as the long-run ratio already reduces their statistics"""
+"""maximum ratio of a bound for slow series to the χ² bound; the long-run ratio also reduces the statistics of these"""
 MIN_ROWS = 30
 """minimum number of complete rows for a residual"""
 
@@ -39,14 +41,14 @@ MIN_ROWS = 30
 def score_statistic(score: FloatArray, products: FloatArray) -> float:
     """The statistic of a score test, about χ² with k degrees of freedom if the expectation of each row's score is zero.
 
-    `score` `[k]` is the sum of the rows' scores, and `products` `[k·k]` that of their outer products (White 1980).
+    `score` `[k]` is the sum of the rows' scores; `products` `[k·k]` is the sum of their outer products (White 1980).
     """
     size = len(score)
     return float(score @ np.linalg.pinv(products.reshape(size, size), rcond=1e-9, hermitian=True) @ score)
 
 
 def chi_square_bound(freedom: int, probability: float) -> float:
-    """The value that a χ² variable with so many degrees of freedom exceeds with this `probability`."""
+    """The value that a χ² variable with `freedom` degrees of freedom exceeds with this `probability`."""
     from scipy.special import chdtri  # imported late: most processes need no quantiles
 
     return float(chdtri(freedom, probability))
@@ -70,7 +72,7 @@ class FittedFamily:
 
     @property
     def columns(self) -> int:
-        """The number of columns of its design: parents, the residual, the squared prediction, cubes."""
+        """The number of columns of the family's design: parents, the residual, the squared prediction, cubes."""
         return len(self.parents) + 2 + len(self.cubed)
 
 
@@ -87,11 +89,12 @@ def curvature(
 ) -> FloatArray:
     """By variable, the larger of the two shares, `[d]`; zero unless significant.
 
-    `table` `[n_rows, d]` is centred at `means`; predictions are those of regressions on the moments `S` of all silos.
-    `parents[i, j]` says whether i may be a cause of j, and `numbers` which columns are no indicators. Rows without a
-    needed cell are left out. If all effects are linear, any share is above zero with a probability of `false_alarms`.
-    The bounds of the statistics of each residual are multiplied by its `inflation` `[d]`. Rows that are windows of this
-    number of `variables` may be autocorrelated; they are in memory and in the order of time.
+    `table` `[n_rows, d]` is centred at `means`; predictions come from regressions by the moments `S` of all silos.
+    `parents[i, j]` tells whether i may be a cause of j, and `numbers` tells which columns are not indicators of levels.
+    Rows in which a required cell is empty are left out. If all effects are linear, any share is above zero with a
+    probability of `false_alarms`. The bounds of the statistics of each residual are multiplied by its `inflation`
+    `[d]`. If `variables` is not 0, rows are windows of this number of variables, which may be autocorrelated; a table
+    in memory is then in the order of time.
     """
     inflated = np.broadcast_to(inflation, len(S))
     scales = np.sqrt(np.maximum(np.diag(S), 1e-300))
@@ -126,7 +129,7 @@ def curvature(
 
 
 def _bound(freedom: int, windows: float, probability: float) -> float:
-    """The bound of a statistic whose variances rest on so many independent `windows`."""
+    """The bound of a statistic whose variances are estimated from this effective number of independent `windows`."""
     if math.isinf(windows):
         return chi_square_bound(freedom, probability)
     plain = chi_square_bound(freedom, probability)
@@ -134,7 +137,7 @@ def _bound(freedom: int, windows: float, probability: float) -> float:
 
 
 def _pair_bounds(rows: int, S: FloatArray, variables: int, level: float) -> FloatArray:
-    """The bounds of the statistics of the square of each column in so many `rows`, `[d]`."""
+    """The bounds of the statistics of the square of each column, `[d]`, for this number of `rows`."""
     windows = [effective_windows(rows, S, np.array([i]), variables) if variables else math.inf for i in range(len(S))]
     return np.array([_bound(1, one, level) for one in windows])
 
@@ -172,7 +175,7 @@ def _design(z: FloatArray, family: FittedFamily, *, complete: bool) -> FloatArra
 
 
 def _family_sums(z: FloatArray, families: list[FittedFamily]) -> FloatArray:
-    """For each family its complete rows, and the sums and products of its design, one after the other."""
+    """For each family, the number of its complete rows, and the sums and products of its design, concatenated."""
     every, complete = [], not np.isnan(z.sum())
     for one in families:
         design = _design(z, one, complete=complete)
@@ -186,9 +189,9 @@ class CurvedShare:
 
     value: float
     means: FloatArray
-    """of the design"""
+    """the means of the columns of the design"""
     slopes: FloatArray
-    """of residual and curves on the parents, `[n_parents, 1 + n_curves]`"""
+    """the slopes of residual and curves on the parents, `[n_parents, 1 + n_curves]`"""
     score: FloatArray
     """the sums of the products of residual and curves, given the parents, `[n_curves]`"""
 
@@ -210,7 +213,7 @@ def _bent_share(sums: FloatArray, family: FittedFamily) -> CurvedShare:
 
 
 def _score_sums(z: FloatArray, tested: list[tuple[FittedFamily, CurvedShare]]) -> FloatArray:
-    """For each tested family the sums of the products of its rows' scores, one after the other."""
+    """For each tested family, the sums of the products of its rows' scores, concatenated."""
     scores = [_scores(z, one, share) for one, share in tested]
     return np.concatenate([(own.T @ own).ravel() for own in scores])
 
@@ -224,7 +227,7 @@ def _scores(z: FloatArray, family: FittedFamily, share: CurvedShare) -> FloatArr
 
 
 def _pair_ratios(z: FloatArray, families: list[FittedFamily], pairs: NDArray[np.bool_]) -> FloatArray:
-    """The long-run ratios of the products of the square of i and the residual of j for `pairs`, `[d, d]`, else 1."""
+    """The long-run ratios of the products of the square of i and the residual of j, `[d, d]`; 1 for other `pairs`."""
     ratios = np.ones(pairs.shape)
     for one in families:
         residual = one.residual(z)
@@ -239,7 +242,7 @@ def _pair_ratios(z: FloatArray, families: list[FittedFamily], pairs: NDArray[np.
 def _pair_sums(z: FloatArray, families: list[FittedFamily]) -> FloatArray:
     """The sums of 1, a, b, a², b², ab, a²b, ab², a²b² over complete rows, `[9, d, d]`.
 
-    Here a is the square of i, b the residual of j.
+    Here a is the square of i, and b is the residual of j.
     """
     a, b = np.clip(z, -BOUND, BOUND) ** 2, np.zeros_like(z)
     for one in families:
@@ -255,7 +258,10 @@ POWERS = ((0, 0), (1, 0), (0, 1), (2, 0), (0, 2), (1, 1), (2, 1), (1, 2), (2, 2)
 
 
 def _square_shares(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The squared correlations of squares and residuals, minus those by chance, and their statistics, `[d, d]` each."""
+    """The squared correlations of squares and residuals, minus their expectation by chance, and their statistics.
+
+    Both are `[d, d]`.
+    """
     rows = np.maximum(sums[0], 1)
     a, b, aa, bb, ab, aab, abb, aabb = sums[1:] / rows
     both, of_a, of_b = ab - a * b, aa - a * a, bb - b * b

@@ -2,17 +2,19 @@
 
 The graph is compared with the same graph without the edge x → y, given the other parents of y:
 
-- `log_likelihood`: the increase of the maximum log-likelihood, in nats. For numbers it is n/2 · ln(v′/v), with v and v′
-  the residual variances of y with and without x; for labels, the difference of Σ n ln(n / Σ n) over the table.
-- `bic`: the same minus ½ ln n for each parameter of the edge, the gain in BIC (Schwarz 1978).
+- `log_likelihood`: the increase of the maximum log-likelihood, in nats. For numbers it is n/2 · ln(v′/v), where v and
+  v′ are the residual variances of y with and without x. For labels it is the difference of Σ n ln(n / Σ n) over the
+  table.
+- `bic`: the gain in BIC (Schwarz 1978), which is the increase of the log-likelihood minus ½ ln n for each parameter of
+  the edge.
 - `p_value`: for numbers, F test of the regression coefficients; for labels, χ² test within the states of the other
   parents.
 - `score`: for labels, the gain in BDeu (Heckerman, Geiger, Chickering 1995), if the learner uses BDeu.
 - `largest_p_value`: the largest p-value among all tests of the pair in a constraint-based search (Spirtes, Glymour,
   Scheines 2000). The edge is in the graph because this p-value is at most α.
 
-The search selected the edges by such figures on the same rows, so the p-values are too small, except for edges chosen
-before the run. An undirected edge has the figures of its direction in one DAG of the class.
+The search selected the edges by such figures on the same rows. So the p-values are too small, except for edges that
+were chosen before the run. An undirected edge has the figures of its direction in one DAG of the class.
 """
 
 import math
@@ -48,7 +50,7 @@ def figures_of_moments(
     dag
         The graph `[d, d]`.
     owners
-        The variable of each column, `[m]`: numbers have one, labels one indicator for each level but the first.
+        The variable of each column, `[m]`: numbers have one column, labels one indicator for each level but the first.
     numeric
         Whether each variable is a number, `[d]`; edges into labels have no figures, because a straight line does not
         model labels.
@@ -102,9 +104,9 @@ class Bdeu:
 def figures_of_tables(server: Server, bdeu: Bdeu | None, *, blank: bool) -> dict[tuple[int, int], EdgeFigures]:
     """The figures of the edges of the server's DAG, from publishable counts if small cells are `blank`.
 
-    Both graphs are scored on the same table, that of the child with all its parents, because separate tables are
-    rounded separately. `bdeu` is the score of the learner, if it uses BDeu. Without the tables of the families, which
-    may be too large to count, there are no figures.
+    Both graphs are scored on the same table, the table of the child with all its parents, because separate tables are
+    rounded separately. `bdeu` is the score of the learner, if it uses BDeu. There are no figures if the tables of the
+    families were too large to count.
     """
     if not server.has_families:
         return {}

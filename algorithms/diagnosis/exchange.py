@@ -1,14 +1,20 @@
 """Diagnosis of a run on numbers: pooled means and variances, and silos that disagree with the others (ours).
 
 Exchange 1 is a sum: each silo's share of the rows, means, and second moments about its own means.
-Exchange 2 sends the sums to the silos. Each silo subtracts its own part and compares itself with the others: the
-distance of its means from theirs, the gain of its own regressions on the learned edges over theirs on its rows, the
-share of outliers among its cells, and the curvature of effects (`curvature.py`). It answers with these four figures,
-each with the column of its maximum. They are sent in the sum, each silo's in its own slot (`silo_slots`), with zeros in
-the slots of the others, because the coordinator must see them to name the silo that disagrees. Of a fifth figure, the
-gain of suggested transforms (`statistics/transforms.py`), only the mean over all rows is needed, so it is added up over
-the silos. Time series have three more figures, on trend, season (`over_time.py`) and weights that change (`change.py`),
-and sums from which the coordinator tests for weights that change equally in all silos.
+
+Exchange 2 sends the sums to the silos. Each silo subtracts its own part and compares itself with the other silos. It
+answers with four figures, each with the column of its maximum:
+
+- the distance of its means from the means of the other silos;
+- the gain of its own regressions on the learned edges, on its rows, over the regressions of the other silos;
+- the share of outliers among its cells;
+- the curvature of effects (`curvature.py`).
+
+The coordinator must see these figures to name the silo that disagrees. So each silo sends them in its own slot of the
+sum (`silo_slots`), with zeros in the slots of the other silos. A fifth figure is the gain of suggested transforms
+(`statistics/transforms.py`). Only its mean over all rows is needed, so it is added up over the silos. Time series have
+three more figures, on trend, season (`over_time.py`) and weights that change (`change.py`), and sums from which the
+coordinator tests for weights that change equally in all silos.
 """
 
 from collections.abc import Mapping
@@ -53,7 +59,7 @@ from .series_rows import series_rows
 
 
 def silo_slots(silos: int, figures: int) -> FloatArray:
-    """Empty slots for the figures of all silos, `[silos, figures, 2]`: each a value and the index of its column."""
+    """Empty slots for the figures of all silos, `[silos, figures, 2]`: a figure is a value and its column's index."""
     return np.zeros((silos, figures, 2))
 
 
@@ -68,8 +74,8 @@ OUTLIER_SPREADS = 6.0
 """distance of an outlier from the median, in units of the distance of the 10 % quantile on its side (1.28 standard
 deviations for a Gaussian)"""
 TAIL_SHARE = 0.4
-"""assumed ratio of far cells to cells between half the distance and the distance in a heavy tail; t with 3 degrees of
-freedom has 1/7"""
+"""assumed ratio of far cells to cells between half the distance and the distance in a heavy tail; for t with 3 degrees
+of freedom it is 1/7"""
 FALSE_ALARMS = 0.005
 """probability that a silo with the same weights is reported as different"""
 CURVATURE_FALSE_ALARMS = 0.02
@@ -81,7 +87,7 @@ MIN_CHANCE_RATIO = 5.0
 FIGURES = ("shift", "weights", "outliers", "bend")
 """the figures of a silo, each sent with the index of its column"""
 SERIES_FIGURES = (*FIGURES, "trend", "season", "change")
-"""those of a silo with time series"""
+"""the figures of a silo with time series"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Diagnosis:
     masked: bool = False
     """always mask the replies, even if the run does not"""
     lags: int = 0
-    """time series: number of lags of the learned structure; a window has this many rows besides the present one"""
+    """for time series, the number of lags of the learned structure; a window has this many rows before the present"""
 
 
 @dataclass(frozen=True)
@@ -102,9 +108,9 @@ class Silo:
     """NaN where a cell is empty"""
     means: FloatArray
     products: FloatArray
-    """summed second moments about the means, `[d, d]`; expected values for empty cells"""
+    """summed second moments about the means, `[d, d]`, with expected values for empty cells"""
     rows: int
-    """the number of rows of these sums; for series read in passes, `table` has evenly spaced ones of them"""
+    """the number of rows in these sums; for series read in passes, `table` has only evenly spaced rows of them"""
     own: FloatArray
     """second moments per row of `table`, `[d, d]`"""
     numbers: NDArray[np.bool_]
@@ -115,7 +121,7 @@ class Silo:
     silos: int
     all_rows: int
     variables: int
-    """number of columns that are compared; in time series those of the present, which precede their lags"""
+    """number of columns that are compared; in time series these are the present columns, which precede their lags"""
     skewed: Mapping[int, Transform]
     """the suggested transforms, by column"""
     ranked: NDArray[np.bool_]
@@ -123,12 +129,12 @@ class Silo:
     over_time: FloatArray
     """the figures on trend and season, `[n_figures, 2]`; empty for independent rows"""
     times: FloatArray
-    """series: the relative time of each window, `[n_rows]`; empty for independent rows"""
+    """for time series, the relative time of each window, `[n_rows]`; empty for independent rows"""
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Empty in the first exchange; then the sums over `rows` rows, and the learned edges."""
+    """The sums over `rows` rows, and the learned edges; the sums are empty in the first exchange."""
 
     rows: int
     means: FloatArray
@@ -162,11 +168,11 @@ class Server:
     counted: NDArray[np.bool_]
     """whether each silo, in sorted order, is in these sums"""
     figures: FloatArray
-    """by silo, in sorted order, and by figure: its value and its column; NaN for a lost silo"""
+    """the value and the column of each figure of each silo, in sorted order; NaN for a lost silo"""
     owners: NDArray[np.int64]
-    """the variable of each column of coded tables, or of the present in windows of series, `[d]`"""
+    """the variable of each column of coded tables or, for time series, of each present column of windows, `[d]`"""
     changes: Excess = NO_CHANGES
-    """series: the ratios of the statistics of weights that change in all silos to their bounds"""
+    """for time series, the ratios to their bounds of the statistics for weights that change in all silos"""
     transform_gain: float = 0.0
     """gain in the strength of linear relations by the suggested transforms, in nats per row"""
 
@@ -174,7 +180,7 @@ class Server:
 def start(schema: Schema, structure: Structure) -> Server:
     """The server's state before the exchange, for a learned `structure`.
 
-    For mixed data the columns are the coded ones: an edge joins all coded columns of its ends.
+    For mixed data, the columns are coded: an edge joins all coded columns of its ends.
     """
     nothing, nobody = np.empty(0), np.zeros(len(schema.silos), np.bool_)
     figures, owners = np.empty((0, len(FIGURES), 2)), coding_of(schema).owners
@@ -283,7 +289,7 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
 
 
 def answer(silo: Silo, request: Broadcast) -> Reply:
-    """The silo's part of the moments, or its figures from the comparison with the others."""
+    """The silo's part of the moments, or its figures from the comparison with the other silos."""
     n, (rows, d) = request.rows or silo.all_rows, silo.table.shape
     means, part = silo.means, silo.rows / n
     if not request.rows:
@@ -345,14 +351,15 @@ def _better_by_own(
     rank_inflation: FloatArray | float = 1.0,
     in_order: FloatArray | None = None,
 ) -> FloatArray:
-    """By variable, ln of the residual variance under the others' weights over that under the silo's own weights, `[d]`.
+    """By variable, the gain of the silo's own weights over the weights of the other silos, `[d]`.
 
-    `rows` are those of the silo and of the others. With equal weights, n times the gain of p own weights is about χ²_p,
-    and larger if the others have few rows. A gain that is not significant over all variables and silos counts as zero
-    (by the bound of Laurent & Massart 2000, Lemma 1, times `rank_inflation` `[d]`). From significant gains, the
+    The gain is the logarithm of the ratio of the residual variances on the silo's rows. `rows` has the numbers of rows
+    of the silo and of the other silos. With equal weights, n times the gain of p own weights is about χ²_p, and larger
+    if the other silos have few rows. A gain that is not significant over all variables and silos counts as zero. The
+    bound is that of Laurent & Massart 2000, Lemma 1, times `rank_inflation` `[d]`. From significant gains, the
     expectation is subtracted. The result is also zero for a variable that has no parents or is constant in this silo.
 
-    In time series, `in_order` has the silo's windows about their means `[n_rows, d]`: if residuals are autocorrelated,
+    In time series, `in_order` has the silo's windows about their means `[n_rows, d]`. If residuals are autocorrelated,
     own weights gain more by chance (`long_run_ratio`).
     """
     by_ranks = np.broadcast_to(rank_inflation, len(own))
@@ -384,11 +391,11 @@ def _not_of_few_rows(
     rows: tuple[float, float],
     rank_inflation: FloatArray,
 ) -> FloatArray:
-    """The `gains` `[d]` that are significant for any error distribution; zero for the others.
+    """The `gains` `[d]`, with zero in place of gains that are not significant for every error distribution.
 
     With heavy tails, a single row with extreme parents can determine a silo's own weights. So the products of the
-    parents and the residuals under the others' weights are tested. Their variances come from the residuals under the
-    silo's own weights, enlarged for rows of high leverage (HC4; Cribari-Neto 2004).
+    parents and the residuals under the weights of the other silos are tested. The variances of these products come from
+    the residuals under the silo's own weights, enlarged for rows of high leverage (HC4; Cribari-Neto 2004).
     """
     tested, own = [], silo.own
     for j in map(int, np.flatnonzero(gains > 0)):
@@ -448,9 +455,10 @@ def _outlying(table: Table) -> tuple[float, float]:
     """The share of outliers among all cells, and the column with most of them.
 
     A cell is far if its distance from the median exceeds `OUTLIER_SPREADS` times the distance of the 10 % quantile on
-    its side. The tail of a skewed column, such as an exponential one, then has almost no far cells. A heavy tail, such
-    as that of t with 3 degrees of freedom, has some far cells, but many more cells beyond half of this distance, where
-    wrong cells are rare. So `TAIL_SHARE` times the number of cells in between is subtracted.
+    its side. By this definition, the tail of a skewed column, such as an exponential column, has almost no far cells. A
+    heavy tail, such as the tail of t with 3 degrees of freedom, has some far cells, but many more cells between half of
+    this distance and the distance, where wrong cells are rare. So `TAIL_SHARE` times the number of cells in between is
+    subtracted.
     """
     below, centre, above = _quantiles(thin_rows(table, MEDIAN_ROWS))
     spread = (below < centre) & (centre < above)
@@ -467,7 +475,7 @@ def _outlying(table: Table) -> tuple[float, float]:
 
 
 def _quantiles(X: FloatArray) -> FloatArray:
-    """The quantiles .1, .5, .9 of each column's cells that are not NaN, `[3, d]`; 0 for a column that has none."""
+    """The quantiles .1, .5, .9 of each column's cells that are not NaN, `[3, d]`; 0 for a column of NaN only."""
     if np.isnan(X.sum()):
         return np.asarray(np.nanquantile(np.where(np.isnan(X).all(axis=0), 0.0, X), (0.1, 0.5, 0.9), axis=0))
     return np.asarray(np.quantile(X, (0.1, 0.5, 0.9), axis=0))

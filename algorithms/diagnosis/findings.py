@@ -1,8 +1,8 @@
 """Findings on the data of a run and the limits of its result, each a sentence with advice (ours).
 
 A finding is a value: reports, terminal, `metrics.json` and MLflow show the same findings. Silos with numbers send the
-figures of `exchange.py`, silos with labels those of `tables.py`; for each figure, a `Rule` decides which silos disagree
-with the others.
+figures of `exchange.py`, and silos with labels send the figures of `tables.py`. For each figure, a `Rule` decides which
+silos disagree with the other silos.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,19 +28,19 @@ from .tables import Server as TableServer
 from .tables import tables_of
 
 MAX_STANDARDISED_RATIO = 1.05
-"""ratio of the largest to the smallest variance below which columns have been standardised"""
+"""maximum ratio of the largest to the smallest variance of columns that count as standardised"""
 MIN_UNIT_RATIO = 100.0
-"""standard deviations that differ by this factor or more are in different units"""
+"""minimum ratio of standard deviations for the finding that columns are in different units"""
 MIN_MEAN_DEVIATIONS = 3.0
-"""standard deviations from zero beyond which a mean is reported"""
+"""minimum distance from zero, in standard deviations, of a mean that is reported"""
 MIN_SPREAD = 0.05
-"""spread of residual variances (ln of the mean less the mean of the ln) above which they are unequal"""
+"""minimum spread of residual variances (ln of the mean minus the mean of the ln) that count as unequal"""
 MIN_CORRELATION = 1 - 1e-6
-"""correlation above which two columns count as one"""
+"""minimum correlation of two columns that count as the same"""
 ROWS_PER_PARAMETER = 5.0
-"""rows needed for each weight or variance"""
+"""minimum number of rows for each weight or variance"""
 MIN_OUTLIER_RATIO = 1.5
-"""ratio of the largest figure to the second largest above which one silo alone disagrees"""
+"""minimum ratio of the largest figure to the second largest with which one silo alone disagrees"""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ CAUSES_OF_MISFIT = ("outliers", "not linear", "weights differ", "silo with diffe
 
 
 def misfit_findings(misfit: float) -> list[Finding]:
-    """A finding if no DAG with few edges explains the second moments, by the figure of `moments/model_fit.py`."""
+    """A finding if no DAG with few edges explains the second moments, judging by `misfit` (`moments/model_fit.py`)."""
     if misfit <= 1:
         return []
     sentence = (
@@ -153,7 +153,7 @@ def misfit_findings(misfit: float) -> list[Finding]:
 
 
 def apart_findings(pairs: Sequence[tuple[str, str]]) -> list[Finding]:
-    """A finding on pairs of variables that no row has together: an edge between them is not identified."""
+    """A finding on pairs of variables that no row has together, so that an edge between them is not identified."""
     if not pairs:
         return []
     named = ", ".join(f"{one} and {other}" for one, other in pairs[:5])
@@ -168,7 +168,7 @@ def apart_findings(pairs: Sequence[tuple[str, str]]) -> list[Finding]:
 def same_columns(S: FloatArray, names: Sequence[str], owners: NDArray[np.int64]) -> list[Finding]:
     """A finding if columns of different variables differ only in scale.
 
-    `owners` has the variable of each column of `S` `[d, d]`, `names` those of the variables.
+    `owners` has the variable of each column of `S` `[d, d]`, and `names` has the names of the variables.
     """
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     collinear = np.abs(S / np.outer(scale, scale)) > MIN_CORRELATION
@@ -189,7 +189,7 @@ def one_to_one_pairs(pairs: Sequence[tuple[str, str]]) -> Finding:
 
 
 class Compared(Protocol):
-    """The result of the exchange in which each silo compares itself with the others."""
+    """The result of the exchange in which each silo compares itself with the other silos."""
 
     @property
     def schema(self) -> Schema:
@@ -198,7 +198,7 @@ class Compared(Protocol):
 
     @property
     def figures(self) -> FloatArray:
-        """For each silo, in sorted order, and each figure: its value and its column; NaN for a lost silo."""
+        """The value and the column of each figure of each silo, in sorted order; NaN for a lost silo."""
         ...
 
 
@@ -207,7 +207,7 @@ class Rule:
     """The condition on a figure under which a silo disagrees with the others, and the finding that reports it."""
 
     least: float
-    """a silo with a smaller figure never disagrees"""
+    """the minimum figure of a silo that disagrees"""
     chance: Callable[[FloatArray, int], FloatArray]
     """(rows by silo, number of columns) -> the approximate size of the figure by chance"""
     says: Callable[[tuple[str, ...], str, float, bool, int], Finding]
@@ -217,7 +217,7 @@ class Rule:
 
 
 def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
-    """Findings on silos that disagree with the others; `rules` are those of the figures, in their order."""
+    """Findings on silos that disagree with the other silos; `rules` has a rule for each figure, in their order."""
     silos, names, found = server.schema.silos, server.schema.variables, list[Finding]()
     for place, (name, excess) in enumerate(excesses(server, rules).items()):
         loud, rule, values = np.flatnonzero(excess > 1), rules[name], np.nan_to_num(server.figures[:, place, 0])
@@ -232,7 +232,7 @@ def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
 
 
 def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArray]:
-    """The figures of each rule in units of the value above which a silo disagrees, `[silos]`."""
+    """By rule, the figures of the silos, divided by the value above which a silo disagrees, `[silos]`."""
     names, silos, found = server.schema.variables, server.schema.silos, dict[str, FloatArray]()
     rows = np.array([server.schema.rows[silo] for silo in silos], np.float64) * independent_share(server)
     for place, (name, rule) in enumerate(rules.items()):
@@ -263,13 +263,13 @@ def autocorrelations(server: Server) -> FloatArray:
 
 
 def _of_one_cause(found: list[Finding]) -> list[Finding]:
-    """The findings without "weights differ" if the outliers of one silo explain it."""
+    """The findings without the finding "weights differ", if the outliers of one silo explain it."""
     alone = any(one.name == "outliers" and len(one.silos) == 1 for one in found)
     return [one for one in found if not (alone and one.name == "weights differ")]
 
 
 def _chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
-    """The approximate largest distance of d means from those of the others by chance, in standard deviations."""
+    """The approximate largest distance by chance of d means from the other silos' means, in standard deviations."""
     return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 2)
 
 
@@ -330,9 +330,18 @@ def revised_advice(
 ) -> list[Finding]:
     """The findings, with advice that is possible for the data and not yet followed.
 
-    `may_set_aside`: whether outliers can be set aside and were not; `numbers`: whether all columns are continuous and
-    rows independent; `complete`: whether no cell is empty; `resampled`: whether the run has the advised number of
-    resamples; `streamed`: whether a silo reads its rows in passes, so that there can be none.
+    Parameters
+    ----------
+    may_set_aside
+        Whether outliers can be set aside and were not.
+    numbers
+        Whether all columns are continuous and rows are independent.
+    complete
+        Whether no cell is empty.
+    resampled
+        Whether the run has the advised number of resamples.
+    streamed
+        Whether a silo reads its rows in passes, so that resamples are not possible.
     """
     advice = {
         OUTLIERS: f"{SET_ASIDE} {LOOK}" if may_set_aside else LOOK,
@@ -354,7 +363,7 @@ NOT_LINEAR = "not linear"
 OF_LINEAR_MODELS = (NOT_LINEAR, "no better than empty")
 """the names of findings that concern only linear models"""
 ADDITIVE = "Learn again with --algorithm secure-additive, which allows curved effects."
-"""the advice of that finding"""
+"""the advice of the finding on curved effects"""
 ADDITIVE_ON_COMPLETE_ROWS = (
     "Learn again with --algorithm secure-additive --missing complete-rows: it allows curved effects but needs complete "
     "rows."
@@ -402,7 +411,7 @@ def table_fit_findings(server: TableServer, structure: Structure) -> list[Findin
 
 
 def _table_chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
-    """The approximate largest distance of d margins from those of the others by chance, if each has two levels."""
+    """The approximate largest distance by chance of d margins of two levels from the other silos' margins."""
     return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 4)
 
 

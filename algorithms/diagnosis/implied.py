@@ -1,9 +1,9 @@
 """Fit of a graph without a truth: its implied independences, Fisher's C, and its BIC (a Markov check).
 
 A DAG implies that two variables without an edge are independent given the parents of the later one, in any order of the
-DAG (Pearl 1988): one test per missing edge. Numbers are tested by the F statistic of one more regressor, a partial
-correlation; labels by χ² (`implied_tables.py`). The share of tests that fail after Benjamini & Hochberg 1995 measures
-what the graph leaves unexplained.
+DAG (Pearl 1988). So there is one test per missing edge. Numbers are tested by the F statistic of one more regressor,
+which is a partial correlation; labels are tested by χ² (`implied_tables.py`). The share of tests that fail after
+Benjamini & Hochberg 1995 measures what the graph leaves unexplained.
 
 Fisher's C = −2 Σ ln p combines the tests (Shipley 2000, "A new inferential test for path models"). If the graph is
 true, tests of different later variables are uncorrelated, because an error is independent of all earlier variables.
@@ -11,8 +11,8 @@ Tests of the same later variable are correlated: the correlation of two statisti
 the two earlier variables given the parents. So C is compared with the scaled χ² that has its mean 2k and its variance
 4k + 8 Σ ρ² (Brown 1975; Kost & McDermott 2002, for two-sided p-values).
 
-All of it follows from one sum: second moments about the silos' own means, or count tables. Cost: O(d²p²) for the tests
-of d variables with p parents, O(d³) for the correlations of the tests.
+All these figures follow from one sum: second moments about the silos' own means, or count tables. Cost: O(d²p²) for the
+tests of d variables with p parents, O(d³) for the correlations of the tests.
 """
 
 import math
@@ -34,11 +34,11 @@ WORST_IN_LINE = 3
 WORST_SHOWN = 10
 """number of failing independences that are named"""
 MIN_SHARE = 1e-9
-"""share of a variance that the parents must leave unexplained for a test"""
+"""minimum share of a variance that the parents must leave unexplained for a test"""
 MIN_DEGREES = 10
-"""residual degrees of freedom that a regression must leave for a test"""
+"""minimum residual degrees of freedom of a regression for a test"""
 MAX_COMBINED = 500
-"""number of columns up to which Fisher's C is computed: it takes the correlations of all tests of a variable"""
+"""maximum number of columns for Fisher's C, which requires the correlations of all tests of a variable"""
 MIN_P = 1e-300
 PUBLISHED_DIGITS = 3
 """significant digits of a published figure: few enough that many counts give the same figure"""
@@ -55,7 +55,7 @@ class Independence:
     """the absolute partial correlation; for labels, Tschuprow's T"""
     p: float
     adjusted: float
-    """p adjusted for the number of tests (Benjamini & Hochberg 1995)"""
+    """the p-value, adjusted for the number of tests (Benjamini & Hochberg 1995)"""
 
     @property
     def text(self) -> str:
@@ -96,7 +96,7 @@ def nats(gain: float) -> str:
 
 @dataclass(frozen=True)
 class Fit:
-    """How well a graph fits its data, or in `why` the reason why this is not known."""
+    """How well a graph fits its data; `why` is the reason if this is not known, otherwise empty."""
 
     why: str = ""
     implied: int = 0
@@ -108,9 +108,9 @@ class Fit:
     fisher: FisherC | None = None
     bic: BicGains | None = None
     notes: tuple[str, ...] = ()
-    """what the figures leave out"""
+    """notes on tests and figures that are missing"""
     bytes_sent: int = 0
-    """of the exchange for count tables, in addition to the rounds"""
+    """number of bytes of the exchange for count tables, in addition to the rounds"""
 
     @property
     def metrics(self) -> dict[str, float | int | str]:
@@ -165,7 +165,7 @@ class MissingEdgeTests:
     strength: FloatArray
     p: FloatArray
     shared: float
-    """sum of the correlations of the statistics over all pairs of these tests"""
+    """the sum of the correlations of the statistics over all pairs of these tests"""
 
 
 def causal_order(dag: NDArray[np.bool_], late: NDArray[np.bool_]) -> list[int]:
@@ -183,7 +183,7 @@ def causal_order(dag: NDArray[np.bool_], late: NDArray[np.bool_]) -> list[int]:
 
 
 def missing_edges(dag: NDArray[np.bool_], order: Sequence[int]) -> int:
-    """The number of pairs of `order` without an edge in `dag`, of which the later one is in `order`."""
+    """The number of pairs of variables in `order` without an edge in `dag`."""
     k = len(order)
     return k * (k - 1) // 2 - int(dag[np.ix_(order, order)].sum())
 
@@ -209,13 +209,13 @@ def fit_of_moments(
     dag
         The graph `[d, d]`, acyclic.
     names
-        Of the variables, `[d]`.
+        The names of the variables, `[d]`.
     owners
-        The variable of each column, `[m]`: numbers have one, labels one indicator for each level but the first.
+        The variable of each column, `[m]`: numbers have one column, labels one indicator for each level but the first.
     tested
         Whether each variable is a number, whose independences can be tested, `[d]`.
     first
-        Variables that precede all others and are not tested themselves: the lagged ones of windows of time series.
+        Variables that precede all others and are not tested themselves: the lagged variables of windows of time series.
     """
     columns = [np.flatnonzero(owners == v) for v in range(len(dag))]
     present = np.setdiff1d(np.arange(len(dag)), np.asarray(first, int))
@@ -248,9 +248,10 @@ def _tests_of(
     *,
     correlated: bool,
 ) -> tuple[MissingEdgeTests, float]:
-    """The tests of `j` against `others` given its `parents`, and its share of variance that the parents leave.
+    """The tests of `j` against `others` given its `parents`, and the share of its variance that the parents leave.
 
-    `R` has the correlations `[m, m]`, `columns` those of each variable; `rows` are net of the silos' means.
+    `R` has the correlations `[m, m]`, and `columns` has the columns of each variable. `rows` is the number of rows
+    minus the number of silos, because each silo subtracts its means.
     """
     P = np.concatenate([np.empty(0, np.int64), *parents])
     both = np.concatenate([np.empty(0, np.int64), *(columns[v] for v in others), columns[j]])
@@ -267,7 +268,7 @@ def _tests_of(
 def _single_column_tests(
     covariances: FloatArray, shares: FloatArray, free: int, others: Sequence[int], j: int
 ) -> MissingEdgeTests:
-    """The tests of `j` against `others` of one column each, without the correlations of the tests."""
+    """The tests of `j` against `others` that have one column each, without the correlations of the tests."""
     usable = (shares[:-1] > MIN_SHARE) & (shares[-1] > MIN_SHARE) & (free - 1 >= MIN_DEGREES)
     r2 = covariances[usable] ** 2 / (shares[:-1][usable] * shares[-1])
     return _tested(np.minimum(r2, 1.0), np.ones(usable.sum()), free, np.array(others, int)[usable], j, math.nan)
@@ -330,7 +331,7 @@ def _tested(
 def _bic(
     S: FloatArray, rows: int, silos: int, dag: NDArray[np.bool_], log_shares: dict[int, float], first: list[int]
 ) -> BicGains:
-    """The gains of the graph over the empty and the saturated one, from the residual shares of variance by variable."""
+    """The gains of the graph over the empty and the saturated graph, from the residual share of each variance."""
     present, half = list(log_shares), 0.5 * rows
     price = 0.5 * math.log(rows)
     graph = -half * sum(log_shares.values()) - price * int(dag[:, present].sum())
@@ -345,7 +346,7 @@ def _bic(
 
 
 def rounded(fit: Fit) -> Fit:
-    """`fit` with the figures of its tests and its BIC to three significant digits, as they are published."""
+    """`fit` with the figures of its tests and its BIC rounded to three significant digits for publication."""
 
     def short(value: float) -> float:
         return float(f"{value:.{PUBLISHED_DIGITS}g}")
@@ -371,7 +372,7 @@ def adjusted_p_values(p: FloatArray) -> FloatArray:
 
 
 def fisher_c(p: FloatArray, shared: float) -> FisherC:
-    """Fisher's C of the p-values `[k]` of tests whose statistics have correlations that sum to `shared` over pairs.
+    """Fisher's C of the p-values `[k]` of tests; `shared` is the sum of the correlations over pairs of statistics.
 
     Source: Brown 1975, Biometrics 31, 987-992.
     """
@@ -392,7 +393,7 @@ def summarised(
     untested: str,
     combined: bool = True,
 ) -> Fit:
-    """The fit of `dag` with `implied` independences by their `tests`; `untested` is why some are not tested."""
+    """The fit of `dag` with `implied` independences by their `tests`; `untested` says why some are not tested."""
     earlier, later, strength, p = (
         np.concatenate([getattr(one, name) for one in tests]) if tests else np.empty(0)
         for name in ("earlier", "later", "strength", "p")

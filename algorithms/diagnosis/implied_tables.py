@@ -1,9 +1,9 @@
 """Fit of a graph of labels from one sum of count tables: its implied independences, Fisher's C and BIC.
 
-The broadcast has sets of variables: each variable with its parents in a DAG of the result; each missing edge with the
-parents of its later variable; every pair of variables. The reply has their count tables, of which the server needs only
-the sum. Tables with few rows per cell are left out, because their statistic is not χ². If all tables together have too
-many cells, the largest ones are left out. The choice depends only on public numbers.
+The broadcast has three kinds of sets of variables: each variable with its parents in a DAG of the result, each missing
+edge with the parents of its later variable, and every pair of variables. The reply has the count tables of these sets,
+of which the server needs only the sum. Tables with few rows per cell are left out, because their statistic is not χ².
+If all tables together have too many cells, the largest tables are left out. The choice depends only on public numbers.
 
 A missing edge is tested by χ² given the parents, on the levels that are not rare. The correlation of two tests of the
 same later variable is about Tschuprow's T² of their earlier variables given the parents. Here T² is computed without
@@ -15,8 +15,9 @@ with exact counts, the difference of two figures could disclose one person. Larg
 which multiplies χ² by about 1 + 4/3 of the mean of 1/expected; χ² is divided by this factor. The rows that the large
 counts leave are divided equally among the small cells.
 
-BIC compares the graph with the empty one and with one more parent for each variable. The joint table of all variables,
-which the saturated graph would need, has more cells than there are rows.
+BIC compares the graph with the empty graph, and with graphs in which a variable has one more parent. It does not
+compare the graph with the saturated graph, which needs the joint table of all variables: this table has more cells than
+there are rows.
 """
 
 import math
@@ -39,13 +40,13 @@ from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .implied import BicGains, Fit, MissingEdgeTests, causal_order, missing_edges, summarised
 
 MIN_ROWS_PER_CELL = 5
-"""rows per cell of a table that is tested"""
+"""minimum number of rows per cell of a table that is tested"""
 MIN_EXPECTED = 5
-"""expected count of the cells that a test includes"""
+"""minimum expected count of the cells that a test includes"""
 GRID_VARIANCE = (GRID**2 - 1) / 6
 """mean variance of the rounding of a count to its grid"""
 MAX_TABLE_CELLS = 250_000
-"""largest number of cells of all tables"""
+"""maximum number of cells of all tables together"""
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,11 @@ class Server:
     schema: Schema
     dag: NDArray[np.bool_]
     tests: NDArray[np.int16]
-    """missing edges that are tested: the earlier variable, the later one, its parents, padded `[k, 2 + most]`"""
+    """missing edges that are tested: the earlier variable, the later variable, its parents; padded `[k, 2 + most]`"""
     implied: int
     """number of missing edges"""
     sets: NDArray[np.int16]
-    """in lexicographic order `[n_sets, size]`"""
+    """the sets to count, in lexicographic order, `[n_sets, size]`"""
     has_families: bool
     """whether each variable with its parents is among the sets"""
     has_pairs: bool
@@ -107,7 +108,7 @@ def _pairs(d: int) -> NDArray[np.int16]:
 
 
 def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Reply]:
-    """The one exchange; its initial state is that of `start`."""
+    """The one exchange, which begins in the state `start(...)`."""
 
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None
@@ -136,7 +137,7 @@ def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Re
 
 
 def fit_of_tables(server: Server, *, blank: bool) -> Fit:
-    """The fit of the server's DAG to the counts of its final state, publishable ones if small cells are `blank`."""
+    """The fit of the server's DAG to the counts of its final state; publishable counts if small cells are `blank`."""
     tables, d, variance = CountsBySet(server, blank=blank), len(server.dag), GRID_VARIANCE * blank
     found, by_shape = StratifiedTests.none(len(server.tests)), list(tables.by_shape(server.tests))
     for chosen, strata in by_shape:
@@ -180,7 +181,7 @@ class CountsBySet:
         return self._tables[key]
 
     def strata(self, test: Sequence[int]) -> FloatArray:
-        """The counts by state of the other variables, level of the first and of the second one, `[states, x, y]`."""
+        """The counts by state of the other variables, level of the first, and level of the second `[states, x, y]`."""
         ((_, strata),) = self.by_shape(np.array([test], np.int16))
         return np.asarray(strata[0])
 
@@ -203,7 +204,7 @@ class CountsBySet:
 
 
 def _blanked(counts: NDArray[np.int64], rows: int) -> FloatArray:
-    """The publishable counts of a table of `rows` rows, each small cell with its share of the rows that are left."""
+    """The publishable counts of a table of `rows` rows; small cells share equally the rows that large cells leave."""
     published, small = publishable_counts(counts), counts < MIN_COUNT
     left = rows - float(published[~small].sum())
     each = left / max(int(np.count_nonzero(small)), 1)
@@ -217,16 +218,16 @@ class StratifiedTests:
 
     p: FloatArray
     degrees: NDArray[np.int64]
-    """0: nothing to test"""
+    """degrees of freedom; 0 if there is nothing to test"""
     tschuprow: FloatArray
 
     @staticmethod
     def none(n_tests: int) -> "StratifiedTests":
-        """Tests of nothing."""
+        """Tests that have no result yet."""
         return StratifiedTests(np.ones(n_tests), np.zeros(n_tests, np.int64), np.zeros(n_tests))
 
     def put(self, chosen: NDArray[np.int64], tests: "StratifiedTests") -> None:
-        """Write `tests` at the numbers `chosen`."""
+        """Write `tests` to the positions `chosen`."""
         self.p[chosen], self.degrees[chosen], self.tschuprow[chosen] = tests.p, tests.degrees, tests.tschuprow
 
 
@@ -258,7 +259,7 @@ def stratified_tests(strata: FloatArray, variance: float) -> StratifiedTests:
 
 
 def _bic(server: Server, tables: CountsBySet, tests: list[tuple[NDArray[np.int64], FloatArray]]) -> BicGains:
-    """The gain of the graph over the empty one, and the gain of the best further parent for each variable.
+    """The gain of the graph over the empty graph, and the gain of the best further parent of each variable.
 
     `tests` are the strata of the missing edges `by_shape`.
     """
@@ -278,12 +279,12 @@ def _bic(server: Server, tables: CountsBySet, tests: list[tuple[NDArray[np.int64
 
 
 def conditional_log_likelihoods(counts: FloatArray) -> FloatArray:
-    """Σ n ln(n / Σ n) of the last axis given all others but the first, along which there is one result each."""
+    """Σ n ln(n / Σ n) of the last axis given the other axes, for each element of the first axis."""
     margins = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
     shares = np.divide(counts, margins, out=np.ones_like(counts), where=counts > 0)
     return np.asarray((counts * np.log(shares)).reshape(len(counts), -1).sum(axis=1))
 
 
 def conditional_log_likelihood(counts: FloatArray) -> float:
-    """The same of one table: the greatest log-likelihood of any table of probabilities of the last axis."""
+    """Σ n ln(n / Σ n) of one table: the maximum log-likelihood of the last axis given the others."""
     return float(conditional_log_likelihoods(counts[None])[0])

@@ -1,10 +1,10 @@
 """A test of missing completely at random: differences of other columns' means where a column is empty (Little 1988).
 
-For each column with empty cells and every other (coded) column, each silo adds the difference between the mean of the
-other column over the rows in which the first is empty and its mean over all rows, times the number of these rows, and
-the variance of this difference by chance. If the sum over the silos is many standard errors from zero, missingness in
-one column depends on the other: complete rows are then a biased sample, and results are valid only if values are
-missing at random. The statistic over silos is ours.
+The test concerns each column with empty cells and every other (coded) column. Each silo computes the mean of the other
+column over the rows in which the first column is empty, minus its mean over all rows. It sends this difference times
+the number of the rows with an empty cell, and the variance of the product by chance. If the sum over the silos is many
+standard errors from zero, missingness in one column depends on the other column. Then complete rows are a biased
+sample, and results are valid only if values are missing at random. The statistic over silos is ours.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from .findings import Finding
 MIN_STANDARD_ERRORS = 5.0
 """number of standard errors above which a difference is significant"""
 MIN_MEAN_DIFFERENCE = 0.1
-"""smallest relevant difference of means, in standard deviations"""
+"""minimum difference of means that is relevant, in standard deviations"""
 MAX_NAMED = 3
 """maximum number of dependences that a finding names"""
 
@@ -94,7 +94,7 @@ def aggregate(server: Server, replies: Replies[Differences]) -> Server:
 
 
 def findings(server: Server) -> list[Finding]:
-    """The finding on columns whose missingness depends on others, the strongest first, if there are any."""
+    """The finding on columns whose missingness depends on other columns, if there are any, the strongest first."""
     schema, (differences, chance, rows) = server.schema, server.sums
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.nan_to_num(differences / np.sqrt(np.maximum(chance, 0)), posinf=0.0, neginf=0.0)

@@ -1,13 +1,14 @@
-"""Trend and season in a silo's series, each the strongest of its columns (ours).
+"""Trend and season in a silo's series; the silo reports the strongest trend and season of its columns (ours).
 
 - Trend: the t-value of the time in a regression of each row on the time, the row before and its change. Because the
   regression includes the past, the test is valid for autocorrelated series. A series that hardly returns to its trend
-  has none.
+  counts as having no trend.
 - Season: the largest ratio of a value of the periodogram to the mean of its neighbours, after removal of trend and
   autoregression, which have no spectral lines. Without a season, this ratio is an F-value with 2 and 2·(number of
-  neighbours) degrees of freedom. Its period is the whole number near the peak whose phase means explain most.
+  neighbours) degrees of freedom. The period of a season is the whole number near the peak whose phase means explain
+  most.
 
-Both use only the longest stretch.
+Both tests use only the longest stretch.
 """
 
 import numpy as np
@@ -16,17 +17,17 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray
 
 MIN_ROWS = 40
-"""rows of a stretch below which neither is tested"""
+"""minimum number of rows of a stretch for tests of trend and season"""
 NEIGHBOURS, GUARD = 10, 2
-"""number of frequencies on each side with which a peak is compared, and number of nearest ones that are skipped"""
+"""number of frequencies on each side with which a peak is compared, and number of nearest frequencies to skip"""
 MIN_RETURN = 0.15
 """minimum share of its distance from the trend by which a series returns in a step; slower series have no trend"""
 MAX_SLOPE, MAX_FILTERS = 0.5, 4
-"""autoregressions are removed until their slope is below the first number, at most as often as the second"""
+"""slope below which an autoregression is not removed again, and maximum number of removals"""
 MIN_PEAK = 60.0
-"""ratio of a peak to its neighbours that a season needs"""
+"""minimum ratio of a peak to its neighbours for a season"""
 MIN_CYCLES = 8
-"""cycles in the stretch that a season needs: slower waves cannot be distinguished from drift"""
+"""minimum number of cycles of a season in the stretch: slower waves cannot be distinguished from drift"""
 
 
 def longest_stretch(table: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
@@ -49,7 +50,7 @@ def interpolated(rows: FloatArray) -> FloatArray:
 
 
 def trend_t_values(rows: FloatArray) -> FloatArray:
-    """The absolute t-value of the time in each column of `rows` `[n, d]`; 0 for a constant column or few rows."""
+    """The absolute t-value of the time in each column of `rows` `[n, d]`; 0 if the column is slow or rows are few."""
     n, d = rows.shape
     found = np.zeros(d)
     if n < MIN_ROWS:
@@ -69,7 +70,7 @@ def trend_t_values(rows: FloatArray) -> FloatArray:
 
 
 def seasons(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
-    """By column of `rows` `[n, d]`, the ratio of the highest peak to its neighbours, and its period; 0 if few rows."""
+    """By column of `rows` `[n, d]`, the ratio of the highest peak to its neighbours, and its period, 0 if no season."""
     n, d = rows.shape
     ratios, periods = np.zeros(d), np.zeros(d, np.int64)
     if n < MIN_ROWS:
@@ -98,7 +99,7 @@ def _flat(series: FloatArray) -> FloatArray:
 
 
 def _highest(power: FloatArray) -> tuple[int, float]:
-    """The frequency whose power is highest beside its neighbours, and that ratio; 0 and 0 if there are too few."""
+    """The frequency whose power is highest relative to its neighbours, and this ratio; 0 and 0 for too few rows."""
     tried, reach = np.arange(MIN_CYCLES, len(power) - 1), NEIGHBOURS + GUARD
     if not len(tried):
         return 0, 0.0
@@ -115,7 +116,7 @@ def _highest(power: FloatArray) -> tuple[int, float]:
 
 
 def _period(series: FloatArray, about: float) -> int:
-    """The whole period near `about` whose phase means explain most of `series`, for the number of phases."""
+    """The whole period near `about` whose phase means explain most of `series`, relative to the number of phases."""
     n = len(series)
     total = float(((series - series.mean()) ** 2).sum())
     best, highest = max(2, round(about)), -np.inf

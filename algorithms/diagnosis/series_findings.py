@@ -15,14 +15,14 @@ from .unit_root import own_t_values, unit_roots
 MIN_MEAN_ROWS = 40
 """minimum mean number of rows of a series for the test for random walks"""
 UNIT_ROOT, SLOW = "unit root", "slow series"
-"""the names of the findings on random walks, and on series that are too short to tell"""
+"""the names of the findings on random walks, and on series that are too short for a decision"""
 CHANGE = "weights change"
 """the name of the finding on weights that change over time"""
 SEGMENTS = (
     "Learn again with --algorithm secure-boss -p weights=own -p segments=2, which adds up the scores of both halves of "
     "each series."
 )
-"""its advice"""
+"""the advice of the finding on weights that change"""
 COMPARE_HALVES = "Compare the graphs of the first and the second half of the series: they may share a structure."
 """the advice if secure-boss cannot add up the silos' own scores"""
 
@@ -30,8 +30,8 @@ COMPARE_HALVES = "Compare the graphs of the first and the second half of the ser
 def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequence[bool] = ()) -> list[Finding]:
     """A finding on random walks or, if there are none, on series too short for a decision (`unit_root.py`).
 
-    There is none if `others` has a trend or season, which explains it until it is removed. Variables with `labels` are
-    not tested, because their states may last long.
+    There is no finding if `others` has a trend or season, because these explain slow series until they are removed.
+    Variables with `labels` are not tested, because their states may last long.
     """
     names = server.schema.variables
     if len(server.within) == len(names) or any(one.name in ("trend", "season") for one in others):
@@ -60,9 +60,9 @@ COMPARE = "Compare with a run with --difference: random walks look related by ch
 
 
 def adjustment_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
-    """The `others`, with advice to adjust the series as the run has done already, too, and where they are long enough.
+    """The `others`, with advice that also keeps the adjustments of the run, and names silos with long enough series.
 
-    A series with two seasons needs the period of both.
+    A series with two seasons needs the periods of both seasons.
     """
     schema, periods = server.schema, server.figures[:, [*SERIES_RULES].index("season"), 0]
     walks = Adjustment(difference=True)
@@ -90,7 +90,7 @@ def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
 
 
 def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
-    """The `others`, and a finding on weights that change in all silos instead of one on single silos.
+    """The `others`, with a finding on weights that change in all silos instead of a finding on single silos.
 
     Trends, seasons and random walks explain both findings, until they are removed. Random walks also explain weights
     that differ between silos.

@@ -1,9 +1,9 @@
 """The windows of a silo's series that are compared with other silos, and its trend and season (ours).
 
 Sums are over all windows. Long-run variances and tests for weights that change need windows in memory and in the order
-of time. For series in memory, they use all windows; for series that are read in passes, they use evenly spaced windows
-over the same time. The test for a trend then uses evenly spaced rows of the longest stretch, and the test for a season
-its first `SEASON_ROWS` rows. `PASSES_NOTE` informs the user.
+of time. For series in memory, they use all windows. For series that are read in passes, they use evenly spaced windows
+over the same time; the test for a trend uses evenly spaced rows of the longest stretch, and the test for a season uses
+the first `SEASON_ROWS` rows of this stretch. `PASSES_NOTE` informs the user.
 """
 
 import math
@@ -20,11 +20,11 @@ from .change import relative_times
 from .over_time import MIN_CYCLES, interpolated, longest_stretch
 
 SAMPLE_CELLS, MIN_SAMPLE_ROWS = 1 << 20, 20_000
-"""sample of series that are read in passes: maximum number of cells, and minimum number of windows"""
+"""number of cells, and minimum number of windows, that are sampled from series that are read in passes"""
 SEASON_ROWS = 50_000
-"""number of rows of the longest stretch of such series in the tests for a season and for a trend"""
+"""maximum number of rows of the longest stretch of such series in the tests for a season and for a trend"""
 SEASONAL_FACTORS = 2 * 3 * 5 * 7
-"""the distance between sampled windows has no common factor with this number, because seasons often have one"""
+"""number with which the distance between sampled windows has no common factor, because periods often have one"""
 PASSES_NOTE = (
     "reads its series in passes: outliers, trends, curved effects and weights that differ or change are looked for in "
     f"evenly spaced windows, seasons of at most {SEASON_ROWS // MIN_CYCLES:,} rows in the first {SEASON_ROWS:,} rows "
@@ -35,22 +35,22 @@ PASSES_NOTE = (
 
 @dataclass(frozen=True)
 class SeriesRows:
-    """A silo's windows, with the moments of all of them; m columns, those of the d variables first."""
+    """Windows of a silo, and the moments of all its windows; the first of the m columns are the d present ones."""
 
     windows: FloatArray
-    """those to compare, about their series' means plus those of the silo, in the order of time, `[n, m]`"""
+    """the windows to compare, shifted from their series' means to the silo's means, in the order of time, `[n, m]`"""
     times: FloatArray
-    """the relative time of each, `[n]`"""
+    """the relative time of each of these windows, `[n]`"""
     count: int
     """the number of all windows"""
     means: FloatArray
-    """of all windows, `[m]`"""
+    """the means of all windows, `[m]`"""
     products: FloatArray
     """summed second moments of all windows about the means of their series, `[m, m]`"""
     beginning: FloatArray
     """the longest stretch without gaps, or its first rows, `[n_rows, d]`"""
     spaced: FloatArray
-    """the longest stretch without gaps, or rows of it that are evenly spaced, `[n_rows, d]`"""
+    """the longest stretch without gaps, or evenly spaced rows of this stretch, `[n_rows, d]`"""
 
 
 def series_rows(table: Table, schema: Schema, silo: str, lags: int) -> SeriesRows:
@@ -76,7 +76,7 @@ def series_rows(table: Table, schema: Schema, silo: str, lags: int) -> SeriesRow
 
 
 def _in_passes(table: Chunked, schema: Schema, silo: str, lags: int) -> SeriesRows:
-    """The same of series that are read in passes, with two passes over their windows."""
+    """As `series_rows`, for series that are read in passes."""
     stretches, d = schema.stretches[silo], table.shape[1]
     rows = centred_window_passes(table, stretches, lags)
     count, m = rows.shape
@@ -111,7 +111,7 @@ def _in_passes(table: Chunked, schema: Schema, silo: str, lags: int) -> SeriesRo
 
 
 def spacing(rows: int, most: int) -> int:
-    """The least distance without a factor of seasons at which at most `most` of so many `rows` are taken."""
+    """The minimum distance of rows, without a factor of seasons, at which at most `most` of `rows` are sampled."""
     step = max(-(-rows // most), 1)
     while math.gcd(step, SEASONAL_FACTORS) > 1:
         step += 1

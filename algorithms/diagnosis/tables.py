@@ -1,9 +1,10 @@
 """Diagnosis of a run on discrete data: pairs of equivalent columns, and silos that disagree with the others (ours).
 
 Exchange 1 is a sum: counts of each variable, and of each pair that is adjacent in the learned structure.
-Exchange 2 sends the sums to the silos: each subtracts its own counts and compares itself with the others: the distance
-of its margins from theirs, and the distance of its dependence in each pair. It answers with these two figures, each
-with the column of its maximum, in its own slot of the sum, as in `exchange.py`.
+
+Exchange 2 sends the sums to the silos. Each silo subtracts its own counts and compares itself with the other silos. It
+answers with two figures: the distance of its margins, and the distance of its dependence in each pair. Each figure has
+the column of its maximum. The figures are sent in the silo's own slot of the sum, as in `exchange.py`.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from .exchange import by_silo, silo_slots
 FIGURES = ("shift", "weights")
 """the figures of a silo, each sent with the index of its column"""
 MAX_CELLS = 1 << 12
-"""pairs with larger tables are skipped: their counts are small and noisy"""
+"""maximum number of cells of the table of a pair; pairs with larger tables are skipped: their counts are noisy"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The sets to count `[n_sets, 2]`: each variable, then pairs; after the first exchange their summed counts, too."""
+    """The sets to count `[n_sets, 2]`, first variables, then pairs; after the first exchange also their summed counts."""
 
     sets: NDArray[np.int16]
     counts: FloatArray
@@ -67,7 +68,7 @@ class Server:
     counts: FloatArray
     """summed counts, the tables of the sets concatenated"""
     figures: FloatArray
-    """by silo, in sorted order, and by figure: its value and its column, `[silos, 2, 2]`; NaN for a lost silo"""
+    """the value and the column of each figure of each silo, in sorted order, `[silos, 2, 2]`; NaN for a lost silo"""
 
 
 def start(schema: Schema, structure: Structure) -> Server:
@@ -107,7 +108,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def answer(silo: Silo, request: Broadcast) -> Reply:
-    """The silo's counts, or its figures from the comparison with the others."""
+    """The silo's counts, or its figures from the comparison with the other silos."""
     counts = count(silo.rows.columns, silo.rows.cardinalities, request.sets)
     if not len(request.counts):
         return Reply(counts)
@@ -142,10 +143,11 @@ def distance(own: FloatArray, rest: FloatArray) -> float:
 
 
 def dependence(own: FloatArray, rest: FloatArray) -> float:
-    """The Kullback-Leibler divergence per row of a pair's table, minus those of its margins and the value expected by
-    chance.
+    """The Kullback-Leibler divergence per row of a pair's dependence.
 
-    At most zero if only the margins differ. The others' counts are smoothed by one row spread over all cells.
+    It is the divergence of the pair's table, minus the divergences of its margins and the value expected by chance. So
+    it is about zero or less if only the margins differ. The counts of the other silos are smoothed by one row that is
+    spread over all cells.
     """
     n, m = own.sum(), rest.sum()
     if not (n and m):

@@ -3,11 +3,11 @@
 Each variable is regressed twice: on its own lags and its learned parents, and on all lagged variables. The regressions
 use the moments of the windows of all silos, centred at each series' own means. This is a pooled test (Levin, Lin & Chu
 2002). It has covariates (Hansen 1995) because a variable with a slow cause is slow without being a random walk. There
-are two statistics: the t-values of the difference between the sum of own coefficients and 1, and between the sum and
-that of a slow return. If a slow cause is correlated with a variable's own past, the standard error is large, and
-neither hypothesis is rejected. The null distributions depend on the lengths of the series, because own means cause a
-bias (Nickell 1981). They are simulated for these lengths: for random walks, and for stationary series that return
-slowly.
+are two statistics. The first is the t-value of the difference between the sum of own coefficients and 1, and the second
+is the t-value of the difference between this sum and the coefficient of a slow return (`SLOW_RETURN`). If a slow cause
+is correlated with a variable's own past, the standard error is large, and neither hypothesis is rejected. The null
+distributions depend on the lengths of the series, because own means cause a bias (Nickell 1981). They are simulated for
+these lengths, for random walks and for stationary series that return slowly.
 
 A variable is a random walk only if the slow return is rejected, at level `FALSE_ALARMS` over all variables, and the
 random walk is not rejected. If neither is rejected, the series are too short for a decision.
@@ -26,11 +26,11 @@ from ..statistics.lagged import centred_parts
 SLOW_RETURN = 0.97
 """autoregressive coefficient of the slow return, which must not be reported as a random walk"""
 FALSE_ALARMS = 0.01
-"""probability that any variable of such series is called a random walk"""
+"""probability that any variable with a slow return is called a random walk"""
 MISSED_WALKS, UNNOTICED_WALKS = 0.02, 0.1
-"""probability of rejecting a true random walk: if a slow return was rejected before, and if it was not"""
+"""probabilities of rejecting a true random walk: if a slow return is rejected, and if it is not"""
 MIN_T = 4.0
-"""no random walk has a statistic below minus this and twice the root of the number of series"""
+"""random walks have statistics above −(`MIN_T` + 2 · the root of the number of series)"""
 MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
 """number of simulated data sets: maximum, minimum, and the total number of rows that determines it in between"""
 MAX_DRAWN_ROWS, MIN_DRAWN_LENGTH = 2_000_000, 50
@@ -62,7 +62,7 @@ def unit_roots(t: FloatArray, stretches: Sequence[Sequence[int]], tested: NDArra
 
 
 def shortened(stretches: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-    """The lengths, reduced in proportion to at most `MAX_DRAWN_ROWS` rows in total."""
+    """The lengths, reduced in proportion to about `MAX_DRAWN_ROWS` rows in total."""
     rows = sum(map(sum, stretches))
     if rows <= MAX_DRAWN_ROWS:
         return stretches
@@ -70,11 +70,11 @@ def shortened(stretches: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
 
 
 def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float) -> FloatArray:
-    """The t-values of the sum of own coefficients − 1, and − `SLOW_RETURN`, by variable, `[2, d]`; −inf if undefined.
+    """The t-values of the sum of own coefficients minus 1, and minus `SLOW_RETURN`, by variable, `[2, d]`.
 
-    They are the minimum of the t-values given the learned causes and given all lagged variables, because the learned
-    graph may lack a cause. `S` `[m, m]` has the second moments of windows, the present first; `parents` `[m, m]` the
-    learned edges.
+    They are −inf if undefined. Each is the minimum of the t-values given the learned causes and given all lagged
+    variables, because the learned graph may lack a cause. `S` `[m, m]` has the second moments of windows, the present
+    first, and `parents` `[m, m]` has the learned edges.
     """
     m = len(S)
     found = np.full((2, d), -np.inf)
@@ -91,7 +91,7 @@ def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float)
 
 
 def _t_values(S: FloatArray, j: int, own: NDArray[np.intp], others: NDArray[np.intp], rows: float) -> FloatArray:
-    """The t-values of the sum of the coefficients of `own` in the regression of j on them and `others`, `[2]`."""
+    """The t-values of the sum of the coefficients of `own` in the regression of j on `own` and `others`, `[2]`."""
     undefined = np.full(2, -np.inf)
     design = np.concatenate([own, others])
     if S[j, j] <= 0 or rows <= 2 * len(design):
@@ -110,7 +110,7 @@ def _t_values(S: FloatArray, j: int, own: NDArray[np.intp], others: NDArray[np.i
 def drawn_t_values(stretches: Sequence[Sequence[int]], autoregression: float, rng: np.random.Generator) -> FloatArray:
     """The t-values of (own coefficient − `autoregression`) in simulated series with these `stretches`, `[n_draws]`.
 
-    The series have the coefficient `autoregression`: with 1 they are random walks, otherwise stationary.
+    The series have the coefficient `autoregression`: they are random walks if it is 1, and stationary if it is less.
     """
     rows = max(sum(map(sum, stretches)), 1)
     draws = int(np.clip(DRAWN_ROWS // rows, MIN_DRAWS, MAX_DRAWS))

@@ -47,7 +47,7 @@ PILOT_ROWS = 4000
 
 @dataclass(frozen=True)
 class Mechanism:
-    """The dependence of a variable on its parents, by configuration of the `discrete` ones; the last changes fastest."""
+    """The dependence of a variable on its parents, by configuration of its discrete parents, the last one fastest."""
 
     discrete: tuple[int, ...]
     continuous: tuple[int, ...]
