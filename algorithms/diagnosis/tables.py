@@ -46,7 +46,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The sets to count `[n_sets, 2]`, first variables, then pairs; after the first exchange also their summed counts."""
+    """The sets to count `[n_sets, 2]`: variables, then pairs; after the first exchange also their summed counts."""
 
     sets: NDArray[np.int16]
     counts: FloatArray

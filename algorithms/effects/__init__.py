@@ -13,4 +13,4 @@ STEPS: dict[str, Entry] = {
         gaps=True,
     ),
 }
-"""exchanges that are part of no run: the effects of a finished one"""
+"""exchanges outside of runs, for the effects of a finished run"""

@@ -3,32 +3,33 @@
 The mean of a number is linear in treatment and covariates, and the probability of the second of two labels is logistic.
 Labels are coded by indicators of their levels except the first. Every silo p has its own intercept α_p, so differences
 between silos do not confound the effect. The silo does not send α_p: it maximises the likelihood over α_p for the
-current slopes β. The profile log-likelihood L(β) = Σ_p max_α L_p(α, β) is a sum over silos, and with z̄ the mean of z
-weighted by w = p(1 − p) (by 1 for numbers), so are
+current slopes β. The profile log-likelihood L(β) = Σ_p max_α L_p(α, β) is a sum over silos. Let z̄ be the mean of z
+weighted by w = p(1 − p) (by 1 for numbers). Then these are sums over silos, too:
 
     its gradient Σ (z − z̄)(y − p)   and minus its Hessian Σ w (z − z̄)(z − z̄)ᵀ.
 
-Newton's method with them ends at the regression of the pooled rows with an indicator for each silo.
+Newton's method with gradient and Hessian ends at the regression of the pooled rows with an indicator for each silo.
 
-What leaves a silo, each round, for each regression with q slopes: the likelihood, q + q(q + 1)/2 numbers for gradient
-and Hessian, and for each comparison of values a = 0, 1 of the treatment 5 + 2q numbers: the sums of the risks r_a with
-X set to a (standardisation, the g-formula), of their squares about the silo's means, and their gradients. O(n q²) at a
-silo; 2 rounds for numbers, 4 to 8 for labels. Every entry is a sum over all silos.
+In each round, for each regression with q slopes, a silo sends the likelihood, and q + q(q + 1)/2 numbers for gradient
+and Hessian. For each comparison of values a = 0, 1 of the treatment, it sends 5 + 2q further numbers: the sums of the
+risks r_a with X set to a (standardisation, the g-formula), of their squares about the silo's means, and of their
+gradients. The cost is O(n q²) at a silo; there are 2 rounds for numbers, 4 to 8 for labels. Every entry is a sum over
+all silos.
 
 The average risks R_a = n⁻¹ Σ r_a have the covariance (delta method, for silos of fixed sizes)
 
-    G I⁻¹ Gᵀ + n⁻² Σ_p (c_p c_pᵀ / h_p + Σ (r − r̄_p)(r − r̄_p)ᵀ),
+    G I⁻¹ Gᵀ + n⁻² Σ_p (c_p c_pᵀ / h_p + Σ (r − r̄_p)(r − r̄_p)ᵀ).
 
-G their gradients along the profile, I minus the Hessian, c_p = Σ r(1 − r), h_p = Σ w: from the slopes, the silo's
-intercept, and its sample of covariates. This gives the risk difference R_1 − R_0 and the marginal odds ratio, whose
-interval is computed for its logarithm. If a silo's rows have only one label, its intercept is infinite: the silo has no
-information about slopes, and both risks are 0 or 1.
+Here G are the gradients of the average risks along the profile, I is minus the Hessian, c_p = Σ r(1 − r), and h_p =
+Σ w. The three terms come from the slopes, the silo's intercept, and the silo's sample of covariates. This gives the
+risk difference R_1 − R_0 and the marginal odds ratio, whose interval is computed for its logarithm. If a silo's rows
+have only one label, its intercept is infinite: the silo has no information about slopes, and both risks are 0 or 1.
 
 A placebo is the same regression with the treatment's values permuted among the silo's rows, by the silo's own random
-numbers: it has no effect, so an estimate other than zero is chance or a fault of the method (Sharma & Kiciman 2020,
-"DoWhy").
+numbers. The permuted treatment has no effect, so an estimate other than zero is chance or a fault of the method (Sharma
+& Kiciman 2020, "DoWhy").
 
-Rows with an empty cell in a regression are left out of it.
+Each regression leaves out rows in which one of its cells is empty.
 """
 
 from collections.abc import Sequence
@@ -48,17 +49,17 @@ from .interventions import risk_difference
 from .linear import MIN_OWN_SHARE, Estimate, quantile
 
 MAX_NEWTON_STEPS = 30
-"""largest number of Newton steps"""
+"""maximum number of Newton steps"""
 MAX_FINAL_STEP = 1e-7
-"""Newton step, in standard errors of one row, below which a regression has converged"""
+"""maximum Newton step, in standard errors of one row, of a regression that has converged"""
 MAX_INTERCEPT_STEPS = 100
-"""largest number of steps for a silo's intercept"""
+"""maximum number of steps for a silo's intercept"""
 FLAT = 1e-6
-"""share of the initial curvature of a slope below which labels count as predicted without error"""
+"""minimum curvature of a slope as a share of its initial curvature; below, labels count as predicted without error"""
 INTERCEPT_ACCURACY = 1e-13
-"""relative change of a silo's intercept below which its steps end"""
+"""maximum relative change of a silo's intercept in its last step"""
 ROUNDING = 1e-8
-"""difference between two sums that masks may cause"""
+"""maximum difference between two sums that masks may cause"""
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,10 @@ class AdjustedRegressions:
 
 @dataclass(frozen=True)
 class Question:
-    """The effect on the outcome of changing `treatment` from the first to the second of `values`, by number and code.
+    """The effect on the outcome of changing `treatment` from the first to the second of `values`.
 
-    If `permutation` is 1 or more, it is the effect of a placebo: of the treatment permuted within each silo.
+    Variables are given by number, and labels by code. If `permutation` is 1 or more, the question is about a placebo,
+    which is the treatment permuted within each silo.
     """
 
     treatment: int
@@ -97,9 +99,9 @@ class Broadcast:
 
     outcome: int
     regressors: NDArray[np.bool_]
-    """by regression, `[m, d]`"""
+    """the regressors of each regression, `[m, d]`"""
     placebos: NDArray[np.int64]
-    """for each regression, the permuted variable and the number of the permutation, `[m, 2]`; 0: none"""
+    """for each regression, the permuted variable and the number of the permutation, 0 for no permutation, `[m, 2]`"""
     comparisons: NDArray[np.int64]
     """the regression and the treatment of each comparison, `[k, 2]`"""
     values: FloatArray
@@ -127,7 +129,7 @@ class Server:
     finished: NDArray[np.bool_]
     """whether each regression has converged, `[m]`"""
     sums: FloatArray
-    """the last sums, divided by all rows; those of a finished regression are at its final slopes"""
+    """the last sums, divided by all rows; the sums of a finished regression are taken at its final slopes"""
     first_curvature: FloatArray
     """the diagonal of minus the Hessian at slopes of zero, of each regression, concatenated"""
 
@@ -162,7 +164,7 @@ def start(schema: Schema, outcome: int, questions: Sequence[Question]) -> Server
 
 
 def build(settings: AdjustedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The exchange; its initial state is that of `start`."""
+    """The exchange, which begins in the state `start(...)`."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: Silo(table, schema, int(rng.integers(2**62))),
         open_server=lambda schema: start(schema, 0, ()),
@@ -211,7 +213,7 @@ def _packing(coding: Coding, request: Broadcast, r: int) -> Packing:
 
 
 def _units(schema: Schema, request: Broadcast) -> FloatArray:
-    """The units of a reply, from those of the columns."""
+    """The units of a reply, from the units of the columns."""
     coding, columns = coding_of(schema), coded_units(schema)
     outcome = 1.0 if coding.discrete[request.outcome] else columns[coding.blocks[request.outcome][0]]
     parts = []
@@ -245,7 +247,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
 
 
 def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict[str, Any]:
-    """The sums of regression `r` over the silo's complete rows at these `slopes`; none without rows."""
+    """The sums of regression `r` over the silo's complete rows at these `slopes`; {} if there are no such rows."""
     coding, outcome, used = coding_of(silo.schema), request.outcome, np.flatnonzero(request.regressors[r]).tolist()
     family = silo.table[:, [*used, outcome]]
     empty = np.isnan(family) | ((family < 0) & silo.schema.discrete[[*used, outcome]])
@@ -304,7 +306,7 @@ def _compared(
 ) -> dict[str, FloatArray]:
     """The sums of a comparison of two `settings` of the columns `block` in the rows `about` `[n, q]`.
 
-    `precision` is that of the silo's intercept.
+    `precision` is the precision of the silo's intercept.
     """
     risks, steep, gradients = [], [], []
     for setting in settings:
@@ -360,7 +362,7 @@ def _parts(server: Server, sums: FloatArray) -> list[tuple[slice, dict[str, Floa
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """The state after a Newton step in each regression, or after half of its last one if the likelihood fell.
+    """The state after a Newton step in each regression; the last step is halved instead if the likelihood fell.
 
     If a silo was lost, the comparison of likelihoods starts again.
     """
@@ -422,7 +424,8 @@ def _noise(server: Server, sums: dict[str, FloatArray]) -> float:
 def answers(server: Server, questions: Sequence[Question]) -> list[Estimate | str]:
     """The estimate for each of the `questions` of `start`, or the reason why there is none.
 
-    It is the change of a mean with its t interval, or of the probability of the second label with its odds ratio.
+    An estimate is the change of a mean with its t interval, or the change of the probability of the second label with
+    its odds ratio.
     """
     found: list[Estimate | str] = []
     seen: dict[int, int] = {}

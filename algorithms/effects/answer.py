@@ -37,12 +37,12 @@ Status = Literal["identified", "range", "zero", "not identified"]
 DRAWN_ROWS = 20_000
 """rows drawn from a mixed network for its direct effects"""
 MIN_EXPECTED_ROWS = 5.0
-"""expected number of rows with a value of the treatment in a stratum, below which the overlap of labels is too small"""
+"""minimum expected number of rows with a value of the treatment in a stratum; below, the overlap of labels is small"""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """The effect under one adjustment set; zero without an interval if the treatment is then not a cause."""
+    """The effect under one adjustment set; it is zero without an interval if the treatment is not a cause."""
 
     adjustment: AdjustmentSet
     covariates: tuple[str, ...]
@@ -65,11 +65,11 @@ class Effect:
     """the reason why the adjustment is valid, the effect is a range or zero, or the effect is not identified"""
     candidates: tuple[Candidate, ...] = ()
     resampled: Resampled | None = None
-    """over resamples, each with a graph learned from that resample"""
+    """the effect over resamples, each with a graph learned from that resample"""
     silos: BetweenSilos | None = None
-    """by silo"""
+    """the effect by silo"""
     placebo: Placebo | None = None
-    """with the treatment permuted within each silo"""
+    """the estimates with the treatment permuted within each silo"""
 
     @property
     def change(self) -> float:
@@ -85,7 +85,7 @@ class Effect:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The least and the greatest estimate over the class; equal if the effect is identified, None without any."""
+        """The least and the greatest estimate over the class; equal if the effect is identified, None if not at all."""
         values = [one.estimate.value for one in self.candidates]
         return (min(values), max(values)) if values else None
 
@@ -96,12 +96,12 @@ class Effect:
 
     @property
     def odds_ratio(self) -> OddsRatio | None:
-        """The odds ratio of an identified effect on a probability, None if there is none."""
+        """The odds ratio of an identified effect on a probability; None for other effects."""
         return self.candidates[0].estimate.odds_ratio if len(self.candidates) == 1 else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval; for a range the union of those of its estimates; None if one of them has none."""
+        """The 95 % interval; for a range, the union of the intervals of its estimates; None if one has no interval."""
         ends: list[float] = []
         for one in self.candidates:
             if one.estimate.interval is None and one.adjustment.causal:
@@ -146,7 +146,7 @@ class Estimator(Protocol):
 
     @property
     def ranges(self) -> bool:
-        """Whether effects can be computed for any adjustment set, not only that of the fitted network."""
+        """Whether effects can be computed for any adjustment set, and not only for the set of the fitted network."""
         ...
 
     def levels(self, name: str) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class FromMoments:
     ranges: bool = True
 
     def levels(self, name: str) -> tuple[str, ...]:
-        """None: all variables are numbers."""
+        """The empty tuple, because all variables are numbers."""
         return ()
 
     def estimates(
@@ -226,7 +226,7 @@ class FromMixed:
 
     network: MixedNetwork
     rows: int
-    """from which it was fitted"""
+    """the number of rows from which the network was fitted"""
     ranges: bool = False
 
     @cached_property
@@ -276,7 +276,7 @@ class FromRegressions:
 
 
 def model_estimator(network: BayesianNetwork, rows: int, silos: int) -> Estimator:
-    """The estimator of effects from a fitted `network` alone; `rows` and `silos` are those that it was fitted to.
+    """The estimator of effects from a fitted `network` alone, which was fitted to this number of `rows` and `silos`.
 
     Raises `ValueError` for a network over time (a programming error).
     """
@@ -378,7 +378,7 @@ def joint_effect_of(
 
 
 def contrasts(x: str, levels: tuple[str, ...], values: Values | None) -> list[Values]:
-    """The pairs of values of `x` to compare; raises `BadInput` for values that it does not have."""
+    """The pairs of values of `x` to compare; raises `BadInput` for values that `x` does not have."""
     if levels:
         for value in values or ():
             if str(value) not in levels:
@@ -403,7 +403,7 @@ class EffectReport:
 
     effects: tuple[Effect, ...]
     rests_on: tuple[str, ...] = field(default=())
-    """the graph, the adjustment, the model and the assumptions, a sentence each"""
+    """the graph, the adjustment, the model and the assumptions on which the effects rest, one sentence each"""
 
     def __str__(self) -> str:
         """The effects with their variability, followed by their assumptions."""
@@ -415,7 +415,7 @@ class EffectReport:
         return f"EffectReport({' '.join(effect_row(self.effects[0]))}; {len(self.effects)} in all)"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook displays: all of it."""
+        """Print the whole report in a notebook."""
         printer.text(str(self))
 
     @property
@@ -425,7 +425,7 @@ class EffectReport:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval of the first effect, None if it has none."""
+        """The interval of the first effect; None if the effect has no interval."""
         return self.effects[0].interval
 
     @property

@@ -4,17 +4,17 @@
   on the directed paths from X to Y. The optimal adjustment set O = pa(cn) ∖ (cn ∪ {X}) is valid and has the least
   asymptotic variance of all valid sets (Henckel, Perković & Maathuis 2022, "Graphical criteria for efficient total
   effect estimation via adjustment in causal linear models", Definition 3.4 and Theorem 3.10; for one treatment, the
-  descendants of cn that are parents of cn are in cn themselves). The direct effect is that of X with the other
-  parents of Y held fixed; it is zero if X is not a parent of Y.
+  descendants of cn that are parents of cn are in cn themselves). The direct effect is the effect of X while the other
+  parents of Y are held fixed; it is zero if X is not a parent of Y.
 - In a CPDAG the effect may differ between the DAGs of the class. As in IDA (Maathuis, Kalisch & Bühlmann 2009), only
-  the undirected edges at X (for direct effects, those at Y) are oriented, in all ways that create no new v-structure
-  and no cycle. Meek's rules complete each orientation, after which all remaining DAGs have the same optimal set
-  (Witte, Henckel, Maathuis & Didelez 2020, "On efficient adjustment in causal graphs", §5), so that one DAG of each
-  suffices. If all orientations give the same set, the graph is amenable and the effect is identified; otherwise the
-  sets give a range. With background knowledge, the completion excludes orientations that are not possible (Perković,
-  Kalisch & Maathuis 2017).
-- In a PAG, total effects are identified by the generalised adjustment criterion (`ancestral_adjustment.py`); its edges
-  say nothing about direct effects.
+  the undirected edges at X (at Y for direct effects) are oriented, in all ways that create no new v-structure and no
+  cycle. Meek's rules complete each orientation. All DAGs of a completed orientation have the same optimal set (Witte,
+  Henckel, Maathuis & Didelez 2020, "On efficient adjustment in causal graphs", §5), so one of these DAGs suffices. If
+  all orientations give the same set, the graph is amenable and the effect is identified; otherwise the sets give a
+  range. With background knowledge, the completion excludes orientations that are not possible (Perković, Kalisch &
+  Maathuis 2017).
+- In a PAG, total effects are identified by the generalised adjustment criterion (`ancestral_adjustment.py`). The edges
+  of a PAG say nothing about direct effects.
 
 Cost: cliques among the undirected neighbours of one variable times O(d³) for a completion.
 """
@@ -33,7 +33,7 @@ from .ancestral_adjustment import ancestral_adjustment, may_act
 
 EffectKind = Literal["total", "direct"]
 MAX_OPEN_EDGES = 14
-"""largest number of undirected edges at one variable, of which all subsets are examined"""
+"""maximum number of undirected edges at one variable, because all their subsets are examined"""
 
 
 @dataclass(frozen=True, order=True)
@@ -111,7 +111,7 @@ def identify(structure: Structure, x: int, y: int, kind: EffectKind = "total") -
     x, y
         The indices of treatment and outcome.
     kind
-        "total" for the effect along all directed paths, "direct" for that of the edge x → y.
+        "total" for the effect along all directed paths, "direct" for the effect of the edge x → y.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def identify(structure: Structure, x: int, y: int, kind: EffectKind = "total") -
 
 
 def _identify_in_pag(structure: Structure, x: int, y: int, kind: EffectKind) -> Identification:
-    """The adjustment set in a PAG, none with the edge or path that breaks the criterion."""
+    """The adjustment set in a PAG, or no set and, as the reason, the edge or path that violates the criterion."""
     names, marks = structure.variables, structure.marks
     if not may_act(marks, x, y):
         reason = f"no possibly directed path leads from {names[x]} to {names[y]} in the PAG, so the effect is zero"

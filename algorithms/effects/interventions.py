@@ -3,21 +3,22 @@
 - Discrete networks: P(y | do(x)) = Σ_z P(y | x, z) P(z) over the adjustment set Z (Robins 1986, "A new approach to
   causal inference in mortality studies"; Pearl 2009, Eq. 3.19). The joint table of X, Y and Z is computed exactly from
   the fitted tables by variable elimination.
-- Networks of mixed variables: rows are simulated from the network with X set to a value and the edges into X removed;
-  for direct effects, rows of the unchanged network with X replaced. Y has its mean given its parents.
-  Both values of X use the same random numbers.
+- Networks of mixed variables: for total effects, rows are simulated from the network with X set to a value and the
+  edges into X removed. For direct effects, rows are simulated from the unchanged network, and X is replaced in them. Y
+  counts with its mean given its parents. Both values of X use the same random numbers.
 
-The interval of a discrete effect is that of the adjusted plug-in estimator in n rows, whose variance is (Hahn 1998,
-"On the role of the propensity score", Theorem 1)
+The interval of a discrete effect is the interval of the adjusted plug-in estimator in n rows, whose variance is (Hahn
+1998, "On the role of the propensity score", Theorem 1)
 
     n⁻¹ Σ_z P(z) [ p₁(1 − p₁) / π₁ + p₀(1 − p₀) / π₀ + (p₁ − p₀ − effect)² ],   p_a = P(y | x_a, z), π_a = P(x_a | z).
 
-The averages of p₁ and p₀ have the covariance n⁻¹ Σ_z P(z) (p₁ − mean)(p₀ − mean), from which their odds ratio has its
-interval.
+The averages of p₁ and p₀ have the covariance n⁻¹ Σ_z P(z) (p₁ − mean)(p₀ − mean), which also gives the interval of
+their odds ratio.
 
-The interval of a direct effect in a mixed network is that of the delta method: the gradient of the effect in the
-parameters of Y given its parents, and the inverse of their Fisher information in n rows, both as means over simulated
-rows (Y | parents linear: σ² (n E zzᵀ)⁻¹; multinomial logistic: n E (diag p − ppᵀ) ⊗ zzᵀ; tables: p(1 − p) / n P(x, z)).
+The interval of a direct effect in a mixed network comes from the delta method. It uses the gradient of the effect in
+the parameters of Y given its parents, and the inverse of the Fisher information of these parameters in n rows. Both are
+means over simulated rows. (The covariance is σ² (n E zzᵀ)⁻¹ for linear Y, the inverse of n E (diag p − ppᵀ) ⊗ zzᵀ for
+multinomial logistic Y, and p(1 − p) / n P(x, z) for tables.)
 
 In large samples, tables fitted under the true graph are at least as precise, so the interval is then not too narrow.
 """
@@ -37,7 +38,7 @@ from ..parameters.networks import DiscreteNetwork
 from .linear import LEVEL, Estimate, OddsRatio
 
 MAX_JOINT_CELLS = 2_000_000
-"""largest number of cells of a table while variables are eliminated"""
+"""maximum number of cells of a table while variables are eliminated"""
 SIMULATED_ROWS = 200_000
 """number of simulated rows for an effect in a mixed network"""
 NORMAL_QUANTILE = 1.959963984540054
@@ -56,8 +57,8 @@ class _Factor:
 def joint_table(network: DiscreteNetwork, chosen: Sequence[str]) -> FloatArray:
     """The joint probabilities of the `chosen` variables, one axis each in their order; exact.
 
-    Variable elimination over their ancestors, the smallest table first. Raises `ValueError` if a table would have more
-    than `MAX_JOINT_CELLS` cells.
+    The method is variable elimination over their ancestors, with the smallest table first. Raises `ValueError` if a
+    table would have more than `MAX_JOINT_CELLS` cells.
     """
     names = network.variables
     place = {name: number for number, name in enumerate(names)}
@@ -94,7 +95,7 @@ def _product(factors: list[_Factor], scope: tuple[int, ...], sizes: list[int]) -
 
 @dataclass(frozen=True)
 class LabelEffect:
-    """The change in the probability of one level of Y, and the least P(x | z) of the two values of X."""
+    """The change in the probability of one level of Y; `overlap` is the least P(x | z) of the two values of X."""
 
     level: str
     estimate: Estimate
@@ -146,7 +147,7 @@ def discrete_effect(
 def risk_difference(risks: FloatArray, covariance: FloatArray) -> Estimate:
     """The difference of two average `risks` `[2]` with this `covariance` `[2, 2]`, and their odds ratio.
 
-    The interval of the odds ratio is that of its logarithm (delta method).
+    The interval of the odds ratio is computed for its logarithm (delta method).
     """
     error = sqrt(max(float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]), 0.0))
     effect, half = float(risks[1] - risks[0]), NORMAL_QUANTILE * error
@@ -200,7 +201,7 @@ def direct_mixed_effect(
 
 
 def _linear_errors(designs: Sequence[FloatArray], variance: float, rows: int) -> FloatArray:
-    """The standard error `[1]` of a direct effect on a mean, from the `designs` of all rows, and under both values."""
+    """The standard error `[1]` of a direct effect on a mean; `designs` are of all rows, and under both values."""
     design, before, after = designs
     gradient = (after - before).mean(axis=0)
     inverse = np.linalg.pinv(design.T @ design / len(design))
@@ -240,8 +241,8 @@ def _tabular_errors(
     """The standard errors `[levels]` of direct effects on the probabilities of a table.
 
     `strata` `[n, k]` are the other parents of simulated rows, `treated` tells which of the two values of the treatment
-    a row has, and `shares` `[n, levels]` are the probabilities under both. Infinite if some stratum has less than one
-    expected row.
+    a row has, and `shares` `[n, levels]` are the probabilities under both values. The errors are infinite if less than
+    one row is expected in some stratum.
     """
     n = len(strata)
     if strata.shape[1]:
@@ -263,8 +264,9 @@ def mixed_effect(
 ) -> dict[str, Estimate]:
     """The total effect of changing `x` from the first to the second of `values`: on the mean of `y`, or on its levels.
 
-    By simulation of `SIMULATED_ROWS` rows; the standard errors are those of the simulation alone, and there is no
-    interval. Keys are the levels of `y`, or "" for a mean. Raises `BadInput` for an unknown name or label.
+    The effect is computed from `SIMULATED_ROWS` simulated rows. The standard errors are errors of the simulation alone,
+    and there is no interval. Keys are the levels of `y`, or "" for a mean. Raises `BadInput` for an unknown name or
+    label.
     """
     v, w = network.index(x), network.index(y)
     results = []

@@ -5,12 +5,12 @@ per silo. With A = {X} ∪ Z, k = |A| and P silos,
 
     b = S_AA⁻¹ S_AY,   σ² = n (S_YY − S_YA b) / (n − k − P),   Var(b_X) = σ² (S_AA⁻¹)_XX / n,
 
-and intervals are those of Student's t with n − k − P degrees of freedom. This needs only the moments of the pairs in A
-∪ {Y}, which are sums over the silos.
+and intervals come from Student's t with n − k − P degrees of freedom. This needs only the moments of the pairs in A ∪
+{Y}, which are sums over the silos.
 
 Joint interventions set several variables and remove the edges into them. The effects are sums over directed paths, T =
-(I − W)⁻¹ with the columns of the treatments in W set to zero. The estimates of W are uncorrelated between children in
-large samples, so the delta method gives the variance as a sum over children.
+(I − W)⁻¹, where the columns of the treatments in W are set to zero. The estimates of W are uncorrelated between
+children in large samples, so the delta method gives the variance as a sum over children.
 
 An unmeasured common cause: the partial R² of X with Y is t²/(t² + df). The robustness value is the share of the
 residual variance of both X and Y that a common cause must explain to reduce the effect to zero, or to make its interval
@@ -34,7 +34,7 @@ MIN_OWN_SHARE = 1e-10
 
 @dataclass(frozen=True)
 class WithinMoments:
-    """The covariance `[d, d]` about the silos' own means, divided by all rows, the number of rows and of silos."""
+    """The covariance `[d, d]` about the silos' own means, over all rows, and the numbers of rows and of silos."""
 
     covariance: FloatArray
     rows: int
@@ -43,7 +43,7 @@ class WithinMoments:
 
 @dataclass(frozen=True)
 class OddsRatio:
-    """The odds of an outcome in all rows under one value of the treatment, divided by those under another one."""
+    """The odds of an outcome in all rows under one value of the treatment, divided by the odds under another value."""
 
     value: float
     interval: tuple[float, float]
@@ -51,14 +51,14 @@ class OddsRatio:
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimated effect with its interval and degrees of freedom; the interval is None if none can be given."""
+    """An estimated effect with its interval and degrees of freedom; the interval is None if it cannot be computed."""
 
     value: float
     interval: tuple[float, float] | None = None
     standard_error: float | None = None
     degrees: int | None = None
     odds_ratio: OddsRatio | None = None
-    """of a difference of two probabilities, if both are between 0 and 1"""
+    """the odds ratio of two probabilities whose difference is the effect, if both are between 0 and 1"""
 
     def scaled(self, factor: float) -> "Estimate":
         """The effect of a change of the treatment by `factor` units."""
@@ -80,7 +80,7 @@ class Sensitivity:
     robustness: float
     """share of both residual variances that a common cause must explain for an effect of zero"""
     robustness_interval: float
-    """the same, for an interval that includes zero"""
+    """share of both residual variances that a common cause must explain for an interval that includes zero"""
 
 
 def quantile(degrees: float, level: float = LEVEL) -> float:
@@ -128,8 +128,8 @@ def regression(moments: WithinMoments, y: int, regressors: Sequence[int]) -> tup
 def implied_moments(weights: FloatArray, variances: FloatArray, rows: int, silos: int) -> WithinMoments:
     """The moments that a linear network with `weights` `[d, d]` of a DAG and error `variances` `[d]` implies.
 
-    They are the maximum-likelihood covariance under the graph, so effects from them are at least as precise in large
-    samples as those from the moments of the rows, and their intervals are not too narrow if the graph is true.
+    They are the maximum-likelihood covariance under the graph. So in large samples, effects from them are at least as
+    precise as effects from the moments of the rows, and intervals are not too narrow if the graph is true.
     """
     mixing = np.linalg.inv(np.eye(len(weights)) - weights)
     return WithinMoments(np.asarray(mixing.T @ (variances[:, None] * mixing), np.float64), rows, silos)

@@ -2,16 +2,15 @@
 
 **Resamples.** If a graph is learned from the same rows, the interval of an effect in this graph is too narrow. Here a
 graph is learned from each resample, and the effect is estimated in this graph from the moments of the same resample. If
-X is not a cause of Y in the graph, the effect is zero; if the graph leaves a range, its estimates share the weight of
-the resample. A resample is a random half of the rows, drawn without replacement. A statistic of a half varies about
-that of all rows as much as a statistic of n rows drawn with replacement (Bühlmann & Yu 2002, "Analyzing bagging"). So
-the quantiles of the estimates are a percentile interval (Efron & Tibshirani 1993, "An introduction to the bootstrap",
-§13).
+X is not a cause of Y in the graph, the effect is zero. If the graph leaves a range, the estimates of the range share
+the weight of the resample. A resample is a random half of the rows, drawn without replacement. A statistic of a half
+varies about the statistic of all rows as much as a statistic of n rows drawn with replacement does (Bühlmann & Yu 2002,
+"Analyzing bagging"). So the quantiles of the estimates are a percentile interval (Efron & Tibshirani 1993, "An
+introduction to the bootstrap", §13).
 
-**Silos.** The effects b_p of silos p with standard errors s_p are compared by Cochran's
-Q = Σ (b_p − b̄)² / s_p², b̄ their mean with weights 1 / s_p². Under one common effect Q is χ² with P − 1 degrees of
-freedom, and I² = max(0, 1 − (P − 1) / Q) is the share of the variation that is not sampling error (Higgins & Thompson
-2002).
+**Silos.** The effects b_p of silos p with standard errors s_p are compared by Cochran's Q = Σ (b_p − b̄)² / s_p², where
+b̄ is their mean with weights 1 / s_p². If all silos have the same effect, Q is χ² with P − 1 degrees of freedom. I² =
+max(0, 1 − (P − 1) / Q) is the share of the variation that is not sampling error (Higgins & Thompson 2002).
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,10 +47,10 @@ class Resampled:
 def over_resamples(
     graphs: Sequence[Structure], moments: Sequence[WithinMoments], x: int, y: int, kind: EffectKind
 ) -> Resampled:
-    """The effect of one unit of `x` on `y` over resamples, from the graph and the moments of each.
+    """The effect of one unit of `x` on `y` over resamples, from the graph and the moments of each resample.
 
-    A resample in which the effect cannot be estimated, for instance because a regressor is constant in it, counts as
-    one that does not identify it.
+    If the effect cannot be estimated in a resample, for instance because a regressor is constant, the graph of this
+    resample counts as not identifying the effect.
     """
     values: list[float] = []
     weights: list[float] = []
@@ -88,15 +87,15 @@ def _quantiles(values: np.ndarray, weights: np.ndarray, levels: Sequence[float])
 
 @dataclass(frozen=True)
 class BetweenSilos:
-    """An effect by silo, with its heterogeneity, and its range over all sets of silos without a single one."""
+    """An effect by silo, with its heterogeneity, and the estimates from all silos but one."""
 
     estimates: Mapping[str, Estimate]
     q: float
     p_value: float
-    """of Cochran's test that all silos have the same effect"""
+    """the p-value of Cochran's test that all silos have the same effect"""
     i_squared: float
     without_one: Mapping[str, Estimate]
-    """by silo, the estimate from all others"""
+    """by silo, the estimate from all other silos"""
     left_out: tuple[str, ...] = ()
     """silos without an estimate, because they have too few rows or too little variation"""
 
@@ -113,7 +112,7 @@ def between_silos(
 ) -> BetweenSilos | None:
     """The effect of one unit of `x` on `y` in each silo; None if fewer than two silos allow an estimate.
 
-    `moments` are the silos' own, about their means, with the pairs among `x`, `y` and the `covariates`.
+    `moments` has each silo's own moments about its means, with the pairs among `x`, `y` and the `covariates`.
     """
     from scipy.special import chdtrc  # imported late, because listing the commands must not import SciPy
 
@@ -149,11 +148,11 @@ class Placebo:
     estimates: tuple[float, ...]
     """one for each permutation that could be estimated"""
     excluding_zero: int
-    """how many of their 95 % intervals do not include zero; 5 % are expected"""
+    """number of estimates whose 95 % interval does not include zero; 5 % are expected"""
 
 
 def placebo_of(estimates: Sequence[Estimate]) -> Placebo | None:
-    """The summary of the `estimates` with a permuted treatment; None without any."""
+    """The summary of the `estimates` with a permuted treatment; None if there are no estimates."""
     if not estimates:
         return None
     apart = sum(one.interval is not None and not one.interval[0] <= 0 <= one.interval[1] for one in estimates)
