@@ -1,9 +1,9 @@
 """Discrete networks as text in the Bayesian Interchange Format (BIF 0.15), as the bnlearn repository writes them.
 
-Reading is one pass of three patterns over the text, and parses all numbers of a table at once, so that the largest
-published networks take a second. Labels may be `<5`, `12+`, `Asy/Patch`; commas, quotes and brackets in labels are
-percent-encoded, as in `a%2Cb`. Numbers are written so that reading them restores the same bits. pgmpy reads these files
-with any labels, but does not decode the percent codes.
+The parser matches three patterns in one pass over the text, and parses all numbers of a table at once, so that the
+largest published networks take a second. Labels may be `<5`, `12+`, `Asy/Patch`; commas, quotes and brackets in labels
+are percent-encoded, as in `a%2Cb`. Numbers are written so that reading them restores the same bits. pgmpy reads these
+files with any labels, but does not decode the percent codes.
 """
 
 import math
@@ -18,7 +18,7 @@ from ..errors import BadInput, quoted
 from .networks import DiscreteNetwork
 
 RESERVED_CHARACTERS = re.compile(r'[,;(){}|"]|/(?=[/*])|%(?=2[2589CF]|3B|7[BCD])')
-"""characters that end a name in BIF, even in quotes, and a % that would read as a percent code"""
+"""pattern of characters that end a name in BIF, even in quotes, and of a % that would read as a percent code"""
 ESCAPE = re.compile("%(2[2589CF]|3B|7[BCD])")
 NAME = r'("[^"\n]*"|[^\s{}()|,;"]+)'
 PROPERTIES = r"(?:property[^;]*;\s*)*"
@@ -31,9 +31,9 @@ ROW = re.compile(r"\s*\(([^()]*)\)([^;()]*);")
 WHOLE = re.compile(r"\s*(table|default)\s([^;()]*);")
 PROPERTY = re.compile(r"\s*property[^;]*;")
 TOLERANCE = 1e-3
-"""largest deviation of a published row's sum from 1"""
+"""maximum deviation of a published row's sum from 1"""
 MAX_TABLE_NUMBERS = 10**8
-"""largest number of entries of one table: more would not fit into memory"""
+"""maximum number of entries of one table: a larger table would not fit into memory"""
 
 
 def format_bif(network: DiscreteNetwork) -> str:
@@ -133,7 +133,7 @@ def _network(
 
 
 def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) -> FloatArray:
-    """P(name | parents), [levels of each parent..., levels of `name`]; rows not listed have the `default`."""
+    """P(name | parents), [levels of each parent..., levels of `name`]; rows that are not listed have the `default`."""
     shape = tuple(len(one) for one in levels)
     if math.prod(shape) > MAX_TABLE_NUMBERS:
         raise BadInput(f"{place}: probabilities of {quoted(name)}: a table of {math.prod(shape)} numbers is too large")
@@ -142,7 +142,7 @@ def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) 
     rest = PROPERTY.sub("", WHOLE.sub("", ROW.sub("", body))).strip()
     if rest:
         raise BadInput(f"{place}: probabilities of {quoted(name)}: {quoted(rest)} is not understood")
-    if "table" in whole:  # all numbers in mixed-radix order, the variable itself running slowest (BIF 0.15)
+    if "table" in whole:  # all numbers in mixed-radix order; the variable's own level changes slowest (BIF 0.15)
         values = _parsed_numbers(place, name, whole["table"], math.prod(shape))
         return _require_distributions(place, name, np.moveaxis(values.reshape(shape[-1:] + shape[:-1]), 0, -1))
     table = np.full((math.prod(shape[:-1]), shape[-1]), np.nan)
@@ -156,7 +156,7 @@ def _table(place: str, name: str, levels: Sequence[tuple[str, ...]], body: str) 
 
 
 def _configurations(place: str, name: str, rows: list[str], levels: Sequence[tuple[str, ...]]) -> list[int]:
-    """The number of each row's configuration of the parents, the last parent running fastest."""
+    """The number of each row's configuration of the parents; the level of the last parent changes fastest."""
     codes = [{label: code for code, label in enumerate(one)} for one in levels]
     found: list[int] = []
     for row in rows:

@@ -3,10 +3,11 @@
 An intervention do(X = x) removes the arrows into X and sets X to x (Pearl 2009, §3.2); evidence X = x conditions on X =
 x. Every network is converted to a `MixedNetwork`, restricted to the ancestors of the variables in the query:
 
-- labels with tables: variable elimination, as a contraction of the tables in the order that `opt_einsum` finds; exact
-- numbers with linear regressions: the conditional normal distribution; exact
-- everything else, and tables whose elimination needs more than `MAX_CELLS` cells: weighted samples (likelihood
-  weighting; Fung, Chang 1990), with a standard error from the effective number of samples (Kish 1965)
+- Labels with tables: variable elimination, as a contraction of the tables in the order that `opt_einsum` finds. The
+  answer is exact.
+- Numbers with linear regressions: the conditional normal distribution. The answer is exact.
+- All other networks, and tables whose elimination needs more than `MAX_CELLS` cells: weighted samples (likelihood
+  weighting; Fung, Chang 1990). The standard error comes from the effective number of samples (Kish 1965).
 
 An answer states which of these methods was used.
 """
@@ -28,13 +29,13 @@ from .mixed_network import DynamicMixedNetwork, Linear, Local, MixedNetwork, Tab
 from .networks import BayesianNetwork, DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork
 
 MAX_CELLS = 1 << 22
-"""cells of the largest table of an exact elimination; with more, samples are drawn"""
+"""maximum number of cells of a table in an exact elimination; otherwise samples are drawn"""
 MAX_STATES = 10_000
-"""joint states of several targets that an answer lists"""
+"""maximum number of joint states of several targets that an answer lists"""
 SAMPLES = 100_000
-"""weighted samples, unless the caller wants another number"""
+"""default number of weighted samples"""
 MIN_EFFECTIVE = 100.0
-"""effective number of samples below which an answer is refused: evidence is too unlikely under the model"""
+"""minimum effective number of samples of an answer; with fewer, evidence is too unlikely under the model"""
 QUANTILES = (0.05, 0.5, 0.95)
 
 Value = float | str
@@ -65,11 +66,11 @@ class NetworkAnswer:
     """A network's answer to a query."""
 
     probabilities: dict[tuple[str, ...], float]
-    """by joint labels of the targets; of events, the one probability under the key ()"""
+    """the probabilities of the joint labels of the targets; for events, the only probability has the key ()"""
     mean: float | None = None
     sd: float | None = None
     quantiles: dict[float, float] = field(default_factory=dict)
-    """of a number"""
+    """the quantiles of a number"""
     exact: bool = True
     samples: float = math.inf
     """the effective number of samples"""
@@ -80,7 +81,7 @@ class NetworkAnswer:
 
 
 def as_mixed(network: BayesianNetwork) -> MixedNetwork:
-    """The network as one of mixed variables; one over time as its variables at several times."""
+    """The network as a network of mixed variables; a network over time has its variables at several times."""
     if isinstance(network, MixedNetwork):
         return network
     if isinstance(network, DynamicMixedNetwork):
@@ -109,7 +110,7 @@ def as_mixed(network: BayesianNetwork) -> MixedNetwork:
 
 
 def intervened(network: MixedNetwork, do: Mapping[str, Value]) -> MixedNetwork:
-    """The network after an intervention on the variables in `do`: without arrows into them.
+    """The network after an intervention on the variables in `do`, that is, without arrows into these variables.
 
     Raises `BadInput` for an unknown name or label.
     """
@@ -182,7 +183,7 @@ def _check(network: MixedNetwork, query: NetworkQuery) -> None:
 
 
 def _with_ancestors(network: MixedNetwork, names: set[str]) -> MixedNetwork:
-    """The network of the variables in `names` and their ancestors; the others do not change the answer."""
+    """The network of the variables in `names` and their ancestors; other variables do not change the answer."""
     kept = np.flatnonzero(reachable(network.dag.T, [network.index(name) for name in names])).tolist()
     place = {v: k for k, v in enumerate(kept)}
     return MixedNetwork(

@@ -1,13 +1,14 @@
 """Parameters and forecast errors of series with labels: the families of their windows, in a few exchanges after a run.
 
-A window, x_t and the rows before it side by side, is a row of a mixed table, `[n_windows, (lags + 1)·d]`. The families
-of the variables at t are fitted by the exchanges of `mixed_families.py`: regressions of numbers, tables and logistic
-regressions of labels, on parents at the same and at earlier times. The variables at earlier times have no parents.
+A window has x_t and the rows before it side by side. It is a row of a mixed table, `[n_windows, (lags + 1)·d]`. The
+families of the variables at t are fitted by the exchanges of `mixed_families.py`: regressions of numbers, tables and
+logistic regressions of labels, on parents at the same and at earlier times. The variables at earlier times have no
+parents.
 
-One more sum has the errors of forecasts. The coordinator sends the network, which is the result of the run; each silo
-forecasts its rows from the rows before them and sends the sums of squared errors of numbers, in units of their
-variances, and the numbers of labels that differ from the likeliest one, and the same of a persistence forecast.
-Forecasts of numbers are relative to each silo's own means. Cost at a silo: `DRAWS` samples for each window.
+One more sum has the errors of forecasts. The coordinator sends the network, which is the result of the run. Each silo
+forecasts its rows from the rows before them. For numbers it sends the sums of squared errors, in units of the numbers'
+variances, and for labels the number of rows whose label is not the likeliest. It sends the same sums for a persistence
+forecast. Forecasts of numbers are relative to each silo's own means. Cost at a silo: `DRAWS` samples for each window.
 """
 
 import json
@@ -30,9 +31,9 @@ from .network_json import network_from_json
 from .networks import unrolled_weights
 
 DRAWS = 50
-"""samples for the forecast of a window"""
+"""number of samples for the forecast of a window"""
 CHUNK = 400
-"""windows that are forecast at a time"""
+"""number of windows that are forecast at a time"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Serve
 
 
 def build(settings: LaggedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The exchanges; their initial state is that of `start`."""
+    """The exchanges, which begin in the state `start(...)`."""
     plain = mixed_families.build(MixedFamilies(settings.ess, settings.masked))
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -85,12 +86,12 @@ class ForecastErrors:
     masked: bool = False
     """always mask the replies, even if the run does not"""
     center: bool = True
-    """each silo forecasts numbers about its own means"""
+    """whether each silo forecasts numbers about its own means"""
 
 
 @dataclass(frozen=True)
 class ForecastServer:
-    """The network as JSON and, after the exchange, the errors by variable: of the model, of persistence."""
+    """The network as JSON and, after the exchange, the errors by variable: first of the model, then of persistence."""
 
     schema: Schema
     network: str
@@ -108,7 +109,7 @@ class ForecastRequest:
 
 @dataclass(frozen=True, eq=False)
 class ForecastSilo:
-    """A silo's windows `[n_windows, (lags + 1)·d]` by the requested number of lags; empty without lags."""
+    """A silo's rows `[n_rows, d]`, the lengths of its unbroken series, and of the series of all silos."""
 
     table: FloatArray
     stretches: tuple[int, ...]
@@ -123,7 +124,7 @@ def start_forecasts(schema: Schema, fitted: DynamicMixedNetwork) -> ForecastServ
 def build_forecasts(
     settings: ForecastErrors,
 ) -> FederatedAlgorithm[ForecastServer, ForecastSilo, ForecastRequest, Reply]:
-    """The one exchange; its initial state is that of `start_forecasts`."""
+    """The one exchange, which begins in the state `start_forecasts(...)`."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> ForecastSilo:
         every = tuple(length for lengths in schema.stretches.values() for length in lengths)
@@ -163,7 +164,7 @@ def build_forecasts(
 
 
 def requested_network(content: str, d: int) -> DynamicMixedNetwork:
-    """The network of a request about d variables; raises `BadInput` for anything else."""
+    """The network in the `content` of a request, over time and of d variables; raises `BadInput` otherwise."""
     try:
         found = network_from_json(json.loads(content), "a request for forecasts")
     except json.JSONDecodeError:
@@ -176,7 +177,8 @@ def requested_network(content: str, d: int) -> DynamicMixedNetwork:
 def forecast_errors(fitted: DynamicMixedNetwork, rows: FloatArray, *, center: bool) -> FloatArray:
     """The summed errors of the network's forecasts of the windows `rows` and of persistence, `[2·d]`.
 
-    Of a number they are squared errors in units of its variance, of a label the number of wrong likeliest labels.
+    For a number, these are squared errors in units of its variance. For a label, this is the number of forecasts whose
+    likeliest label is wrong.
     """
     d = len(fitted.variables)
     found, numbers = np.zeros(2 * d), fitted.numbers
@@ -197,6 +199,6 @@ def forecast_errors(fitted: DynamicMixedNetwork, rows: FloatArray, *, center: bo
 
 
 def forecasts(server: ForecastServer, fitted: DynamicMixedNetwork) -> Forecasts:
-    """The errors of both forecasts by variable, those of numbers in their squared units."""
+    """The errors of both forecasts by variable; errors of numbers are in the squares of their units."""
     model, persistence = np.array(server.errors).reshape(2, -1) * fitted.spreads
     return Forecasts(model, persistence)

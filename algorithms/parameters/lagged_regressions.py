@@ -1,10 +1,10 @@
 """Parameters and forecast errors of a dynamic structure from summed lagged moments: one exchange after a run on series.
 
-The exchange is that of `regressions.py`, with the windows of each silo as its rows: x_t and the rows before it side by
-side, `[n_windows, (lags + 1)·d]`. Every variable is regressed on its parents at the same time and at earlier ones, over
-all windows. The requested pairs are those that share a family and those that are needed for forecast errors: with e_t =
-x_t − x̂_t, the mean squared error is a sum of products of x_t and the lagged variables in x̂_t. So the server computes
-the errors of both forecasts without another exchange.
+The exchange is the same as in `regressions.py`, where the rows of a silo are windows: x_t and the rows before it side
+by side, `[n_windows, (lags + 1)·d]`. Every variable is regressed on its parents at the same time and at earlier times,
+over all windows. The silo sends the products of the pairs that share a family, and of the pairs that are needed for
+forecast errors: with e_t = x_t − x̂_t, the mean squared error is a sum of products of x_t and the lagged variables in
+x̂_t. So the server computes the errors of both forecasts without another exchange.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class LaggedRegressions(Regressions):
 class Forecasts:
     """Mean squared errors of forecasts of the next row, `[d]` each, over the windows that the network was fitted to.
 
-    `model` is the forecast of the network from the past; `persistence` the persistence forecast, x̂_t = x_{t−1}.
+    `model` has the errors of the network's forecast from the past; `persistence` has the errors of x̂_t = x_{t−1}.
     """
 
     model: FloatArray
@@ -57,7 +57,7 @@ def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Serve
 
 
 def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The one exchange; its initial state is that of `start`."""
+    """The one exchange, which begins in the state `start(...)`."""
     plain = regressions.build(Regressions(settings.center, settings.masked))
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -83,9 +83,9 @@ def build(settings: LaggedRegressions) -> FederatedAlgorithm[Server, Silo, Broad
 def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
     """The pairs of the unrolled `dag` whose products are requested, `[n_pairs, 2]`.
 
-    They are the pairs that share a family, the pairs in the forecast of one variable (the lagged parents of its
-    ancestors within one time step, and itself), and each variable with itself one step before, for the persistence
-    forecast.
+    They are the pairs that share a family, and the pairs in the forecast of one variable: the variable itself, and the
+    lagged parents of its ancestors within the time step. For the persistence forecast, each variable is also paired
+    with itself one step before.
     """
     d = len(dag) // (lags + 1)
     sources = dag.copy()
@@ -98,7 +98,7 @@ def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
 
 
 def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussianNetwork, Forecasts]:
-    """The network of the server's final state, least squares about the means of all windows, and its errors.
+    """The network of the server's final state, by least squares about the means of all windows, and its errors.
 
     With `center`, moments and errors are about each silo's own means, so each silo forecasts from its own level.
     """
@@ -124,7 +124,7 @@ def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussia
 
 
 def _mean_squares(covariance: FloatArray, lagged: FloatArray) -> FloatArray:
-    """The variances `[d]` of x_t − y_t `lagged`, y_t `[lags·d]` the rows before, from the moments of (x_t, y_t)."""
+    """The variances `[d]` of x_t − y_t `lagged` from the moments of (x_t, y_t); y_t `[lags·d]` are the rows before."""
     d = lagged.shape[1]
     residual_map = np.concatenate([np.eye(d), -lagged])
     return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", residual_map, covariance, residual_map, optimize=True), 0.0))

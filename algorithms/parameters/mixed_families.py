@@ -1,16 +1,16 @@
 """The parameters of a network of mixed variables from sums over the silos: a few exchanges after a run (ours).
 
-Exchange 1: the means of the coded columns, their second moments about the silos' own means, and the count tables of the
-discrete variables with only discrete parents (`tables.py`). They determine the least-squares regressions and the
-tables; intercepts are relative to the means of all rows.
+Exchange 1 adds up the means of the coded columns, their second moments about the silos' own means, and the count tables
+of the discrete variables with only discrete parents (`tables.py`). These sums determine the least-squares regressions
+and the tables; intercepts are relative to the means of all rows.
 
-Further exchanges: Newton's method for the multinomial logistic regressions of the other discrete variables. Each
-exchange requests the sums for log-likelihood, gradient and Hessian, O(n·p²·k²) at a silo for p coded parents and k
+Further exchanges are steps of Newton's method for the multinomial logistic regressions of the other discrete variables.
+Each exchange requests the sums for log-likelihood, gradient and Hessian, O(n·p²·k²) at a silo for p coded parents and k
 levels. The weights are `[levels − 1, 1 + coded columns of the parents]`: the first column is the intercept, and the
-first level has no weights. A Gaussian prior of mean 0 on the weights of standardised columns, equivalent to `ess` rows,
-keeps them finite under perfect separation.
+first level has no weights. The weights of standardised columns have a Gaussian prior of mean 0, equivalent to `ess`
+rows, which keeps them finite under perfect separation.
 
-With empty cells, products are expectations, and tables and logistic regressions omit rows with an empty cell in the
+If cells are empty, products are expectations, and tables and logistic regressions omit rows with an empty cell in the
 family.
 """
 
@@ -72,7 +72,7 @@ def logistic_sums(columns: FloatArray, codes: NDArray[np.int64], weights: FloatA
 
 
 def packed_size(weights: int) -> int:
-    """The length of the sums of a regression with this number of weights: log-likelihood, gradient, half of Hessian."""
+    """The length of the sums of a regression with `weights` weights: log-likelihood, gradient, half of Hessian."""
     return 1 + weights + weights * (weights + 1) // 2
 
 
@@ -91,18 +91,18 @@ def newton_step(packed: FloatArray, weights: FloatArray, prior: float) -> tuple[
 
 
 def unstandardise(weights: FloatArray, shifts: FloatArray, scales: FloatArray) -> Logistic:
-    """The regression on the original coded columns, from `weights` on standardised ones."""
+    """The regression on the original coded columns, from the `weights` of standardised columns."""
     slopes = weights[:, 1:] / scales
     intercepts = weights[:, 0] - slopes @ shifts
     return Logistic(np.append(0.0, intercepts), np.vstack([np.zeros(slopes.shape[1]), slopes]))
 
 
 MAX_TABLE_CELLS = 1 << 15
-"""largest number of cells of a table; a discrete variable with more is regressed on the indicators of its parents"""
+"""maximum number of cells of a table; with more, a discrete variable is regressed on the indicators of its parents"""
 MAX_NEWTON_STEPS = 30
-"""largest number of Newton steps"""
+"""maximum number of Newton steps"""
 MIN_LIKELIHOOD_GAIN = 1e-7
-"""gain in mean log-likelihood below which the regressions have converged"""
+"""minimum gain in mean log-likelihood of a step; below, the regressions have converged"""
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,11 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The DAG `[d, d]`; then the standardisation of coded columns, and the concatenated current logistic weights."""
+    """The DAG `[d, d]`; after the first exchange also the standardisation of coded columns, and the current weights."""
 
     dag: NDArray[np.bool_]
     shifts: FloatArray
-    """subtracted from indicators, `[D]`; from continuous columns each silo subtracts its own means"""
+    """the shifts that are subtracted from indicators, `[D]`; from numbers, each silo subtracts its own means"""
     scales: FloatArray
     weights: FloatArray
 
@@ -155,7 +155,7 @@ class Server:
     schema: Schema
     dag: NDArray[np.bool_]
     moments: FloatArray
-    """part of the rows, means, and second moments, packed; empty before the first exchange"""
+    """share of the rows, means, and second moments, packed; empty before the first exchange"""
     counts: FloatArray
     weights: FloatArray
     """the concatenated logistic weights of all variables with logistic regressions"""
@@ -166,7 +166,7 @@ class Server:
     rows: int
     """number of rows of the silos that answered"""
     sums: FloatArray
-    """log-likelihood, gradient and minus the Hessian at the final weights, per row; empty before"""
+    """log-likelihood, gradient and minus the Hessian at the final weights, per row; empty before convergence"""
     done: bool
 
 
@@ -191,14 +191,14 @@ def weight_shapes(coding: Coding, dag: NDArray[np.bool_]) -> dict[int, tuple[int
 
 
 def has_table(coding: Coding, dag: NDArray[np.bool_], v: int) -> bool:
-    """Whether variable `v` has a table: it and its parents are discrete, and the table is not too large."""
+    """Whether variable `v` has a table: `v` and its parents are discrete, and the table is not too large."""
     family = [v, *np.flatnonzero(dag[:, v])]
     discrete = all(coding.discrete[u] for u in family)
     return discrete and prod(coding.widths[u] + 1 for u in family) <= MAX_TABLE_CELLS
 
 
 def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The exchanges; their initial state is that of `start`."""
+    """The exchanges, which begin in the state `start(...)`."""
     return FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
@@ -290,8 +290,8 @@ def _newton_update(server: Server, total: FloatArray, prior: float, coding: Codi
 def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
     """The network of the server's final state.
 
-    `blank`: no parameter depends on a cell of 1 or 2 rows. Tables are formed of publishable counts
-    (`privacy/disclosure_control.py`); in regressions, levels of fewer than three rows are merged with another one.
+    With `blank`, no parameter depends on a cell of 1 or 2 rows. Tables are then computed from publishable counts
+    (`privacy/disclosure_control.py`); in regressions, levels of fewer than three rows are merged with another level.
     """
     coding, moments = coding_of(server.schema), moments_of(server)
     tables, logistic = _count_tables(server, coding), weight_shapes(coding, server.dag)
@@ -337,9 +337,10 @@ class RareLevels:
 
     @property
     def columns(self) -> list[int]:
-        """The indicators, numbered from 0, without which these levels are merged with another one.
+        """The indicators, numbered from 0, whose removal merges these levels with other levels.
 
-        A rare level other than the first is merged with the first one, a rare first level with the most frequent one.
+        A rare level other than the first is merged with the first level, and a rare first level is merged with the most
+        frequent level.
         """
         merged = {*self.levels, *((self.largest,) if 0 in self.levels else ())}
         return [level - 1 for level in sorted(merged) if level > 0]
@@ -360,7 +361,7 @@ def _rare_levels(server: Server, coding: Coding) -> dict[int, RareLevels]:
 def _merge_in_linear(
     moments: Mapping[str, FloatArray], j: int, own: tuple[int, ...], rare: Mapping[int, RareLevels], coding: Coding
 ) -> Linear:
-    """The regression of coded column `j` on the parents `own`, their rare levels merged with another level."""
+    """The regression of coded column `j` on the parents `own`, whose rare levels are merged with another level."""
     block = np.concatenate([coding.blocks[u] for u in own]) if own else np.empty(0, np.int64)
     merged = [coding.blocks[u][column] for u in own if u in rare for column in rare[u].columns]
     kept = ~np.isin(block, merged)
@@ -373,9 +374,9 @@ def _merge_in_linear(
 def _merge_in_logistic(
     fitted: Logistic, v: int, own: tuple[int, ...], rare: Mapping[int, RareLevels], coding: Coding, rows: int
 ) -> Logistic:
-    """The regression of `v` on the parents `own` without the coefficients of their and its own rare levels.
+    """The regression of `v` on the parents `own`, without coefficients of rare levels of `v` and of the parents.
 
-    A rare level of `v` has the probability of half a row, whatever the parents.
+    A rare level of `v` has about the probability of `SMALL_CELL` rows, whatever the values of the parents.
     """
     intercepts, weights, begin = fitted.intercepts.copy(), fitted.weights.copy(), 0
     for u in own:
@@ -400,7 +401,7 @@ def _variables_with_tables(coding: Coding, dag: NDArray[np.bool_]) -> list[int]:
 
 
 def _count_tables(server: Server, coding: Coding) -> dict[int, CountTable]:
-    """The summed counts by variable; the silos count the variable itself last."""
+    """The summed counts by variable; in the silos' tables, the variable itself is the last axis."""
     tables, begin = {}, 0
     for v in _variables_with_tables(coding, server.dag):
         order = [*map(int, np.flatnonzero(server.dag[:, v])), v]
@@ -413,7 +414,7 @@ def _count_tables(server: Server, coding: Coding) -> dict[int, CountTable]:
 
 
 def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:
-    """The counts of the parents of `v`, ascending, then `v`, over rows without an empty cell in the family."""
+    """The counts of `v` (the last axis) and its parents (ascending) over rows without an empty cell in the family."""
     family = [*np.flatnonzero(dag[:, v]), v]
     shape = [silo.coding.widths[u] + 1 for u in family]
 

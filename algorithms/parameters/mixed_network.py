@@ -1,8 +1,8 @@
 """Bayesian networks of mixed variables: local distributions, likelihood, sampling and queries.
 
-A continuous variable is linear in its parents, a discrete one of discrete parents has a table, and a discrete one with
-a continuous parent a multinomial logistic regression. In regressions a discrete parent is coded by the indicators of
-its levels but the first, as in the degenerate Gaussian score (Andrews et al. 2019).
+A continuous variable is linear in its parents. A discrete variable has a table if all its parents are discrete, and a
+multinomial logistic regression if a parent is continuous or the table is too large. In regressions, a discrete parent
+is coded by the indicators of its levels except the first, as in the degenerate Gaussian score (Andrews et al. 2019).
 """
 
 import math
@@ -108,7 +108,7 @@ class MixedNetwork(BayesianNetwork):
     def as_json(self) -> dict[str, Any]:
         """`nodes`, `levels`, `parents`, and the `families` by variable: linear, logistic or a table.
 
-        Coefficients are one number per continuous parent, and one per level of a discrete one, 0 for the first level.
+        A continuous parent has one coefficient. A discrete parent has one coefficient per level, 0 for the first level.
         """
         families: dict[str, Any] = {}
         for name, own, local in zip(self.variables, self.parents, self.local, strict=True):
@@ -179,7 +179,7 @@ class MixedNetwork(BayesianNetwork):
     def query(
         self, name: str, given: Mapping[str, float | str], rng: np.random.Generator, rows: int = 20_000
     ) -> dict[str, float]:
-        """The probability of each level of variable `name` `given` others, or its mean and standard deviation.
+        """The probability of each level of variable `name`, or its mean and standard deviation, `given` other values.
 
         The estimates are from `rows` weighted samples. Raises `BadInput` for an unknown name or label.
         """
@@ -214,11 +214,11 @@ class MixedNetwork(BayesianNetwork):
 
 @dataclass(frozen=True, eq=False)
 class DynamicMixedNetwork(BayesianNetwork):
-    """A network of mixed variables over time: each variable given others at the same and at earlier times.
+    """A network of mixed variables over time: each variable depends on variables at the same and at earlier times.
 
-    `over_time` has the variables at time t under their own names, then the earlier ones, "x[t-1]", ..., "x[t-2]", which
-    have no parents: their families are the marginal distributions of the data, not their joint distribution. So the
-    network is valid only conditionally on a given past.
+    `over_time` has the variables at time t under their own names, then the variables at earlier times, "x[t-1]", ...,
+    "x[t-2]". Variables at earlier times have no parents: they have the marginal distributions of the data, not their
+    joint distribution. So the network is valid only conditionally on a given past.
     """
 
     variables: tuple[str, ...]
@@ -245,7 +245,7 @@ class DynamicMixedNetwork(BayesianNetwork):
 
     @property
     def numbers(self) -> NDArray[np.bool_]:
-        """The variables that are numbers, `[d]`."""
+        """Whether each variable is a number, `[d]`."""
         return np.array([name not in self.over_time.levels for name in self.variables])
 
     @property
@@ -278,8 +278,8 @@ class DynamicMixedNetwork(BayesianNetwork):
     ) -> tuple[FloatArray, list[FloatArray]]:
         """A row drawn after each of the `past` `[n, lags·d]`, latest first, and its conditional expectations.
 
-        Variables of `fixed` have these values. The expectations are those of each variable given its drawn parents:
-        means `[n]` of numbers, probabilities `[n, levels]` of labels.
+        Variables of `fixed` have these values. Each expectation is conditional on the variable's drawn parents: it is
+        the mean `[n]` of a number, or the probabilities `[n, levels]` of labels.
         """
         d, n = len(self.variables), len(past)
         table = np.hstack([np.zeros((n, d)), past])
@@ -298,7 +298,7 @@ class DynamicMixedNetwork(BayesianNetwork):
     def expected(self, past: FloatArray, draws: int, rng: np.random.Generator) -> list[FloatArray]:
         """The mean `[n]`, or the probabilities `[n, levels]`, of each variable after each of the `past` `[n, lags·d]`.
 
-        Averages over `draws` rows, and exact for variables without parents at the same time.
+        The results are averages over `draws` rows; they are exact for variables without parents at the same time.
         """
         _, found = self.drawn(np.repeat(past, draws, axis=0), rng)
         return [one.reshape(len(past), draws, *one.shape[1:]).mean(axis=1) for one in found]
@@ -311,10 +311,11 @@ class DynamicMixedNetwork(BayesianNetwork):
         Parameters
         ----------
         past
-            The rows before, the latest last, `[lags, d]`: numbers, and codes of levels. If series were adjusted, it has
-            more rows, in the original numbers: trend and season are estimated from it, and are part of the forecast.
+            The rows before, `[lags, d]`, the latest row last: numbers, and codes of levels. If series were adjusted,
+            the past has more rows, in the original numbers: trend and season are estimated from these rows, and are
+            part of the forecast.
         draws, rng
-            The number of samples that effects within the row are averaged over, and their generator.
+            The number of samples over which effects within the row are averaged, and the generator of the samples.
 
         Raises
         ------

@@ -92,7 +92,7 @@ def _family(content: dict[str, Any], levels: dict[str, tuple[str, ...]], name: s
 
 
 def _weights(terms: dict[str, Any], levels: dict[str, tuple[str, ...]], parents: list[str]) -> FloatArray:
-    """The weights of the parents' dummy columns: a discrete parent has one for each level except the first."""
+    """The weights of the parents' coded columns: a discrete parent has one column for each level except the first."""
     columns: list[float] = []
     for parent in parents:
         columns += [terms[parent][label] for label in levels[parent][1:]] if parent in levels else [terms[parent]]

@@ -1,4 +1,4 @@
-"""Bayesian networks with their parameters: over discrete variables, linear Gaussian ones, and linear ones over time.
+"""Bayesian networks with their parameters: discrete networks, linear Gaussian networks, and dynamic linear networks.
 
 Each kind of network is a class with the interface of `BayesianNetwork`: the log likelihood of rows, its JSON, and its
 drift from an earlier network. Networks of mixed variables are in `mixed_network.py`.
@@ -7,10 +7,10 @@ A dynamic network is x_t = c + x_t W + Σ_k x_{t−k} A_k + u_t. Solved for x_t 
 x_t = (c + Σ_k x_{t−k} A_k + u_t)(I − W)⁻¹ (Lütkepohl 2005, §9), which forecasts the next row.
 
 Drift (`drift_of`) is the Kullback-Leibler divergence of the later joint distribution from the earlier one (Kullback,
-Leibler 1951), in nats per row: 0 for equal distributions, for any directions of their edges. Both factorise over the
-variables, so it is a sum of one term per variable, E[log p_after(x_v | parents) - log p_before(x_v | parents)] under
-the later network: exact for linear Gaussian networks, a mean over rows sampled from the later one for discrete networks
-(`divergence_from`).
+Leibler 1951), in nats per row. It is 0 for equal distributions, for any directions of their edges. Both distributions
+factorise over the variables. So drift is a sum of one term per variable, E[log p_after(x_v | parents) - log
+p_before(x_v | parents)] under the later network. The terms are exact for linear Gaussian networks; for discrete
+networks, they are means over rows sampled from the later network (`divergence_from`).
 """
 
 from dataclasses import asdict, dataclass
@@ -34,7 +34,7 @@ NOT_COMPARABLE = "parameter drift is defined between two linear Gaussian network
 
 
 class BayesianNetwork:
-    """The interface of all Bayesian networks with parameters; defaults are for networks without the property."""
+    """The interface of all Bayesian networks with parameters; defaults are for networks that lack a property."""
 
     file_name: ClassVar[str] = "model.json"
     """name of the network's file in the output folder of a run"""
@@ -58,12 +58,12 @@ class BayesianNetwork:
 
     @property
     def free_parameters(self) -> int | None:
-        """The number of free parameters of a network of tables; None for the other kinds."""
+        """The number of free parameters of a network of tables; None for other kinds of networks."""
         return None
 
     @property
     def spectral_radius(self) -> float | None:
-        """The spectral radius of a network over time; None for the other kinds."""
+        """The spectral radius of a network over time; None for other kinds of networks."""
         return None
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
@@ -124,7 +124,7 @@ class DiscreteNetwork(BayesianNetwork):
 
     @property
     def free_parameters(self) -> int:
-        """The number of free probabilities: all but one of each distribution."""
+        """The number of free probabilities: one less than the number of levels in each distribution."""
         return sum(table.size - table.size // table.shape[-1] for table in self.tables.values())
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
@@ -181,7 +181,7 @@ class DiscreteNetwork(BayesianNetwork):
 
 @dataclass(frozen=True, eq=False)
 class GaussianNetwork(BayesianNetwork):
-    """A linear Gaussian network: x_j = intercept_j + Σ_i W_ij x_i + N(0, variance_j), W the weights of the DAG."""
+    """A linear Gaussian network: x_j = intercept_j + Σ_i W_ij x_i + N(0, variance_j), where W are the DAG's weights."""
 
     structure: Structure
     intercepts: FloatArray
@@ -292,10 +292,10 @@ class DynamicGaussianNetwork(BayesianNetwork):
     def forecast(self, past: FloatArray) -> FloatArray:
         """The mean of the row after `past`, whose last row is the latest: `[d]`.
 
-        `past` is `[lags, d]`. More rows help where cells are empty (NaN): the forecast is the expectation given all
-        cells that are not. If series were adjusted, `past` has more rows, in the original numbers: trend and season are
-        estimated from it, and are part of the forecast. Raises `ValueError` if it is too short, and for an empty cell
-        in the past of a model of differences.
+        `past` is `[lags, d]`. More rows help if cells are empty (NaN), because the forecast is the expectation given
+        all filled cells. If series were adjusted, `past` has more rows, in the original numbers: trend and season are
+        estimated from these rows, and are part of the forecast. Raises `ValueError` if `past` is too short, and for an
+        empty cell in the past of a model of differences.
         """
         intercepts, lagged = self.reduced_form()
         if len(past) < len(lagged):
@@ -314,11 +314,11 @@ class DynamicGaussianNetwork(BayesianNetwork):
         return self.adjustment.forecast(past, predict) if self.adjustment else predict(past)
 
     def unrolled(self) -> GaussianNetwork:
-        """The network over the times t − lags, ..., t as a plain Gaussian one, for files and for pgmpy.
+        """The network over the times t − lags, ..., t as a plain Gaussian network, for files and for pgmpy.
 
-        Its variables are those at time t under their own names, then the earlier ones: "x", ..., "x[t-1]", ...,
-        "x[t-2]". The earlier ones have no parents; they have the means and variances of the data, without their
-        dependence. So the network is valid conditionally on a given past.
+        It has the variables at time t under their own names, then the variables at earlier times: "x", ..., "x[t-1]",
+        ..., "x[t-2]". Variables at earlier times have no parents; they have the means and variances of the data, but
+        not their dependence. So the network is valid only conditionally on a given past.
         """
         lags = self.structure.lags
         names = unrolled_names(self.structure.variables, lags)
@@ -343,8 +343,8 @@ def _expected_latest_rows(
     also improves the expectations of empty cells in earlier rows.
 
     The model is x_t = `intercepts` + Σ_k x_{t−k} `lagged`[k] + e_t, e_t ~ N(0, `errors`). The first L rows have the
-    `means` `[d]` and the stationary covariance of the model or, if it has none, independent cells of variance `spread`
-    `[d]`.
+    `means` `[d]` and the stationary covariance of the model. If the model is not stationary, their cells are
+    independent with variance `spread` `[d]`.
     """
     lags, d = lagged.shape[:2]
     step: FloatArray = np.eye(lags * d, k=d)
@@ -363,14 +363,14 @@ def _expected_latest_rows(
 
 
 def _given(mean: FloatArray, covariance: FloatArray, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of a Gaussian vector given those of its `cells` that are not NaN."""
+    """Mean and covariance of a Gaussian vector given its `cells` that are not NaN."""
     known: NDArray[np.intp] = np.flatnonzero(~np.isnan(cells))
     gain = np.linalg.pinv(covariance[np.ix_(known, known)], hermitian=True) @ covariance[known]
     return mean + (cells[known] - mean[known]) @ gain, covariance - covariance[:, known] @ gain
 
 
 def normal_log_density(residuals: FloatArray, variances: FloatArray | float) -> FloatArray:
-    """The log density of each of the `residuals`; a variance of 0 counts as a tiny one."""
+    """The log density of each of the `residuals`; a variance of 0 is replaced by a tiny variance."""
     floored = np.maximum(variances, np.finfo(np.float64).tiny)
     return np.asarray(-0.5 * (np.log(2 * np.pi * floored) + residuals**2 / floored))
 
@@ -384,7 +384,7 @@ def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -
 
 
 NO_DRIFT = 1e-9
-"""nats per row below which two distributions are equal, up to the rounding of sums and masks"""
+"""maximum drift, in nats per row, that rounding of sums and masks may cause between equal distributions"""
 
 
 @dataclass(frozen=True)
@@ -400,7 +400,7 @@ class Drift:
 
 
 def drift_of(before: BayesianNetwork, after: BayesianNetwork) -> Drift:
-    """The drift of the parameters from `before` to `after`; terms below `NO_DRIFT` are rounding, and 0.
+    """The drift of the parameters from `before` to `after`; terms below `NO_DRIFT` are rounding errors and become 0.
 
     Raises `BadInput` with the reason if the two networks cannot be compared.
     """

@@ -1,8 +1,8 @@
 """Predictions of the empty cells of a table by a Bayesian network, each given the filled cells of its row.
 
 If the Markov blanket of a variable is filled, its distribution is proportional to the product of its own local
-distribution and those of its children. This is exact for labels; for a number with a child of labels, it is computed on
-a grid of `GRID` values. In tables of numbers alone, the distribution is the conditional normal one. For other rows,
+distribution and its children's local distributions. This is exact for labels; for numbers, the product is computed on a
+grid of `GRID` values. In tables of numbers alone, the distribution is conditional normal. For other rows,
 `inference.answer` is called row by row.
 """
 
@@ -19,9 +19,9 @@ from .mixed_network import Linear, MixedNetwork
 from .networks import BayesianNetwork, normal_log_density
 
 GRID, REACH = 401, 8.0
-"""values at which a number with children of labels is evaluated, up to so many standard deviations from its mean"""
+"""number of values at which the distribution of a number is evaluated, and their range in standard deviations"""
 SAMPLES = 20_000
-"""weighted samples for a row with several unknown variables"""
+"""number of weighted samples for a row with several unknown variables"""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Predicted:
     best: FloatArray
     """the code of the likeliest label, or the mean; NaN in rows of probability zero, or nearly zero, under the model"""
     certainty: FloatArray
-    """the probability of that label, or the standard deviation"""
+    """the probability of the likeliest label, or the standard deviation"""
 
 
 def predictions(
@@ -40,8 +40,8 @@ def predictions(
 ) -> dict[str, Predicted]:
     """The predictions of the empty cells (NaN) of `variables` in `table` `[n_rows, d]`, labels as codes.
 
-    Columns are in the order of the network's variables. `rng` draws samples for rows with several unknown variables
-    among labels and numbers. Raises `BadInput` for an unknown variable.
+    Columns are in the order of the network's variables. `rng` draws samples for rows with several unknown variables, if
+    the network has labels and numbers. Raises `BadInput` for an unknown variable.
     """
     mixed = as_mixed(network)
     found = {}
@@ -72,7 +72,7 @@ def _by_normal(network: MixedNetwork, v: int, rows: FloatArray) -> tuple[FloatAr
 def _by_blanket(
     network: MixedNetwork, v: int, rows: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """The prediction of variable v in each of `rows`: from its Markov blanket if that is filled, or by a query."""
+    """The prediction of variable v in each of `rows`, from its Markov blanket if this is filled, else by a query."""
     dag = network.dag
     children = np.flatnonzero(dag[v]).tolist()
     blanket = dag[:, v] | dag[v] | dag[:, children].any(axis=1)
@@ -91,7 +91,7 @@ def _by_blanket(
 
 
 def _local(network: MixedNetwork, v: int, children: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The prediction of v from its own local distribution and those of its children, `[n]` each."""
+    """The prediction of v, `[n]` each, from its own local distribution and its children's local distributions."""
     local, expected = network.local[v], network.given_parents(v, rows)
     if isinstance(local, Linear):
         steps = np.linspace(-REACH, REACH, GRID) * np.sqrt(local.variance)

@@ -49,7 +49,7 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reply:
-    """The errors of a silo's refitted and of the consensus weights; -1 if its true weights are unknown."""
+    """The errors of a silo's refitted weights and of the consensus weights; -1 if the true weights are unknown."""
 
     personal: float
     consensus: float
@@ -81,12 +81,12 @@ def normalised_mse(weights: FloatArray, true: FloatArray) -> float:
 
 
 def refit_start(structure: Structure, true_weights: dict[str, FloatArray]) -> Server:
-    """The server's state before the exchange: the structure to refit, and the true weights if known."""
+    """The server's state before the exchange: the structure to refit, and the true weights if they are known."""
     return Server(Broadcast(structure.weights, true_weights), structure.variables, (), (), ())
 
 
 def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The one-exchange refit; its initial state is that of `refit_start`."""
+    """The one exchange, which begins in the state `refit_start(...)`."""
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         S = products(table, center=settings.center) / table.shape[0]

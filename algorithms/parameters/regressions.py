@@ -1,8 +1,9 @@
 """Linear Gaussian parameters from summed moments: one exchange after a run on continuous data.
 
-The broadcast has the pairs of variables that share a family of the learned DAG (a variable and its parents); the reply
-has the means of all columns and of the products of those pairs, which suffice for the regressions. Every variable is
-regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), σ_j² its mean squared residual.
+The broadcast has the pairs of variables that share a family of the learned DAG (a variable and its parents). The reply
+has the means of all columns and of the products of these pairs, which suffice for the regressions. Every variable is
+regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), where σ_j² is its mean squared
+residual.
 
 With experiments, the regression of a variable uses only the rows in which the variable was not set: the reply has the
 same numbers for each sum of `core/experiments.py`, one after another.
@@ -78,7 +79,7 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
 
 
 def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The one exchange; its initial state is that of `start`."""
+    """The one exchange, which begins in the state `start(...)`."""
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
         if schema.has_targets:
@@ -136,7 +137,7 @@ def reply_packing(d: int, n_pairs: int) -> Packing:
 
 
 def pairs(dag: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """The pairs that share a family: those joined in the moral graph, and every variable with itself."""
+    """The pairs that share a family: pairs that are adjacent in the moral graph, and every variable with itself."""
     same_family = moral_graph(dag) | np.eye(len(dag), dtype=np.bool_)
     return np.argwhere(np.triu(same_family)).astype(np.int32)
 
@@ -167,7 +168,7 @@ def network(server: Server, settings: Regressions) -> GaussianNetwork:
 
 
 def _joined(each: Sequence[Silo], used: NDArray[np.bool_]) -> Silo:
-    """The sum of those conditions in `each` that are `used`."""
+    """The sum of the conditions in `each` that are `used`."""
     d = len(each[0].means)
     chosen = [one for one, is_used in zip(each, used, strict=True) if is_used]
     means, products = sum((one.means for one in chosen), np.zeros(d)), np.zeros((d, d))

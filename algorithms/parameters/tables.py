@@ -1,11 +1,11 @@
 """Probability tables from summed counts: one exchange after a run on discrete data.
 
-The broadcast has each variable with its parents in the learned DAG; the reply has the count tables of these families,
-of which the server needs only the sum. So the tables equal those of the pooled rows.
+The broadcast has each variable with its parents in the learned DAG. The reply has the count tables of these families,
+of which the server needs only the sum. So the tables equal the tables of the pooled rows.
 
-P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α), r levels of v, with the Dirichlet prior α = ess/(q r) for q
-states of the parents: `ess` additional rows, spread evenly over the cells (the prior of BDeu; Heckerman, Geiger,
-Chickering 1995, §7). A state of the parents that never occurs has a uniform distribution.
+P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α) for r levels of v. The Dirichlet prior is α = ess/(q r) for q
+states of the parents, which is equivalent to `ess` additional rows that are spread evenly over the cells (the prior of
+BDeu; Heckerman, Geiger, Chickering 1995, §7). A state of the parents that never occurs has a uniform distribution.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class FamilyTables:
 
 
 MAX_CELLS = 2_000_000
-"""largest total number of cells of the tables of one network: messages and files grow with it"""
+"""maximum total number of cells of the tables of one network, which determines the size of messages and files"""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
 
 
 def size_error(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
-    """The message that the tables of `dag` would be too large, or None if they are not."""
+    """The message that the tables of `dag` would be too large; None if they are not too large."""
     levels = [len(schema.levels[name]) for name in schema.variables]
     cells = [prod(levels[v] for v in (child, *np.flatnonzero(dag[:, child]))) for child in range(len(levels))]
     if sum(cells) <= MAX_CELLS:
@@ -87,7 +87,7 @@ def size_error(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
 
 
 def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Reply]:
-    """The one exchange; its initial state is that of `start`."""
+    """The one exchange, which begins in the state `start(...)`."""
 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
@@ -119,7 +119,7 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
 
 
 def open_silo(table: Any, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
-    """The rows of `table` `[n_rows, d]`; with experiments, by condition, for the children that it does not target."""
+    """The rows of `table` `[n_rows, d]`; with experiments, by condition, which counts for untargeted children."""
     if not schema.has_targets:
         return open_rows(table, schema, silo, rng)
     found = open_conditions(table, schema, silo, lambda part, public: open_rows(part, public, silo, rng))
@@ -127,7 +127,7 @@ def open_silo(table: Any, schema: Schema, silo: str, rng: np.random.Generator) -
 
 
 def family_counts(rows: Rows, sets: NDArray[np.int16]) -> NDArray[np.int64]:
-    """The counts over the families `sets` `[d, size]`, one of each variable, of the rows that count for it."""
+    """The counts over the families `sets` `[d, size]`, one per variable, of the rows that count for the variable."""
     if not isinstance(rows, ConditionRows):
         return np.asarray(count(rows.columns, rows.cardinalities, sets), np.int64)
     tables = []
@@ -151,9 +151,9 @@ def families(dag: NDArray[np.bool_]) -> NDArray[np.int16]:
 
 
 def network(server: Server, ess: float, *, blank: bool = False) -> DiscreteNetwork:
-    """The network of the server's final state, its parents in the order of the variables.
+    """The network of the server's final state; parents are in the order of the variables.
 
-    `blank`: the tables are formed of publishable counts (`privacy/disclosure_control.py`), not of the exact ones.
+    With `blank`, tables are computed from publishable counts (`privacy/disclosure_control.py`), not from exact counts.
     """
     names = server.variables
     exact = count_tables(server)
@@ -178,9 +178,9 @@ def count_tables(server: Server) -> list[CountTable]:
 
 
 def counts_for_model(tables: Sequence[CountTable], *, blank: bool) -> list[FloatArray]:
-    """The counts from which the tables of a model are computed: publishable ones (`blank`), or the exact ones.
+    """The counts from which the tables of a model are computed: publishable counts (`blank`), or exact counts.
 
-    Margins of publishable tables are compared if all of them count the same number of rows.
+    Margins of publishable tables are compared if all tables count the same number of rows.
     """
     if not blank:
         return [table.counts.astype(np.float64) for table in tables]
@@ -189,7 +189,7 @@ def counts_for_model(tables: Sequence[CountTable], *, blank: bool) -> list[Float
 
 
 def smooth_counts(counts: FloatArray, ess: float) -> FloatArray:
-    """P(last axis | all others) from `counts` under the prior of `ess` rows, spread evenly over the cells."""
+    """P(last axis | other axes) from `counts` under the prior of `ess` rows that are spread evenly over the cells."""
     alpha = ess / counts.size
     return np.asarray((counts + alpha) / (counts.sum(axis=-1, keepdims=True) + alpha * counts.shape[-1]))
 
