@@ -1,7 +1,7 @@
 """Time series that are adjusted inside their silo while they are read in passes (ours; see `core/adjustment.py`).
 
-A trend or season needs one more pass over the rows, for the fits of the stretches that several chunks share; those of
-the others are computed again in each pass. So memory grows with the number of chunks at most.
+A trend or season needs one more pass over the rows, for the fits of the stretches that several chunks share. The fits
+of other stretches are computed again in each pass. So memory grows at most with the number of chunks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from .moments import Chunked, Table
 def adjusted_series(
     table: Table, adjustment: Adjustment, stretches: Sequence[int], labels: Sequence[int] = ()
 ) -> Table:
-    """The adjusted rows of `table` `[n_rows, d]`, read in passes if it is; see `Adjustment.adjusted`.
+    """The adjusted rows of `table` `[n_rows, d]`, read in passes if `table` is; see `Adjustment.adjusted`.
 
     Series that are read in passes have no `labels`.
     """
@@ -43,7 +43,7 @@ class AdjustedPasses:
         return rows - self.adjustment.difference * sum(length > 0 for length in self.stretches), columns
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """Read the rows again and yield adjusted ones."""
+        """Read the rows again and yield the adjusted rows."""
         last = np.empty((0, self.table.shape[1]))
         for pieces in self._pieces():
             found = []
@@ -56,7 +56,7 @@ class AdjustedPasses:
                 yield np.concatenate(found)
 
     def _pieces(self) -> Iterator[list[tuple[int, int, FloatArray]]]:
-        """Yield each chunk by stretch: the number of the stretch, the time of the first row in it, the rows."""
+        """Yield each chunk as pieces: the number of the stretch, the time of the first row in the stretch, the rows."""
         ends = np.cumsum(self.stretches, dtype=np.int64)
         read = 0
         for chunk in filter(len, self.table):
@@ -72,7 +72,7 @@ class AdjustedPasses:
             yield pieces
 
     def _fit(self, number: int, begin: int, rows: FloatArray) -> StretchFit:
-        """The fit of a stretch, of which `rows` are those from time `begin` on."""
+        """The fit of a stretch; `rows` are the rows of the stretch in one chunk, from time `begin` on."""
         if len(rows) == self.stretches[number]:
             sums = self.adjustment.sums(rows.shape[1])
             sums.add(rows)

@@ -16,11 +16,11 @@ from ..core.schema import FloatArray
 MIXTURE_SIZE = 4
 """number of points in a mixture"""
 RESTART_CHANGE = 0.3
-"""largest relative change of a variance, in any direction, at which mixtures are used"""
+"""maximum relative change of a variance, in any direction, with which mixtures are used"""
 FIXED_POINT_CHANGE = 1e-12
-"""largest relative change of a variance at which a point counts as a fixed point, as it is if no cell is empty"""
+"""maximum relative change of a variance at a fixed point; without empty cells, the first step reaches it"""
 MAX_MIXTURE_FACTOR = 10.0
-"""largest ratio of variances between a mixture and the last image, in any direction"""
+"""maximum ratio of variances between a mixture and the last image, in any direction"""
 RIDGE = 1e-10
 
 
@@ -32,7 +32,7 @@ class Iteration:
     points: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
     images: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
     change: float = np.inf
-    """greatest relative change of a variance, in any direction"""
+    """the greatest relative change of a variance in the last step, in any direction"""
 
 
 def anderson_step(iteration: Iteration, image: FloatArray) -> Iteration:

@@ -1,9 +1,9 @@
 """Coding of mixed tables as numbers, and the correlations of coded tables for the degenerate Gaussian model.
 
-`Coding`: a discrete column becomes indicators of its levels but the first. `Blocks`: the correlations of a coded table,
-in which each variable is a block of columns. Scores and likelihood ratios of the degenerate Gaussian model are
+`Coding` codes a discrete column by indicators of its levels except the first. `Blocks` has the correlations of a coded
+table, in which each variable is a block of columns. Scores and likelihood ratios of the degenerate Gaussian model are
 differences of ln|R_XX·Z|, the log determinant of a variable's residual correlations given a set of variables
-(`log_residual_det`). Rare levels are merged into another level first, since the indicator of a few rows is far from
+(`log_residual_det`). Rare levels are merged into another level first, because the indicator of a few rows is far from
 Gaussian. The sums suffice to find rare levels: n times the variance of an indicator is about the number of rows with
 its level.
 
@@ -29,7 +29,7 @@ class Coding:
 
     variables: tuple[str, ...]
     widths: tuple[int, ...]
-    """number of coded columns of each variable: 1, or the number of levels less one"""
+    """number of coded columns of each variable: 1 for numbers, the number of levels minus 1 for labels"""
     discrete: tuple[bool, ...]
 
     @property
@@ -54,7 +54,7 @@ class Coding:
         return Coding(*(tuple(one) for one in zip(*chosen, strict=True))) if chosen else Coding((), (), ())
 
     def encode(self, table: Table) -> Table:
-        """The coded `table` `[n_rows, D]`, read in passes if `table` `[n_rows, d]` is."""
+        """The coded `table` `[n_rows, D]`, which is read in passes if `table` `[n_rows, d]` is."""
         return self.rows(table) if isinstance(table, np.ndarray) else CodedPasses(table, self)
 
     def rows(self, rows: NDArray[np.float64]) -> FloatArray:
@@ -115,7 +115,7 @@ def coded_units(schema: Schema) -> FloatArray:
 
 
 RARE_LEVEL_ROWS = 10
-"""a level of at most this number of rows is merged into another one"""
+"""maximum number of rows of a rare level, which is merged into another level"""
 COLLINEARITY_TOLERANCE = 1e-10
 """lower bound on a column's residual share of variance: smaller values are rounding errors"""
 
@@ -161,9 +161,9 @@ def blocks_of_covariance(
 
 
 def _frequent_levels(scatter: FloatArray, rare_rows: float) -> NDArray[np.bool_]:
-    """Which indicators of one variable to keep, `[width]`, from the sums of their products about the means.
+    """Whether to keep each indicator of one variable, `[width]`, from the sums of their products about the means.
 
-    Dropping the indicator of a rare level merges the level into the first one, which has no indicator. If the first
+    Dropping the indicator of a rare level merges the level into the first level, which has no indicator. If the first
     level is rare itself, it is merged with the most frequent level, whose indicator has the greatest variance.
     """
     counts = np.diag(scatter)
@@ -175,12 +175,12 @@ def _frequent_levels(scatter: FloatArray, rare_rows: float) -> NDArray[np.bool_]
 
 @njit(cache=True)
 def log_residual_det(R, first, child, parents, wide=-1):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Ln|R_XX·Z|: X the first `wide` columns of variable `child`, or all of them if −1, Z those of all `parents`.
+    """Ln|R_XX·Z|, where Z are the columns of all `parents`, and X are the first `wide` columns of variable `child`.
 
-    It is 0 if X has no column.
+    If `wide` is −1, X are all columns of the child. The result is 0 if X has no column.
 
-    It is computed row by row from a Cholesky factor of the correlations of the parents followed by the child. A
-    parent's column adds nothing if other columns determine it.
+    The determinant is computed row by row from a Cholesky factor of the correlations of the parents followed by the
+    child. A parent's column adds nothing if other columns determine it.
     """
     k = 0
     for p in parents:

@@ -3,8 +3,8 @@
 The table of a set S is determined by the corners of all subsets of S and the number of rows. Where a variable has its
 common level, the count is the margin without this variable minus the counts of its other levels, as in the sparse
 tables of Moore and Lee (1998, JAIR 8, section 3). So each corner is counted and sent once, however many sets contain
-it. Of k variables with r levels it has (r − 1)^k cells instead of r^k, and only rows in which no variable of the set
-has its common level are visited. Bitmaps of each variable's rows select them.
+it. The corner of k variables with r levels has (r − 1)^k cells instead of r^k. Only rows in which no variable of the
+set has its common level are visited; bitmaps of each variable's rows select these rows.
 
 This requires rows without empty cells: with empty cells, each set would leave out different rows, and margins would not
 agree.
@@ -24,11 +24,11 @@ from ..errors import BadInput
 from .count_tables import PAD, Codes, DistinctCodes, TableRefused, count_limits, counted, offsets
 
 MIN_DISTINCT_ROWS = 1000
-"""tables with fewer rows are counted without grouping equal rows"""
+"""minimum number of rows of a table for which equal rows are grouped"""
 
 
 def distinct_codes(columns: NDArray[np.int16]) -> Codes:
-    """The distinct rows of level codes `columns` `[n_variables, n_rows]`; `columns` itself if these are most rows."""
+    """The distinct rows of codes `columns` `[n_variables, n_rows]`; `columns` itself if most rows are distinct."""
     n = columns.shape[1]
     if n < MIN_DISTINCT_ROWS:
         return columns
@@ -49,14 +49,14 @@ def count_corners(
     Parameters
     ----------
     columns
-        Level codes of `[n_variables, n_rows]`. None may be empty.
+        Level codes `[n_variables, n_rows]`, of which none may be empty.
     cardinalities
         The number of levels of each variable, `[n_variables]`.
     sets
         Increasing variables, followed by padding.
     common
         The level of each variable that the corners leave out, `[n_variables]`. The other levels keep their order, and
-        the last variable of a set runs fastest.
+        the level of the last variable of a set changes fastest.
 
     Raises
     ------
@@ -85,13 +85,13 @@ def count_corners(
 
 
 def _add_rows(*given: Any) -> None:
-    """`_count_corners` as a plain call, so its compiled code is cached for other processes."""
+    """`_count_corners` as a module-level function, so that its compiled code is cached for other processes."""
     _count_corners(*given)
 
 
 @njit(cache=True)
 def _distinct(columns):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The number of the first row of each distinct one, and how often it occurs, by a hash table of rows."""
+    """The first row number of each distinct row, and how often the row occurs, by a hash table of rows."""
     d, n = columns.shape
     hashes = np.full(n, 1469598103934665603, np.uint64)
     for v in range(d):
@@ -130,9 +130,9 @@ _POSITIONS[[int(_DE_BRUIJN) << i >> 58 & 63 for i in range(64)]] = np.arange(64)
 
 @njit(cache=True)
 def _corner_rows(columns, common):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """For each variable a bit for each row without its common level, `[n_variables, n_words]`, and the rows' levels.
+    """By variable, a bit for each row without its common level, `[n_variables, n_words]`, and the rows' levels.
 
-    The levels are numbered without the common one, `[n_variables, n_rows]`.
+    The levels are numbered without the common level, `[n_variables, n_rows]`.
     """
     d, n = columns.shape
     bits, levels = np.zeros((d, (n + 63) // 64), np.uint64), np.empty((d, n), np.uint16)

@@ -3,12 +3,12 @@
 - `CountLimits`, `limited_counts`: an owner's limits on the counts that leave a silo.
 - `Tables`, `count`, `TableReader`: the numbers of rows for each combination of levels of a set of variables. A table
   over a set serves every test (x, y | z) with {x, y} ∪ z equal to the set, so the tests of one level need each set
-  once. Tables are dense, in mixed radix over the public cardinalities, the last variable running fastest: the counts of
-  all silos have the same positions, and their sum is the table of all rows.
+  once. Tables are dense, in mixed radix over the public cardinalities, and the level of the last variable changes
+  fastest. So the counts of all silos have the same positions, and their sum is the table of all rows.
 - `count_cells`, `count_occurring`: the counts of the joint states of a family. The state of variables V = (v_1, ...,
-  v_m) is a mixed-radix number whose last digit is that of v_m. Small tables are counted cell by cell; for wide ones
-  only the occurring states are listed, in ascending order. Both list the same counts in the same order, so a score is
-  bit-identical for both.
+  v_m) is a mixed-radix number whose last digit is the level of v_m. Small tables are counted cell by cell; for large
+  tables, only the occurring states are listed, in ascending order. Both methods list the counts in the same order, so
+  they give bit-identical scores.
 - `one_to_one`: whether two columns determine each other. The data cannot distinguish A → B from B → A, nor which of the
   two acts on C.
 """
@@ -30,9 +30,9 @@ from ..errors import BadInput
 from .moments import Chunked, over_parts
 
 PAD = -1
-"""padding of a set of variables to the size of the largest"""
+"""padding of a set of variables to the size of the largest set"""
 MAX_CELLS = 2.0**40
-"""the largest number of cells of all tables of one query"""
+"""maximum number of cells of all tables of one query"""
 
 
 class TableRefused(BadInput):
@@ -44,11 +44,11 @@ class CountLimits:
     """An owner's limits on the count tables that leave a silo; the defaults allow everything."""
 
     cells: int = 1
-    """smallest count that leaves; smaller ones become 0"""
+    """minimum count that leaves a silo; smaller counts become 0"""
     variables: float = math.inf
-    """largest number of variables of a table"""
+    """maximum number of variables of a table"""
     parameters: float = math.inf
-    """largest number of free parameters of a table, as a share of the silo's rows"""
+    """maximum number of free parameters of a table, as a share of the silo's rows"""
 
     def check(self, cells: int, rows: int, variables: int) -> None:
         """Raise `TableRefused` for a table with too many cells for a silo's `rows`, or with too many variables."""
@@ -98,7 +98,7 @@ class DistinctCodes:
     columns: NDArray[np.int16]
     """level codes of the distinct rows, `[n_variables, n_distinct]`"""
     weights: NDArray[np.uint32]
-    """number of times that each occurs, `[n_distinct]`"""
+    """number of times that each of these rows occurs, `[n_distinct]`"""
 
 
 Codes = NDArray[np.int16] | CodePasses | DistinctCodes
@@ -118,7 +118,7 @@ class Tables:
 def tables_for(tests: NDArray[np.int16], d: int) -> Tables:
     """The tables over the variables of each of `tests` `[n_tests, size]` on `d` variables.
 
-    They are in lexicographic order, without duplicates.
+    The tables are in lexicographic order, without duplicates.
     """
     if not len(tests):
         return Tables(tests, np.empty(0, np.int64))
@@ -136,7 +136,7 @@ def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArra
     """The offset of each table, then the total number of cells, `[n_sets + 1]`.
 
     Raises `BadInput` for sets that are not increasing variables followed by padding, and for more than 2⁴⁰ cells, whose
-    number could overflow: a coordinator may send any, and compiled code would count outside the tables.
+    number could overflow. Otherwise a coordinator could send sets with which compiled code counts outside the tables.
     """
     _require_sets(sets, len(cardinalities))
     with np.errstate(over="ignore", divide="ignore"):
@@ -159,7 +159,8 @@ def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int
     """The concatenated tables over `sets`, `[n_cells]`, of the rows in `columns` `[n_variables, n_rows]`.
 
     A table omits rows with an empty cell, -1, in its set. The counts have the smallest type that can represent the
-    public number of rows. They obey the limits in force; raises `TableRefused` for a table that does not.
+    number of rows. Small counts are suppressed as the limits in force require; raises `TableRefused` for a table that
+    exceeds these limits.
     """
     begins = offsets(sets, cardinalities)
     contiguous_sets = np.ascontiguousarray(sets)
@@ -185,9 +186,9 @@ def counted(
     cells: int,
     add_rows: Callable[[NDArray[np.int16], NDArray[np.uint32], NDArray[np.uint32]], None],
 ) -> tuple[NDArray[np.uint32], int]:
-    """The number of rows in each of `cells`, `[cells]`, and of all rows, in `columns` `[n_variables, n_rows]`.
+    """The number of rows in each of the `cells`, `[cells]`, and the number of all rows of `columns`.
 
-    `add_rows` adds rows to counts, given their codes and how often each of them occurs; also in other processes.
+    `add_rows` adds rows to counts, given the rows' codes and how often each row occurs; it may run in other processes.
     """
 
     def count_part(part: Codes) -> tuple[NDArray[np.uint32], int]:
@@ -204,7 +205,7 @@ def counted(
 
 
 def code_chunks(columns: Codes) -> Iterator[tuple[NDArray[np.int16], NDArray[np.uint32]]]:
-    """Yield the codes `[n_variables, n]` and the number of times that each row occurs, all at once if in memory."""
+    """Yield chunks: codes `[n_variables, n]`, and how often each row occurs; rows in memory are one chunk."""
     if isinstance(columns, DistinctCodes):
         yield columns.columns, columns.weights
         return
@@ -232,7 +233,7 @@ class TableReader:
 
 @njit(cache=True)
 def _count(columns, weights, cardinalities, sets, begins, counts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Count all sets; in lexicographic order, consecutive sets often share all variables but the last."""
+    """Count all sets; in lexicographic order, consecutive sets often share all variables except the last."""
     n, width = columns.shape[1], sets.shape[1]
     prefix = np.zeros(n, np.int32)
     prefix_variables = np.zeros(width, np.int64)  # the variables in `prefix`, each plus 1
@@ -266,7 +267,7 @@ def _append(prefix, columns, v, cardinalities):  # type: ignore[no-untyped-def] 
 
 
 MAX_DENSE_CELLS = 1 << 15
-"""largest number of cells for which a table is counted cell by cell"""
+"""maximum number of cells of a table that is counted cell by cell"""
 _MAX_STATES = 1 << 40
 
 Ints = NDArray[np.int64]
@@ -309,8 +310,8 @@ def count_occurring(
 def one_to_one(table: NDArray[np.integer]) -> bool:
     """Whether two discrete columns determine each other, from their counts `[levels of A, levels of B]`.
 
-    Each level that occurs must occur with exactly one level of the other column. False for a constant column, which
-    every column determines.
+    Each level that occurs must occur with exactly one level of the other column. The result is False for a constant
+    column, which every column determines.
     """
     occurs = np.asarray(table) > 0
     by_row, by_column = occurs.sum(axis=1), occurs.sum(axis=0)

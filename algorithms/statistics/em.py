@@ -1,12 +1,12 @@
-"""Empty cells of numbers: their covariance by EM over the silos.
+"""The covariance of numbers with empty cells, by EM over the silos.
 
-EM over the silos (ours) runs before a run on numbers with empty cells. If values are missing at random, deleting
-incomplete rows wastes most of the data, and pairwise covariances need not be positive definite; maximum likelihood
-avoids both. Exchange 1 adds up the products of pairs of observed cells, and their numbers; every further exchange adds
-up the second moments that each silo expects under the current covariance. Only sums of D(D + 1)/2 numbers are needed;
-they are masked if the run is. EM ends when the variance changes by at most `tolerance` in every direction, because with
-nearly collinear columns edges depend on directions of little variance. For the price of an edge, the number of rows is
-the mean, over all pairs, of the number of rows with both cells observed.
+EM over the silos (ours) precedes a run on numbers with empty cells. Deleting incomplete rows wastes most of the data,
+and pairwise covariances need not be positive definite. If values are missing at random, maximum likelihood avoids both
+problems. Exchange 1 adds up the products of pairs of observed cells, and the numbers of these pairs. Every further
+exchange adds up the second moments that each silo expects under the current covariance. Only sums of D(D + 1)/2 numbers
+are needed; they are masked if the run is masked. EM ends when the variance changes by at most `tolerance` in every
+direction, because with nearly collinear columns edges depend on directions of little variance. For the price of an
+edge, the number of rows is the mean, over all pairs, of the number of rows with both cells observed.
 
 The E-step for a Gaussian with empty cells (Dempster, Laird, Rubin 1977; Little, Rubin 2002, "Statistical Analysis with
 Missing Data", §11.2): for a row x with observed columns o and their precision K = S_oo⁻¹ (zero elsewhere), the
@@ -14,14 +14,15 @@ deviations from the mean μ have expectation S K (x − μ) and covariance S −
 
     n S + S (Z − Σ K) S,   Z = Σ K (x − μ)(x − μ)ᵀ K,
 
-where μ is the silo's own maximum-likelihood mean given S, the solution of (Σ K) μ = Σ K x. It never leaves the silo, so
-a reply depends only on S and the silo's rows. Rows with the same empty cells share K and are processed together: O(D³)
-for each such pattern and O(D²) for each row. In time series the rows are windows, each with the rows before it, and
-every series of `MIN_CENTRED_WINDOWS` windows or more has its own mean (`lagged.py`).
+where μ is the silo's own maximum-likelihood mean given S, the solution of (Σ K) μ = Σ K x. The mean never leaves the
+silo, so a reply depends only on S and the silo's rows. Rows with the same empty cells share K and are processed
+together: O(D³) for each such pattern and O(D²) for each row. In time series the rows are windows, and every series of
+`MIN_CENTRED_WINDOWS` windows or more has its own mean (`lagged.py`).
 
 If no row has cells in both of two columns, the data do not determine their covariance, and EM would not change its
-initial value. This covariance is set so that the two are independent given all other columns, which is the choice of
-maximum entropy (Dempster 1972, "Covariance selection"); learners must not join such a pair (`ImputationModel.apart`).
+initial value. This covariance is set so that the two columns are independent given all other columns, which is the
+choice of maximum entropy (Dempster 1972, "Covariance selection"). Learners must not join such a pair
+(`ImputationModel.apart`).
 
 The steps use Anderson acceleration (`anderson.py`).
 """
@@ -57,7 +58,7 @@ from .packing import from_triangle, triangle
 
 @dataclass(frozen=True)
 class ExpectedMoments:
-    """Expected moments of a silo's rows: their mean `[D]`, and second moments about it `[D, D]`, summed."""
+    """Expected moments of a silo's rows: their mean `[D]`, and the summed second moments about this mean `[D, D]`."""
 
     mean: FloatArray
     products: FloatArray
@@ -88,9 +89,9 @@ def patterns(coded: FloatArray) -> Patterns:
 
 
 def about_own_means(table: Table, schema: Schema) -> ExpectedMoments:
-    """The means of the coded `table` `[n_rows, d]` and its second moments about them.
+    """The means of the coded `table` `[n_rows, d]` and its second moments about these means.
 
-    With empty cells these are expectations under the `schema.imputation_model` of an EM run.
+    If cells are empty, they are expectations under `schema.imputation_model`, which EM has estimated.
     """
     coding = coding_of(schema)
     if schema.gaps:
@@ -101,7 +102,7 @@ def about_own_means(table: Table, schema: Schema) -> ExpectedMoments:
 def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
     """`centred_moments` of the coded `table` `[n_rows, d]`, or their expectation if cells are empty.
 
-    The number of rows is then the effective one of `schema.imputation_model`.
+    The number of rows is then the silo's part of the effective number of `schema.imputation_model`.
     """
     n, coding = table.shape[0], coding_of(schema)
     lengths = schema.stretches.get(silo, (n,))
@@ -114,7 +115,7 @@ def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
 
 
 def expected_products(table: Table, lengths: Sequence[int], coding: Coding, S: FloatArray) -> FloatArray:
-    """The expected second moments of `table` `[n_rows, d]`, each of its parts of `lengths` about its own means, summed.
+    """The summed expected second moments of `table` `[n_rows, d]`, whose parts of `lengths` are about their own means.
 
     A table that is read in passes is one part.
     """
@@ -127,8 +128,8 @@ def expected_products(table: Table, lengths: Sequence[int], coding: Coding, S: F
 def centred_windows_with_gaps(table: FloatArray, schema: Schema, silo: str, lags: int) -> tuple[FloatArray, FloatArray]:
     """The windows of the series `table` `[n_rows, d]` in the order of time, NaN in empty cells, and their moments.
 
-    Both are about the means of `centred_windows`, here expected ones under the imputation model of `schema`. The
-    second moments `[m, m]` are summed.
+    Both are about the same means as in `centred_windows`, which here are expectations under the imputation model of
+    `schema`. The second moments `[m, m]` are summed.
     """
     public, rows = window_schema(schema, lags), windows(table, schema.stretches[silo], lags)
     total = np.zeros((rows.shape[1],) * 2)
@@ -140,15 +141,15 @@ def centred_windows_with_gaps(table: FloatArray, schema: Schema, silo: str, lags
 
 
 def parts_of(table: Table, lengths: Sequence[int]) -> Sequence[Table]:
-    """The parts of `table` `[n_rows, d]` that have these `lengths`; one of a table that is read in passes."""
+    """The parts of `table` `[n_rows, d]` that have these `lengths`; a table that is read in passes is one part."""
     return np.split(table, np.cumsum(lengths)[:-1]) if isinstance(table, np.ndarray) else (table,)
 
 
 def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMoments:
     """The expected moments of the rows of `table` `[n_rows, d]` with covariance `S` `[D, D]`.
 
-    Raises `ValueError` if S is not known yet (a programming error), and `BadInput` if it has another shape: a
-    coordinator may send any shape, and compiled code would read out of bounds.
+    Raises `ValueError` if S is not known yet (a programming error), and `BadInput` if S has another shape. Otherwise a
+    coordinator could send a shape with which compiled code reads out of bounds.
     """
     D = coding.size
     if not len(S):
@@ -242,20 +243,20 @@ def _add_excess(rows, first, patterns, R, mean, excess):  # type: ignore[no-unty
 
 
 MIN_EIGENVALUE = 1e-3
-"""least eigenvalue of EM's initial correlations: pairwise ones need not be positive definite"""
+"""minimum eigenvalue of EM's initial correlations, because pairwise correlations need not be positive definite"""
 SHRINKAGE = 0.1
-"""shrinkage of EM's initial correlations: from values that are too small EM converges faster"""
+"""shrinkage of EM's initial correlations, because EM converges faster from values that are too small"""
 FLOOR = 1e-6
-"""share of the diagonal added to covariances, for columns that are sums of others"""
+"""share of the diagonal that is added to covariances, for columns that are sums of other columns"""
 
 LEAST_ROWS = 0.5
 """lower bound on the number of rows of a level, for the variance of its indicator"""
 MIN_PAIRS = 0.5
-"""number of rows below which a pair of columns counts as never observed together; allows for rounding in masked sums"""
+"""minimum number of rows of a pair of columns that is observed together; it allows for rounding in masked sums"""
 MAX_SWEEPS = 50
-"""largest number of passes over the pairs that are never observed together"""
+"""maximum number of passes over the pairs that are never observed together"""
 SWEEP_TOLERANCE = 1e-6
-"""largest change of a correlation in the last of these passes"""
+"""maximum change of a correlation in the last of these passes"""
 
 
 @dataclass(frozen=True)
@@ -265,11 +266,11 @@ class ExpectationMaximisation:
     masked: bool = False
     """always mask the replies, even if the run does not"""
     tolerance: float = 0.01
-    """largest relative change of the variance in any direction at convergence"""
+    """maximum relative change of the variance in any direction at convergence"""
     rounds: int = 50
-    """largest number of exchanges"""
+    """maximum number of exchanges"""
     lags: int = 0
-    """time series: the number of earlier rows in a window; the rows are then windows"""
+    """for time series, the number of earlier rows in a window; the rows are then windows"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -279,7 +280,7 @@ class ExpectationMaximisation:
 
 @dataclass(frozen=True, eq=False)
 class Silo:
-    """A silo's rows `[n_rows, d]`, their coding, the number of rows over all silos, and the parts with own means."""
+    """A silo's rows `[n_rows, d]`, their coding, the number of rows of all silos, and the lengths of centred parts."""
 
     table: Table
     coding: Coding
@@ -314,7 +315,7 @@ class Server:
     apart: NDArray[np.bool_]
     """whether no row has cells of both coded columns, `[D, D]`; empty before the first sum"""
     present: int = 0
-    """time series: the number of variables, which are the first columns of the windows"""
+    """for time series, the number of variables, which are the first columns of the windows; otherwise 0"""
 
     @property
     def covariance(self) -> FloatArray:
@@ -356,7 +357,7 @@ def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo,
 
 
 def _rows_schema(schema: Schema, lags: int) -> Schema:
-    """The public schema of the rows: of the windows of time series."""
+    """The public schema of the rows, which are windows for time series."""
     return window_schema(schema, lags) if lags else schema
 
 
@@ -367,7 +368,7 @@ def _start(schema: Schema, settings: ExpectationMaximisation) -> Server:
 
 
 def _open_silo(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
-    """The silo with its rows or, with `lags`, the windows of its series, in the parts that have means of their own."""
+    """The silo with its rows or, with `lags`, the windows of its series, ordered by the parts with common means."""
     public = _rows_schema(schema, lags)
     coding, all_rows = coding_of(public), sum(public.rows.values())
     if not lags:
@@ -386,7 +387,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
 
 
 def pairwise_complete(table: Table, coding: Coding) -> tuple[FloatArray, FloatArray]:
-    """The products and the number of rows of `table` over rows with both cells of a pair observed, `[D, D]` each.
+    """By pair of columns, the sum of products and the number of rows with both cells observed, `[D, D]` each.
 
     Products are about the means of the observed cells.
     """
@@ -434,9 +435,10 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
 
 
 def of_maximum_entropy(S: FloatArray, apart: NDArray[np.bool_]) -> FloatArray:
-    """`S` `[D, D]` with covariances of the pairs `apart` for which each pair is independent given all other columns.
+    """`S` `[D, D]` in which each pair of columns in `apart` is independent given all other columns.
 
-    The pairs are updated in turn: the conditional covariance of a pair given the others is subtracted from theirs.
+    The covariances of these pairs are updated in turn: the conditional covariance of a pair given the other columns is
+    subtracted from the covariance of the pair.
     """
     pairs = np.argwhere(np.triu(apart, 1))
     if not len(pairs):
@@ -471,10 +473,10 @@ def _with_floor(S: FloatArray, coding: Coding, rows: int) -> FloatArray:
 
 
 def _with_least_variances(S: FloatArray, coding: Coding, rows: int) -> FloatArray:
-    """`S` `[D, D]` with a variance of half a row for the indicator of a level that no row has, so that S stays regular.
+    """`S` `[D, D]` in which the indicator of a level that no row has has the variance of half a row.
 
-    Such levels occur if they are declared for future rows, or after recoding. They count as rare and are merged
-    (`coding.py`).
+    Otherwise S would be singular. Such levels occur if they are declared for future rows, or after recoding. They count
+    as rare and are merged (`coding.py`).
     """
     indicators = np.array(coding.discrete, bool)[coding.owners]
     least = np.where(indicators, LEAST_ROWS / rows, 0.0)
@@ -482,7 +484,7 @@ def _with_least_variances(S: FloatArray, coding: Coding, rows: int) -> FloatArra
 
 
 def _mean_of_pairs(pairs: FloatArray, coding: Coding) -> int:
-    """The mean number of rows over the pairs of variables; with one variable, its own number."""
+    """The mean number of rows over the pairs of variables; the number of its cells if there is one variable."""
     first = np.array([block[0] for block in coding.blocks])
     variable_pairs = pairs[np.ix_(first, first)]
     between = variable_pairs[np.triu_indices(len(first), 1)]

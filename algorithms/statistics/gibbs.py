@@ -2,9 +2,9 @@
 
 Empty cells of labels are drawn from a Bayesian network that all silos have estimated together (Geman, Geman 1984 for
 the sampler; Celeux, Diebolt 1985 for its use in a stochastic EM). Every empty cell is first drawn given its parents,
-and then `SWEEPS` times given all other cells of its row: P(x_v | the rest) is proportional to the probability of v
-times those of its children. Draws use the silo's own generator and stay at the silo; a resumed run draws the same
-values.
+and then `SWEEPS` times given all other cells of its row. P(x_v | the rest) is proportional to the product of the
+probabilities of v and of its children. Draws use the silo's own generator and stay at the silo; a resumed run draws the
+same values.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..errors import BadInput
 from ..graphs.dag import topological_order
 
 SWEEPS = 5
-"""Gibbs sweeps after the first draws, for dependent cells of one row"""
+"""number of Gibbs sweeps after the first draws, which dependent cells of one row need"""
 
 
 def gibbs_impute(

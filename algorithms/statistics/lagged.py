@@ -1,7 +1,7 @@
 """Windows of time series: each row together with the rows before it.
 
-Series in memory and those that a silo reads in passes have the same windows: `WindowPasses` adds to each chunk the last
-rows of the one before it, and no window spans two unbroken stretches, wherever the chunks end.
+Series in memory and series that are read in passes have the same windows: `WindowPasses` adds the last rows of the
+preceding chunk to each chunk. No window spans two unbroken stretches, wherever the chunks end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from .moments import CentredMoments, Chunked, Table, column_summaries, products
 
 LEVEL_STANDARD_ERRORS = 5.0
 AUTOCORRELATION_ROWS = 40
-"""n rows of a series estimate its mean as n/(1 + AUTOCORRELATION_ROWS/n) independent rows: a short series may drift"""
+"""n rows of a series count as n/(1 + AUTOCORRELATION_ROWS/n) independent rows for its mean: a short series may drift"""
 
 
 def windows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDArray[Any]:
@@ -35,7 +35,7 @@ def windows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDArray
 
 
 MAX_WINDOW_CELLS = 1 << 19
-"""cells of a chunk of windows at most, which then fits into a processor's cache"""
+"""maximum number of cells of a chunk of windows, which then fits into a processor's cache"""
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class WindowPasses:
 
 
 def windows_of(table: Table, stretches: Sequence[int], lags: int) -> Table:
-    """`windows` of `table` `[n_rows, d]`, read in passes if it is."""
+    """`windows` of `table` `[n_rows, d]`, which are read in passes if `table` is."""
     if isinstance(table, np.ndarray):
         return windows(table, stretches, lags)
     return WindowPasses(table, tuple(stretches), lags)
 
 
 def silo_windows(table: Table, schema: Schema, silo: str, lags: int, *, center: bool) -> Table:
-    """The windows `[n_windows, (lags + 1)·d]` of the rows `table` of `silo`; with `center` minus their levels."""
+    """The windows `[n_windows, (lags + 1)·d]` of the rows `table` of `silo`, minus their levels if `center` is set."""
     rows, d = windows_of(table, schema.stretches[silo], lags), table.shape[1]
     if isinstance(rows, WindowPasses):
         return replace(rows, shift=_levels(rows, d)) if center else rows
@@ -100,7 +100,7 @@ def subtract_levels(rows: FloatArray, d: int) -> FloatArray:
 
 
 def _levels(rows: Table, d: int) -> FloatArray:
-    """The means of windows of d variables that `subtract_levels` subtracts, zero without a level, `[(lags + 1)·d]`."""
+    """The means of windows of d variables that `subtract_levels` subtracts, 0 without a level, `[(lags + 1)·d]`."""
     n, columns = rows.shape
     found = column_summaries(rows)
     limits = LEVEL_STANDARD_ERRORS**2 * found.variances[:d] * (1 + AUTOCORRELATION_ROWS / n) / n
@@ -109,14 +109,14 @@ def _levels(rows: Table, d: int) -> FloatArray:
 
 
 MIN_CENTRED_WINDOWS = 20
-"""minimum number of windows of a stretch that is centred on its own means; shorter ones share their silo's means"""
+"""minimum number of windows of a stretch that is centred on its own means; a silo's shorter stretches share means"""
 
 
 def centred_windows(table: FloatArray, stretches: Sequence[int], lags: int) -> FloatArray:
-    """`windows`, those of every long stretch about their own means, those of the short ones about common means.
+    """`windows` minus means: every long stretch has its own means, and the short stretches have common means.
 
-    Series of other devices or patients have other levels, and a level that stays looks like an effect of all lags. The
-    means of few windows would take part of the effects with them (Nickell 1981).
+    Series of different devices or patients have different levels, and a level that is not subtracted looks like an
+    effect of all lags. Subtracting the means of few windows would also remove part of the effects (Nickell 1981).
     """
     rows = windows(table, stretches, lags)
     for part in centred_parts(stretches, lags):
@@ -128,19 +128,19 @@ def centred_windows(table: FloatArray, stretches: Sequence[int], lags: int) -> F
 class CentredWindowPasses:
     """The `centred_windows` of series that are read in passes: a `Chunked` table, and its second moments.
 
-    The means of a stretch that lies within one chunk are computed again in each pass, so memory grows with the number
-    of chunks at most.
+    The means of a stretch that lies within one chunk are computed again in each pass. So memory grows at most with the
+    number of chunks.
     """
 
     windows: WindowPasses
     products: FloatArray
     """summed second moments about the means, `[m, m]`"""
     means: dict[int, FloatArray]
-    """of the long stretches that several chunks share, by their number, `[m]` each"""
+    """the means of the long stretches that several chunks share, by number of the stretch, `[m]` each"""
     common: FloatArray
-    """those of the short stretches, `[m]`"""
+    """the common means of the short stretches, `[m]`"""
     mean: FloatArray
-    """that of all windows, `[m]`"""
+    """the means of all windows, `[m]`"""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -153,7 +153,7 @@ class CentredWindowPasses:
             yield self.centred(rows, stretch)
 
     def centred(self, rows: FloatArray, stretch: NDArray[np.intp]) -> FloatArray:
-        """A chunk of the windows about their means; `stretch` has the stretch of each."""
+        """The chunk of windows `rows` about their means; `stretch` has the number of the stretch of each window."""
         numbers, counts, means = _stretch_means(rows, stretch)
         lengths = np.array(self.windows.stretches)[numbers] - self.windows.lags
         for at in np.flatnonzero((lengths < MIN_CENTRED_WINDOWS) | (counts < lengths)):
@@ -164,7 +164,7 @@ class CentredWindowPasses:
 def _stretch_means(
     rows: FloatArray, stretch: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.int64], FloatArray]:
-    """The numbers of the stretches in a chunk of windows `[n, m]`, their numbers of windows in it, and means."""
+    """The numbers of the stretches in a chunk of windows `[n, m]`, and the count and means of each one's windows."""
     begins = np.flatnonzero(np.diff(stretch, prepend=-1))
     counts = np.diff(np.append(begins, len(rows)))
     means = np.add.reduceat(rows, begins, axis=0) / counts[:, None]
@@ -205,9 +205,9 @@ def centred_window_passes(table: Chunked, stretches: Sequence[int], lags: int) -
 
 
 def window_moments(table: Table, stretches: Sequence[int], lags: int, *, center: bool) -> tuple[Table, FloatArray]:
-    """The windows of `table` `[n_rows, d]`, those of `centred_windows` with `center`, and their summed second moments.
+    """The windows of `table` `[n_rows, d]`, as in `centred_windows` with `center`, and their summed second moments.
 
-    They are read in passes if `table` is, with one pass for the moments.
+    The windows are read in passes if `table` is, with one pass for the moments.
     """
     if isinstance(table, np.ndarray):
         rows = (centred_windows if center else windows)(table, stretches, lags)
@@ -220,12 +220,12 @@ def window_moments(table: Table, stretches: Sequence[int], lags: int, *, center:
 
 
 def centred_means(stretches: Sequence[int], lags: int) -> int:
-    """The number of means that `centred_windows` subtracts from a column: the degrees of freedom that they cost."""
+    """The number of means that `centred_windows` subtracts from a column, which are lost degrees of freedom."""
     return len(centred_parts(stretches, lags))
 
 
 def centred_parts(stretches: Sequence[int], lags: int) -> list[NDArray[np.intp]]:
-    """The windows with common means, each part by the numbers of its windows."""
+    """The parts of the windows that have common means, each as the numbers of its windows."""
     lengths = np.array([max(length - lags, 0) for length in stretches])
     numbers = np.split(np.arange(lengths.sum()), np.cumsum(lengths)[:-1])
     long = [part for part in numbers if len(part) >= MIN_CENTRED_WINDOWS]
@@ -237,8 +237,8 @@ def window_schema(schema: Schema, lags: int) -> Schema:
     """The public schema of windows as a table without time: (lags + 1)·d columns, and the windows as rows.
 
     Its stretches are the parts of a silo's windows that have common means, in the order of `window_rows`. Lagged
-    columns have the levels and units of their variable, and as many empty cells in proportion. Background knowledge of
-    the variables is not part of it (`Prior.of_windows`).
+    columns have the levels and units of their variable, and the same share of empty cells. Background knowledge of the
+    variables is not part of this schema (`Prior.of_windows`).
     """
     names, rows = unrolled_names(schema.variables, lags), schema.windows(lags)
     empty = {
@@ -260,9 +260,9 @@ def window_schema(schema: Schema, lags: int) -> Schema:
 
 
 def _window_model(schema: Schema, lags: int) -> ImputationModel:
-    """The imputation model of windows with `lags`: the margin of that of the longer windows that EM has run on.
+    """The imputation model of windows with `lags`: the margin of the model of the longer windows on which EM has run.
 
-    The effective sample size is in proportion to the windows.
+    The effective sample size is proportional to the number of windows.
     """
     model, within = schema.imputation_model, slice((lags + 1) * len(schema.variables))
     if not model.windows:
@@ -278,7 +278,7 @@ def window_rows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDA
 
 
 def moments_given_past(S: FloatArray, d: int) -> FloatArray:
-    """The second moments `[d, d]` of the residuals of the d variables given all lagged ones in `S` `[m, m]`.
+    """The second moments `[d, d]` of the residuals of the d variables given all lagged variables, from `S` `[m, m]`.
 
     The residual of x_t = x_t W + ... + u is (I − Wᵀ)⁻¹u, so any learner for independent rows finds W in it.
     """

@@ -1,4 +1,4 @@
-"""Moments of columns, the sufficient statistics of linear and Gaussian models, and units for masked sums of them.
+"""Moments of columns, which are sufficient for linear and Gaussian models, and the units of moments in masked sums.
 
 - `Chunked`, `chunks`: tables that are read in passes, because a silo's rows may exceed its memory.
 - `Divided`, `over_parts`: tables whose parts several processes read, with the same results for any number of them.
@@ -45,7 +45,7 @@ class Chunked(Protocol):
 
 
 Found = TypeVar("Found")
-"""what a statistic of a part of a table is"""
+"""the type of a statistic of a part of a table"""
 
 
 @runtime_checkable
@@ -116,7 +116,7 @@ def thin_rows(table: Table, max_rows: int) -> NDArray[Any]:
 
 
 def conditions_of(table: Table, sizes: Sequence[int], silo: str) -> list[Table]:
-    """The rows of `table` by condition, of which `sizes` has the numbers of rows.
+    """The rows of `table` by condition; `sizes` has the number of rows of each condition.
 
     Raises `BadInput` for several conditions in a table that is read in passes.
     """
@@ -128,9 +128,9 @@ def conditions_of(table: Table, sizes: Sequence[int], silo: str) -> list[Table]:
 
 
 MAX_UNJOINED_CORRELATION = 0.1
-"""correlation of a residual with a nonadjacent variable below which the square of that variable is tested"""
+"""maximum correlation of a residual with a nonadjacent variable whose square is tested"""
 ROUNDING = 1e-12
-"""share of the mean square below which a variance is zero up to rounding"""
+"""maximum share of the mean square of a variance that is zero up to rounding"""
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,12 @@ class SecondMoments:
 
 
 def products(table: Table, *, center: bool = False) -> FloatArray:
-    """XᵀX of the rows in `table` `[n_rows, d]`, about the columns' own means if `center`: `[d, d]`."""
+    """XᵀX of the rows in `table` `[n_rows, d]`, about the columns' own means if `center` is set: `[d, d]`."""
     return about_means(table)[1] if center else sum_over_chunks(table, lambda X: np.asarray(X.T @ X))
 
 
 def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
-    """The columns' means `[d]`, and the sums of products about them `[d, d]`, of `table` `[n_rows, d]`.
+    """The columns' means `[d]`, and the sums of products about these means `[d, d]`, of `table` `[n_rows, d]`.
 
     One pass: the products of each chunk are about its own means, and chunks are merged by Chan, Golub, LeVeque 1983
     ("Algorithms for computing the sample variance", Eq. 2.1). Means are subtracted before squaring, so there is no
@@ -162,7 +162,7 @@ def about_means(table: Table) -> tuple[FloatArray, FloatArray]:
 
 @dataclass
 class CentredMoments:
-    """The number of rows, their means `[d]`, and the sums of products about them `[d, d]`."""
+    """The number of rows, their means `[d]`, and the sums of products about these means `[d, d]`."""
 
     rows: int
     means: FloatArray
@@ -181,7 +181,7 @@ class CentredMoments:
         return cls(len(rows), means, np.asarray(X.T @ X))
 
     def with_rows(self, other: "CentredMoments") -> "CentredMoments":
-        """These moments combined with those of further rows, in place."""
+        """These moments combined with the moments of further rows; `total` is changed in place."""
         if not self.rows:
             return other
         if not other.rows:
@@ -212,12 +212,12 @@ def pooled_moments(table: Table) -> FloatArray:
 
 
 def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:
-    """The pooled moments of `table` `[n_rows, d]`, each of its stretches of `lengths` rows about its own means.
+    """The pooled moments of `table` `[n_rows, d]`, whose stretches of `lengths` rows are about their own means.
 
     The rows of one silo are one stretch, as is a table that is read in passes. Site offsets carry no information about
-    structure, and no mean leaves the silo: the sums are zero. The means cost one degree of freedom per stretch, so rows
-    count as n_rows − stretches. Means are subtracted before squaring, so the rounding error of a constant column is at
-    most `ROUNDING`² of the mean square.
+    structure, and no mean leaves the silo: the sums are zero. The means cost one degree of freedom per stretch, so the
+    number of rows is n_rows − stretches. Means are subtracted before squaring, so the rounding error of a constant
+    column is at most `ROUNDING`² of the mean square.
     """
     n, d = table.shape
     total = np.zeros((d, d))
@@ -229,7 +229,7 @@ def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:
 
 
 def per_row(moments: FloatArray, all_rows: int) -> FloatArray:
-    """Pooled moments with all entries but the number of rows divided by `all_rows`.
+    """Pooled moments in which all entries except the number of rows are divided by `all_rows`.
 
     The entries then do not grow with the number of rows and fit the fixed-point numbers of a secure sum.
     """
@@ -251,7 +251,7 @@ def covariance(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
 def correlation(moments: FloatArray, d: int) -> tuple[int, FloatArray]:
     """The number of rows and the correlations `[d, d]` from (summed) pooled moments.
 
-    A column without variance has correlation 0 with all others.
+    A column without variance has correlation 0 with all other columns.
     """
     one = pooled_packing(d).unpack(moments)
     centred = one["products"] - np.outer(one["sums"], one["sums"]) / one["rows"]
@@ -270,9 +270,9 @@ def unit_diagonal(S: FloatArray) -> FloatArray:
 
 
 FLOOR = 1e-9
-"""share of the diagonal added to singular second moments, such as those of fewer rows than variables"""
+"""share of the diagonal that is added to singular second moments, for example if there are fewer rows than variables"""
 SINGULAR = 1e-7
-"""eigenvalue below which correlations are singular, up to the rounding of masks"""
+"""minimum eigenvalue of correlations that are not singular, up to the rounding of masks"""
 
 
 def is_positive_definite(R: FloatArray) -> bool:
@@ -295,7 +295,7 @@ def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
 def regression_weights(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArray:
     """The least-squares weights of every variable on its parents, from second moments `S` `[m, m]`.
 
-    `adjacency` is `[m, m]`, or `[m, d]` for the first d variables, and the weights are of its shape.
+    `adjacency` is `[m, m]`, or `[m, d]` for the first d variables; the weights have the same shape.
     """
     weights = np.zeros(adjacency.shape)
     for j in range(adjacency.shape[1]):
@@ -308,7 +308,7 @@ def regression_weights(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArra
 def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
     """Each variable's mean squared residual under `weights`, `[d]`, from second moments `S`; always positive.
 
-    `weights` are `[m, d]` and `S` `[m, m]`: d rows for the variables, then the rows of lagged ones.
+    `weights` are `[m, d]` and `S` is `[m, m]`: d rows for the variables, then the rows for lagged variables.
     """
     d = weights.shape[1]
     residual_map = np.eye(len(S), d) - weights
@@ -326,7 +326,7 @@ class Columns:
     squares: FloatArray
     """sums of the squared deviations from the means"""
     greatest: FloatArray
-    """the greatest absolute value"""
+    """the greatest absolute value of each column"""
 
     @property
     def variances(self) -> FloatArray:
@@ -385,8 +385,8 @@ def to_multiples(values: FloatArray, bits: int) -> FloatArray:
 def spectral_radius(weights: FloatArray, lagged: FloatArray) -> float:
     """The spectral radius of x_t = x_t W + Σ x_{t−i} A_i + u: stable below 1, explosive from 1 on.
 
-    W is `weights` `[d, d]`, A `lagged` `[lags, d, d]`. The radius is that of the companion matrix of A_i (I − W)⁻¹
-    (Lütkepohl 2005, §2.1). It is infinite if I − W is singular; for an acyclic W, I − W is regular.
+    W is `weights` `[d, d]`, and A is `lagged` `[lags, d, d]`. The result is the spectral radius of the companion matrix
+    of A_i (I − W)⁻¹ (Lütkepohl 2005, §2.1). It is infinite if I − W is singular; for an acyclic W, I − W is regular.
     """
     lags, d, _ = lagged.shape
     try:
@@ -399,7 +399,7 @@ def spectral_radius(weights: FloatArray, lagged: FloatArray) -> float:
 
 
 LOG2_PARTS = 1024
-"""resolution of the summed log2: whole numbers of 1/LOG2_PARTS"""
+"""resolution of the summed log2, which are whole multiples of 1/LOG2_PARTS"""
 
 
 @dataclass(frozen=True)
@@ -415,7 +415,7 @@ def build(settings: Units) -> FederatedAlgorithm[SumServer, Summand, OnceBroadca
 
 
 def log_sizes(table: Table, schema: Schema) -> NDArray[np.int64]:
-    """log2 of each column's standard deviation in units of 1/LOG2_PARTS, 0 for a constant; `table` `[n_rows, d]`."""
+    """LOG2_PARTS · log2 of the standard deviation of each column of `table` `[n_rows, d]`; 0 for a constant column."""
     columns = column_summaries(table)
     spread = np.sqrt(columns.variances)
     varies = spread > 1e-12 * columns.greatest
@@ -443,16 +443,16 @@ def product_units(units: FloatArray) -> FloatArray:
 
 
 PANEL = 64
-"""number of variables that are ordered before one matrix product updates the others"""
+"""number of variables that are ordered before one matrix product updates the remaining variables"""
 
 
 def top_down_order(
     covariance: FloatArray, precedes: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.int64], FloatArray]:
-    """Each variable's position, `[d]`, and its variance given all earlier ones, `[d]`; least variance first.
+    """Each variable's position, `[d]`, and its variance given all earlier variables, `[d]`; least variance first.
 
-    The order respects `precedes` `[d, d]`. The variances are Schur complements, updated by one Cholesky factorisation
-    that pivots on the least of them, in panels as in LAPACK's `pstrf`: O(d³/3).
+    The order respects `precedes` `[d, d]`. The variances are Schur complements. One Cholesky factorisation, which
+    pivots on the least variance, updates them in panels as in LAPACK's `pstrf`: O(d³/3).
     """
     d = len(covariance)
     predecessors = np.zeros((d, d), bool) if precedes is None else precedes

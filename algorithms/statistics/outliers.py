@@ -1,15 +1,15 @@
-"""Outliers are treated as empty cells (ours): 1 % of wrong cells ruins every learner, 1 % of empty cells does not.
+"""Outliers become empty cells (ours), because 1 % of wrong cells ruins every learner, and 1 % of empty cells does not.
 
 Both steps run inside the silo:
 
-- `without_far_cells`: cells further than `FAR_DEVIATIONS` from the median of their column in this silo, in standard
-  deviations estimated by the median absolute deviation, become empty. If half of a column's cells have the same value,
-  this scale is zero, and the column keeps all cells.
-- `screen` finds wrong cells that lie within the range of their column but do not fit the rest of their row. Given a
-  covariance of all columns (`em.py`), the cell j of a row with observed columns o deviates from its expectation given
-  the other cells by z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the covariance of o. In
-  each row the cell of largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM and the screen alternate
-  until a screen finds hardly any further cell (`flows/job/preparation.py`).
+- `without_far_cells` empties cells that are further than `FAR_DEVIATIONS` standard deviations from the median of their
+  column in this silo. The standard deviation is estimated by the median absolute deviation. If half of a column's cells
+  have the same value, this scale is zero, and the column keeps all cells.
+- `screen` finds wrong cells that lie within the range of their column but do not fit the rest of their row. The
+  covariance of all columns is known from EM (`em.py`). In a row with observed columns o, the cell j deviates from its
+  expectation given the other cells by z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the
+  covariance of o. In each row the cell of largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM and the
+  screen alternate until a screen finds hardly any further cell (`flows/job/preparation.py`).
 
 In Gaussian columns without wrong cells, the first step empties two cells in a billion, and the second empties one cell
 in 16,000.
@@ -25,15 +25,15 @@ from .moments import chunks
 from .transforms import apply
 
 FAR_DEVIATIONS = 6.0
-"""standard deviations (by the median absolute deviation) from the median beyond which a cell is far"""
+"""distance from the median, in standard deviations (by the median absolute deviation), beyond which a cell is far"""
 MAD = 1.4826
-"""standard deviation of a Gaussian over its median absolute deviation"""
+"""ratio of a Gaussian's standard deviation to its median absolute deviation"""
 UNLIKELY_DEVIATIONS = 4.0
-"""standard deviations from the expectation given the row's other cells beyond which a cell is unlikely"""
+"""distance from the expectation given the row's other cells, in standard deviations, beyond which a cell is unlikely"""
 
 
 def without_far_cells(column: FloatArray, transform: Transform | None = None) -> FloatArray:
-    """`column` `[n_rows]` with NaN in cells that are far from the others after the `transform`."""
+    """`column` `[n_rows]` with NaN in cells that are far from the other cells after the `transform`."""
     scaled = column if transform is None else apply(column, transform)
     known = scaled[~np.isnan(scaled)]
     if not len(known):
@@ -47,7 +47,7 @@ def without_far_cells(column: FloatArray, transform: Transform | None = None) ->
 def farthest_cell(column: FloatArray) -> tuple[int, float] | None:
     """The row of the cell that is farthest from the median of `column` `[n_rows]`, and the median.
 
-    None if no cell is far.
+    The result is None if no cell is far.
     """
     far = np.isnan(without_far_cells(column)) & ~np.isnan(column)
     if not far.any():
@@ -82,7 +82,7 @@ def screen(table: FloatArray, schema: Schema, covariance: FloatArray) -> FloatAr
 
 @njit(cache=True)
 def _unlikely(rows, first, patterns, S, mean, numbers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """By row, the index of the observed number with the largest |z| if that is too large, otherwise −1."""
+    """By row, the index of the observed number with the largest |z| if this |z| is too large, otherwise −1."""
     worst = np.full(len(rows), -1)
     for p in range(len(patterns)):
         observed = np.flatnonzero(patterns[p])

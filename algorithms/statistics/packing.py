@@ -32,7 +32,7 @@ def from_triangle(entries: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Block:
-    """One array among the summands; for a symmetric one `[d, d]` only the upper triangle is sent."""
+    """One array among the summands; only the upper triangle of a symmetric array `[d, d]` is sent."""
 
     name: str
     shape: tuple[int, ...]
@@ -77,7 +77,7 @@ class Packing:
         }
 
     def sparse(self, **free: NDArray[np.bool_] | bool) -> Sparse:
-        """Where the vector may differ from zero: in blocks that are True, or at the True entries of a mask."""
+        """The positions at which the vector may differ from zero: blocks that are True, or True entries of a mask."""
         where = {name: np.asarray(entries) for name, entries in free.items()}
         packed = [
             np.broadcast_to(where.get(block.name, np.False_), block.shape).ravel()
@@ -89,7 +89,7 @@ class Packing:
 
 
 def packing(**shapes: int | tuple[int, ...]) -> Packing:
-    """The packing of arrays of these names and shapes; a whole number is the shape of a vector."""
+    """The packing of arrays with these names and shapes; a whole number is the length of a vector."""
     return Packing(tuple(Block(name, (shape,) if isinstance(shape, int) else shape) for name, shape in shapes.items()))
 
 

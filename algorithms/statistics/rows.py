@@ -1,11 +1,11 @@
 """A silo's rows for searches, the queries of the server, and the numbers in the reply, which are added up over silos.
 
 The replies to queries are count tables (`counts_of`) or their corners (`corners_of`), second moments (`moments_of`),
-or moments of numbers by configuration of labels (`configuration_moments`), which a silo of mixed rows sends for a set
-of variables: these are, for every configuration of the discrete members of the set (in mixed radix, the last one
-running fastest), the number of rows, the sums of the continuous members, and their sums of products (upper triangle).
-Site means carry no information about structure, so each silo first subtracts the means of all its rows. It does not
-subtract the means of each configuration, which would remove the effects of labels on numbers.
+or moments of numbers by configuration of labels (`configuration_moments`). Silos of mixed rows send such moments for a
+set of variables. For every configuration of the discrete members of the set (in mixed radix; the level of the last
+member changes fastest), they are the number of rows, the sums of the continuous members, and their sums of products
+(upper triangle). Site means carry no information about structure, so each silo first subtracts the means of all its
+rows. It does not subtract the means of each configuration, which would remove the effects of labels on numbers.
 """
 
 from collections.abc import Callable
@@ -32,15 +32,15 @@ EMPTY = -1
 
 @dataclass(frozen=True)
 class Rows:
-    """A silo's rows: the level codes `[d, n_rows]` of discrete data, for other data only their centred moments.
+    """A silo's rows: level codes `[d, n_rows]` for discrete data, only centred moments for other data.
 
-    The moments of mixed data are those of the coded table (`coding.py`).
+    The moments of mixed data are the moments of the coded table (`coding.py`).
     """
 
     kind: Kind
     columns: Codes
     cardinalities: NDArray[np.int64]
-    """the number of levels of each variable, `[d]`; 1 where nothing is counted"""
+    """the number of levels of each variable, `[d]`; 1 if nothing is counted"""
     moments: FloatArray
     all_rows: int
     """number of rows of all silos"""
@@ -50,15 +50,15 @@ class Rows:
 class Query:
     """The server's query: for moments, for tables over sets (counts, or moments by configuration), or for tests.
 
-    A query can also list families (a child and its parents); a silo then returns its own scores of these.
+    A query can also list families (a child and its parents); a silo then returns its own scores of these families.
     """
 
     what: Literal["moments", "tables", "corners", "configurations", "families", "sketches", "votes"]
     sets: NDArray[np.int16] = field(default_factory=lambda: np.empty((0, 2), np.int16))
-    """sets of variables, or tests, `[n, size]`, padded with -1; families: one row, each family followed by -1; with
-    experiments, the first column has the number of the sum that a set is for, in ascending order"""
+    """sets of variables, or tests, `[n, size]`, padded with -1; families are one row, in which -1 follows each family;
+    with experiments, the first column has the number of the sum to which a set belongs, in ascending order"""
     margins: FloatArray = field(default_factory=lambda: NO_VALUES)
-    """for sketches: the summed margins of the tests' tables; for corners: the level of each variable left out, `[d]`"""
+    """for sketches, the summed margins of the tests' tables; for corners, the left-out level of each variable, `[d]`"""
     exchange: int = 0
     """number of this exchange"""
 
@@ -73,8 +73,9 @@ class Numbers:
 def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
     """The rows of `table` `[n_rows, n_variables]` for searches.
 
-    If the schema has an imputation model, the moments are expected moments and empty codes are drawn from `rng`; else
-    empty cells stay empty. Raises `BadInput` for a code outside the levels of its variable, and for time series.
+    If the schema has an imputation model, the moments are expected moments, and codes in place of empty cells are drawn
+    from `rng`; otherwise empty cells stay empty. Raises `BadInput` for a code outside the levels of its variable, and
+    for time series.
     """
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
     if isinstance(table, np.ndarray):
@@ -138,7 +139,7 @@ def moments_of(rows: Rows) -> Numbers:
 
 
 def summand(reply: Numbers) -> FloatArray:
-    """The numbers of one silo. Sums of counts are exact: floats represent all whole numbers up to 2⁵³."""
+    """The numbers of one silo. Sums of counts are exact, because floats represent all whole numbers up to 2⁵³."""
     return reply.numbers.astype(np.float64)
 
 
@@ -148,7 +149,7 @@ def entry_units(schema: Schema, query: Query) -> FloatArray:
 
 
 def greatest_count(schema: Schema, query: Query) -> int | None:
-    """The bound on summed counts, the number of all rows; None for a query for other numbers than counts."""
+    """The upper bound on summed counts, which is the number of all rows; None for a query that is not for counts."""
     return sum(schema.rows.values()) if query.what in ("tables", "corners") else None
 
 
@@ -168,7 +169,7 @@ class SegmentRows(Rows):
 
 @dataclass(frozen=True)
 class ConditionRows(Rows):
-    """A silo's rows with experiments: those of each condition, and the conditions that are part of each sum."""
+    """A silo's rows with experiments: the rows of each condition, and the conditions that are part of each sum."""
 
     parts: tuple[Rows, ...]
     used: NDArray[np.bool_]
@@ -190,7 +191,7 @@ def open_conditions(
 
 
 def answer_by_sum(rows: ConditionRows, query: Query, answer: Callable[[Rows, Query], Numbers]) -> Numbers:
-    """The silo's part of every sum, one after another: the `answer` of the conditions that are part of it.
+    """The silo's parts of all sums, concatenated; a part adds up the `answer` of each condition that is in the sum.
 
     The part is zero for a sum that excludes all conditions of the silo.
     """
@@ -227,7 +228,7 @@ def open_mixed_rows(table: NDArray[Any], schema: Schema, silo: str, rng: np.rand
 
 
 def configurations_of(schema: Schema) -> NDArray[np.int64]:
-    """The factor of each variable in the number of configurations, `[d]`: its levels, or 1 for a number."""
+    """The factor of each variable in the number of configurations, `[d]`: its number of levels, or 1 for a number."""
     return np.array([len(schema.levels.get(name, ("",))) for name in schema.variables], np.int64)
 
 
@@ -256,7 +257,7 @@ def configuration_moments(rows: MixedRows, sets: NDArray[np.int16]) -> FloatArra
 def rescaled_configurations(
     numbers: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.int64], discrete: NDArray[np.bool_], factor: float
 ) -> FloatArray:
-    """The summed `numbers` over the `sets`: sums and products, but not numbers of rows, are multiplied by `factor`."""
+    """The summed `numbers` over the `sets`, in which sums and products are multiplied by `factor`, but not counts."""
     found, begins = numbers * factor, configuration_offsets(sets, levels, discrete)
     for members, begin, end in zip(sets, begins[:-1], begins[1:], strict=True):
         c = int((~discrete[members[members != PAD]]).sum())

@@ -1,15 +1,17 @@
 """Transforms of columns of numbers inside a silo, before anything is summed: logarithms, roots, normal scores.
 
-Linear and Gaussian learners lose edges where a column is a monotone distortion of a linear variable. Each silo removes
-the distortion locally by ln x, the square root of a count (Anscombe 1948), or normal scores, Φ⁻¹(rank/(n + 1)), the
-nonparanormal of Liu, Lafferty & Wasserman 2009. Normal scores use the silo's own ranks, so differences between silos in
-units, offsets and monotone scales disappear. No further exchange is needed. The server knows the transform of each
+Linear and Gaussian learners lose edges if a column is a monotone distortion of a linear variable. Each silo removes the
+distortion locally by ln x, the square root of a count (Anscombe 1948), or normal scores, Φ⁻¹(rank/(n + 1)) (the
+nonparanormal of Liu, Lafferty & Wasserman 2009). Normal scores use the silo's own ranks, so differences between silos
+in units, offsets and monotone scales disappear. No further exchange is needed. The server knows the transform of each
 column (`Schema.transforms`), and parameters are on the transformed scale.
 
-- `apply`: one column of numbers. An empty cell stays empty, equal cells stay equal, and the order of cells is kept.
-- `transformed`: a table, in memory or read in passes. Logarithms and roots are computed for each cell separately. Ranks
-  need the whole column; for a table that is read in passes, they are relative to `REFERENCE_ROWS` evenly spaced rows.
-- `transform_gain`: whether a transform helps.
+- `apply` transforms one column of numbers. An empty cell stays empty, equal cells stay equal, and the order of cells is
+  kept.
+- `transformed` transforms a table, in memory or read in passes. Logarithms and roots are computed for each cell
+  separately. Ranks need the whole column; for a table that is read in passes, ranks are relative to about
+  `REFERENCE_ROWS` evenly spaced rows.
+- `transform_gain` measures whether transforms help.
 
 Costs: a sort for each column with normal scores, otherwise one pass.
 """
@@ -33,7 +35,7 @@ FORMULAS: Mapping[Transform, str] = {
 }
 """the transforms, as results state them"""
 REFERENCE_ROWS = 1 << 17
-"""rows that rank the cells of a table that is read in passes"""
+"""approximate maximum number of rows that rank the cells of a table that is read in passes"""
 SMALLEST = 1e-70
 """replacement of numbers ≤ 0 in a logarithm in runs with an ε, in which no cell may cause an error"""
 
@@ -41,8 +43,8 @@ SMALLEST = 1e-70
 def apply(values: FloatArray, transform: Transform, reference: FloatArray | None = None) -> FloatArray:
     """`values` `[n_rows]` transformed, NaN where a cell is empty; defined for all numbers.
 
-    Numbers below the domain of a logarithm or a root are replaced by the least number of the domain. Normal scores are
-    those among the cells of `reference`, by default of `values`.
+    Numbers below the domain of a logarithm or a root are replaced by the least number of the domain. Normal scores rank
+    cells among the cells of `reference`, by default of `values`.
     """
     if transform == "log":
         return np.asarray(np.log(np.maximum(values, SMALLEST)))
@@ -66,7 +68,7 @@ def _normal_scores(values: FloatArray, reference: FloatArray) -> FloatArray:
 
 
 def inverse(values: FloatArray, transform: Transform) -> FloatArray:
-    """The numbers `[n_rows]` of which `values` are the transform; raises `ValueError` for ranks, which have no formula.
+    """The numbers `[n_rows]` whose transform are `values`; raises `ValueError` for ranks, which have no formula.
 
     Values below the least possible root are inverted like the least root, so a count is at least 0.
     """
@@ -82,9 +84,9 @@ def inverse(values: FloatArray, transform: Transform) -> FloatArray:
 
 
 def transformed(table: Table, schema: Schema, silo: str) -> Table:
-    """The `table` `[n_rows, d]` of `silo` with the transforms of `schema`, read in passes if it was.
+    """The `table` `[n_rows, d]` of `silo` with the transforms of `schema`, which is read in passes if `table` is.
 
-    Rows that were pooled from several silos are ranked within the rows of each of these.
+    Rows that were pooled from several silos are ranked within the rows of each of these silos.
     """
     if not schema.transforms:
         return table
@@ -106,7 +108,7 @@ def require_row_wise(schema: Schema) -> None:
 
 
 def _silos_in(table: FloatArray, schema: Schema, silo: str) -> list[FloatArray]:
-    """The rows of each silo in `table`: of several if they were pooled."""
+    """The rows of each silo in `table`, which has several silos if they were pooled."""
     lengths = schema.stretches.get(silo, ()) if schema.kind != "time-series" else ()
     return np.split(table, np.cumsum(lengths)[:-1]) if lengths else [table]
 
@@ -143,7 +145,7 @@ class TransformedPasses:
 
 
 def below_domain(values: FloatArray, transform: str) -> int | None:
-    """The first row of `values` `[n_rows]` with a number that has no logarithm or root; None if there is none.
+    """The first row of `values` `[n_rows]` with a number that has no logarithm or root; None if all numbers have one.
 
     The logarithm of a column with zeros is ln(1 + x).
     """
