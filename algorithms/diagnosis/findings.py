@@ -281,10 +281,10 @@ def chance_of_fit(rows: FloatArray, d: int) -> FloatArray:
 def _shift(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
     if alone:
         sentence = (
-            f"{who[0]} is shifted: its mean of {column} is {value:.3g} standard deviations from that of the others."
+            f"{who[0]} is shifted: its mean of {column} is {value:.3g} standard deviations from the other silos' mean."
         )
         return Finding("shifted silo", sentence, f"Ask its owner how it measures {column}.", who)
-    sentence = f"Means differ between the silos, most that of {column}, by {value:.3g} standard deviations."
+    sentence = f"Means differ between the silos, most for {column}, by {value:.3g} standard deviations."
     return Finding(
         "site means",
         sentence,
@@ -332,6 +332,8 @@ def revised_advice(
 
     Parameters
     ----------
+    found
+        The findings.
     may_set_aside
         Whether outliers can be set aside and were not.
     numbers
@@ -419,13 +421,13 @@ def _table_shift(who: tuple[str, ...], column: str, value: float, alone: bool, s
     if alone:
         sentence = (
             f"{who[0]} is shifted: {share_class(value)} of its rows would have to change their level of {column} "
-            "for the shares to equal those of the others."
+            "for the shares to equal the other silos' shares."
         )
         return Finding(
             "shifted silo", sentence, f"Ask its owner how {column} is coded there, and where its rows come from.", who
         )
     sentence = (
-        f"Shares of levels differ between the silos, most those of {column}, by {share_class(value)} of a silo's rows."
+        f"Shares of levels differ between the silos, most for {column}, by {share_class(value)} of a silo's rows."
     )
     return Finding(
         "site shares",

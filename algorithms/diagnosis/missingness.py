@@ -110,7 +110,7 @@ def findings(server: Server) -> list[Finding]:
         f"{names[i]} where {other[strongest[i]]} is {'high' if means[i, strongest[i]] > 0 else 'low'}"
         for i in significant[:MAX_NAMED]
     ]
-    sentence = f"Values are not missing completely at random: more often those of {'; '.join(some)}"
+    sentence = f"Values are not missing completely at random: cells are more often empty in {'; '.join(some)}"
     more = f", and {len(significant) - MAX_NAMED} more columns" if len(significant) > MAX_NAMED else ""
     advice = (
         "Estimates are valid if values are missing at random, given the observed cells. If missingness depends on the "

@@ -160,7 +160,7 @@ def _units(schema: Schema, columns: Columns) -> Iterator[str]:
             far = {large: sizes[large] - sizes[small]}
         for silo, decades in far.items():
             factor = f"{10**decades:.2g}" if abs(decades) < POWER_NOTATION_DECADES else f"10^{decades:.0f}"
-            times = f"about {factor} times that of the others"
+            times = f"about {factor} times the other silos' median"
             yield f"{name}: the median at {silo} is {times}: is it in another unit there?"
 
 

@@ -121,7 +121,7 @@ class Guard:
     @staticmethod
     def _not_agreed(silo: str, key: str) -> NotAllowed:
         return NotAllowed(
-            f"silo {silo}: its owner's policy refuses the declared {key}: they are not those of the owner's "
+            f"silo {silo}: its owner's policy refuses the declared {key}: they differ from the owner's "
             "about.json; agree on one about.json"
         )
 
@@ -189,8 +189,8 @@ class Guard:
         odd = sorted({name for place, own in named for name in own if name not in declared.targets.get(place, ())})
         if odd:
             raise NotAllowed(
-                f"silo {silo}: its owner's policy refuses the targets {', '.join(odd)}: they are not those of the "
-                "owner's about.json; agree on one about.json"
+                f"silo {silo}: its owner's policy refuses the targets {', '.join(odd)}: the owner's about.json does "
+                "not declare them; agree on one about.json"
             )
 
     @contextmanager

@@ -55,10 +55,10 @@ def _joined_targets(declared: Declared, described: list[tuple[str, str, tuple[st
         theirs = own.get(name, given.get(name))
         if theirs is not None and set(theirs) != set(targets):
             of_condition = "" if name == silo else f" of condition {name}"
-            other = f"that of {owners[name]}" if name in owners else "the coordinator"
+            other = f"the owner of {owners[name]}" if name in owners else "the coordinator"
             raise BadInput(
                 f"silo {silo}: its owner declares the targets {', '.join(targets)}{of_condition}, and {other} "
-                f"{', '.join(theirs)}: agree on one about.json"
+                f"declares {', '.join(theirs)}: agree on one about.json"
             )
         own[name], owners[name] = targets, silo
     ignored = declared.reading.targets == ()  # --targets none or unknown

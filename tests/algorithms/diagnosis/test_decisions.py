@@ -207,7 +207,12 @@ def test_a_silo_of_few_rows_must_be_five_times_as_far_off_as_by_chance(figure, r
 
 RULES_OF = {"numbers": findings.RULES, "tables": findings.TABLE_RULES}
 SENTENCES = [
-    ("numbers", "shift", 0.7, "s1 is shifted: its mean of score is 0.7 standard deviations from that of the others."),
+    (
+        "numbers",
+        "shift",
+        0.7,
+        "s1 is shifted: its mean of score is 0.7 standard deviations from the other silos' mean.",
+    ),
     (
         "numbers",
         "weights",
@@ -226,8 +231,8 @@ SENTENCES = [
         "tables",
         "shift",
         0.2,
-        "s1 is shifted: over 20 % of its rows would have to change their level of score for the shares to equal those "
-        "of the others.",
+        "s1 is shifted: over 20 % of its rows would have to change their level of score for the shares to equal the "
+        "other silos' shares.",
     ),
     (
         "tables",
@@ -237,7 +242,7 @@ SENTENCES = [
     ),
 ]
 OF_SEVERAL = {
-    ("numbers", "shift"): "Means differ between the silos, most that of score, by 0.7 standard deviations.",
+    ("numbers", "shift"): "Means differ between the silos, most for score, by 0.7 standard deviations.",
     ("numbers", "weights"): "2 of 3 silos have different weights, most for score (s0, s1).",
     ("numbers", "outliers"): "2 of 3 silos: 5-20 % of the cells are outliers, most of them in score.",
     (
@@ -247,7 +252,7 @@ OF_SEVERAL = {
     (
         "tables",
         "shift",
-    ): "Shares of levels differ between the silos, most those of score, by over 20 % of a silo's rows.",
+    ): "Shares of levels differ between the silos, most for score, by over 20 % of a silo's rows.",
     ("tables", "weights"): "2 of 3 silos have different dependences, most for score (s0, s1).",
 }
 
@@ -376,7 +381,7 @@ def said_of_gaps(*given, names=NAMES[:3]):
     ],
 )
 def test_gaps_depend_on_a_column_if_that_is_sure_and_matters(n, empty, high, expected):
-    text = "Values are not missing completely at random: more often those of score where age is high."
+    text = "Values are not missing completely at random: cells are more often empty in score where age is high."
     assert said_of_gaps(half_high(n, empty, high)) == [text] * expected
     low = half_high(n, empty, empty - high)
     assert said_of_gaps(low) == [text.replace("high", "low")] * expected
@@ -395,5 +400,5 @@ def test_the_gaps_of_three_columns_are_named_the_surest_first():
             table[rng.random(8000) < likely * 0.5, k] = np.nan
         order = list(range(columns))[::-1][:3]
         parts = "; ".join(f"{names[k]} where f is {'low' if k % 2 else 'high'}" for k in order)
-        text = f"Values are not missing completely at random: more often those of {parts}{more}."
+        text = f"Values are not missing completely at random: cells are more often empty in {parts}{more}."
         assert said_of_gaps(table, names=names) == [text]

@@ -45,7 +45,7 @@ def test_inspect_shows_columns_rows_and_what_is_to_be_known(capsys, hospitals):
         "excluded: id: row numbers or ids: all values are distinct",
         "excluded: country: constant: every cell is 'AT'",
         "note: chol: empty in every row of west",
-        "note: weight: the median at west is about 1e+03 times that of the others: is it in another unit there?",
+        "note: weight: the median at west is about 1e+03 times the other silos' median: is it in another unit there?",
         "note: sex: no other column can be a cause: consider --no-parents sex",
     ]
     assert sorted(path.name for path in Path("hospitals").iterdir()) == ["east.csv", "west.csv"]
@@ -75,7 +75,7 @@ def test_a_run_says_how_its_tables_were_read(capsys, hospitals):
         path.write_text("\n".join(f"{line},{i / 4 if i else 'x'}" for i, line in enumerate(lines)) + "\n")
     code, out, err = run(capsys, "learn", "hospitals", "--engine", "inline", "--out", "out", *asked)
     assert code == 0, err
-    note = "weight: the median at west is about 1e+03 times that of the others: is it in another unit there?"
+    note = "weight: the median at west is about 1e+03 times the other silos' median: is it in another unit there?"
     assert f"note: {note}" in out
     config = json.loads(Path("out/config.json").read_text())
     assert config["notes"] == [note]

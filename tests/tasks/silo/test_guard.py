@@ -68,9 +68,7 @@ class TestDescriptions:
     @pytest.mark.parametrize("key", LIES)
     def test_under_a_policy_declarations_are_the_owners(self, path, key):
         silo = remote(path, policy=Policy(rows=5), declared=declarations({"kind": "continuous"}))
-        with pytest.raises(
-            NotAllowed, match=f"refuses the declared {key}: they are not those of the owner's about.json"
-        ):
+        with pytest.raises(NotAllowed, match=f"refuses the declared {key}: they differ from the owner's about.json"):
             silo.describe(LIES[key])
         assert silo.describe(Declared(kind="continuous")).rows == ROWS
 

@@ -554,7 +554,7 @@ class TestSilos:
             for targets in ({"b": (("a",),)}, dict.fromkeys("bcdefgh", (("a", "b", "c"),))):
                 with pytest.raises(NotAllowed, match="the targets of experiments leave b"):
                     self.unmask(service, "first", "abcdefgh", targets=targets)
-            with pytest.raises(NotAllowed, match="refuses the targets a: they are not those"):
+            with pytest.raises(NotAllowed, match="refuses the targets a: the owner's"):
                 self.unmask(service, "first", "abcdefgh", targets=dict.fromkeys("abc", (("a",),)))
 
     def test_a_minimum_of_one_silo_still_means_two(self, folder, frame):

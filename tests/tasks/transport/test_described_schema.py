@@ -77,7 +77,9 @@ def test_owners_declare_the_targets_of_their_silos(tmp_path):
     assert found.schema.targets == {"a": (("x",),), "b": (("y",),)}
     ignored = Declared(reading=Reading(targets=()))
     assert not schema_from_descriptions(transport, tuple("abc"), ignored).schema.has_targets
-    with pytest.raises(BadInput, match="silo a: its owner declares the targets x, and the coordinator y: agree on one"):
+    with pytest.raises(
+        BadInput, match="silo a: its owner declares the targets x, and the coordinator declares y: agree"
+    ):
         schema_from_descriptions(transport, tuple("abc"), Declared(targets={"a": ("y",)}))
     with pytest.raises(BadInput, match="there is no silo 'd'; available: a, b, c"):
         schema_from_descriptions(transport, tuple("abc"), Declared(targets={"d": ("y",)}))
@@ -104,10 +106,12 @@ def test_owners_declare_the_targets_of_their_conditions(tmp_path):
     assert found.stretches == dict.fromkeys("ab", (40, 20))
     assert not drugs(tmp_path, Declared(reading=Reading(targets=())), a={"condition": "drug"}, b=own).has_targets
     other = own | {"targets": {"ly": ["y"]}}
-    with pytest.raises(BadInput, match="silo b: its owner declares the targets y of condition ly, and that of a x"):
+    with pytest.raises(
+        BadInput, match="silo b: its owner declares the targets y of condition ly, and the owner of a declares x"
+    ):
         drugs(tmp_path, request, a=own, b=other)
     coordinator = replace(request, targets={"ly": ("y",)})
-    with pytest.raises(BadInput, match="declares the targets x of condition ly, and the coordinator y"):
+    with pytest.raises(BadInput, match="declares the targets x of condition ly, and the coordinator declares y"):
         drugs(tmp_path, coordinator, a=own)
 
 
