@@ -47,7 +47,7 @@ def numbers(seed, depends):
 def test_gaps_that_depend_on_another_column_are_named(secure):
     (finding,) = told(*numbers(1, True), secure=secure)
     assert finding.name == "gaps depend"
-    assert "those of score where age is high" in finding.message
+    assert "empty in score where age is high" in finding.message
     assert "dose" not in finding.message
     assert "missing value itself" in finding.advice
 
@@ -68,4 +68,4 @@ def test_labels_too():
     table[(table[:, 0] == 1) & (rng.random(900) < 0.5), 1] = -1
     schema = Schema(NAMES, {"s": 900}, "discrete", levels)
     (finding,) = told({"s": table}, schema)
-    assert "those of dose where age=yes is high" in finding.message
+    assert "empty in dose where age=yes is high" in finding.message
