@@ -3,12 +3,9 @@
 Exchange 1 is a sum: each silo's share of the rows, means, and second moments about its own means.
 
 Exchange 2 sends the sums to the silos. Each silo subtracts its own part and compares itself with the other silos. It
-answers with four figures, each with the column of its maximum:
-
-- the distance of its means from the means of the other silos;
-- the gain of its own regressions on the learned edges, on its rows, over the regressions of the other silos;
-- the share of outliers among its cells;
-- the curvature of effects (`curvature.py`).
+answers with four figures, each with the column of its maximum. They are the distance of its means from the means of the
+other silos; the gain of its own regressions on the learned edges, on its rows, over the regressions of the other silos;
+the share of outliers among its cells; and the curvature of effects (`curvature.py`).
 
 The coordinator must see these figures to name the silo that disagrees. So each silo sends them in its own slot of the
 sum (`silo_slots`), with zeros in the slots of the other silos. A fifth figure is the gain of suggested transforms
@@ -456,9 +453,8 @@ def _outlying(table: Table) -> tuple[float, float]:
 
     A cell is far if its distance from the median exceeds `OUTLIER_SPREADS` times the distance of the 10 % quantile on
     its side. By this definition, the tail of a skewed column, such as an exponential column, has almost no far cells. A
-    heavy tail, such as the tail of t with 3 degrees of freedom, has some far cells, but many more cells between half of
-    this distance and the distance, where wrong cells are rare. So `TAIL_SHARE` times the number of cells in between is
-    subtracted.
+    heavy tail, such as the tail of t with 3 degrees of freedom, has some far cells, but many more beyond half of this
+    distance, where wrong cells are rare. So `TAIL_SHARE` times the number of cells in between is subtracted.
     """
     below, centre, above = _quantiles(thin_rows(table, MEDIAN_ROWS))
     spread = (below < centre) & (centre < above)

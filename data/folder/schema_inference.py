@@ -465,8 +465,7 @@ def negotiate_schema(
     """The schema of the silos whose profiles `request` returns; raises `BadInput` as `request` and `infer_schema` do.
 
     If rows with an empty cell are left out or refused, or outliers are set aside, the silos send new profiles once the
-    variables and their kinds are known. They do so again as long as some variables are constant or empty in the
-    remaining rows.
+    variables and their kinds are known, and again while some variables are constant or empty in the remaining rows.
     """
     inferred = infer_schema(place, request(declared), declared, names)
     reading, discrete = declared.reading, len(inferred.schema.levels) == len(inferred.schema.variables)
