@@ -19,7 +19,7 @@ from .parent_selection import score_of, select_parents
 MAX_PASSES = 20
 """largest number of passes over all edges"""
 TOLERANCE = 1e-9
-"""smallest improvement, as a share of a variance"""
+"""minimum improvement of a reversal, as a share of the variance of i"""
 
 
 def order_after_reversals(
@@ -93,7 +93,7 @@ def _children(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def _descendants(offspring, i, without):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The variables that paths from i reach without the edge from i to `without`."""
+    """The descendants of i in the DAG without the edge from i to `without`."""
     begins, children = offspring
     d = len(begins) - 1
     found, stack, height = np.zeros(d, np.bool_), np.empty(d, np.int64), 1

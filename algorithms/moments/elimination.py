@@ -37,9 +37,9 @@ def backward_elimination(
     """The weights `[d, d]` after backward elimination from all earlier variables in `order`.
 
     A parent is removed while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other
-    parents and s the residual variance given all of them. Impossible parents are removed first, required ones never. If
-    there are no more rows than variables, every variable from position `rows` on is an exact linear function of the
-    earlier ones. Such variables count with twice their variance as parents.
+    parents and s the residual variance given all of them. Impossible parents are removed first; required parents stay.
+    If there are no more rows than variables, every variable from position `rows` on is an exact linear function of the
+    earlier variables. As a parent, such a variable counts with twice its variance.
 
     If there are many variables and rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed first. One
     triangular inverse gives the t-values of all regressions.
@@ -65,8 +65,8 @@ def eliminate_among(
     """The weights `[m, d]` after backward elimination of each variable's `candidates` `[m, d]`.
 
     A parent stays if it explains at least the share `least` of the residual variance, or is `required` `[m, m]`. `S`
-    `[m, m]` are the second moments; columns beyond the first d are lagged. `known` caches results: the elimination is
-    skipped for a variable with the same candidates as in an earlier call with the same moments, share and requirements.
+    `[m, m]` are the second moments; columns beyond the first d are lagged. `known` caches results for calls with the
+    same moments, share and requirements: a variable with the same candidates as before is not eliminated again.
     """
     weights = np.zeros(candidates.shape[::-1])
     for j in range(len(weights)):
@@ -88,9 +88,9 @@ def eliminate_among(
 def squared_t_values(S: FloatArray, order: NDArray[np.int64], rows: int) -> FloatArray:
     """Squared t-values of the columns in the regression of each variable on all lagged and earlier columns, `[m, d]`.
 
-    All regressions come from one triangular inverse of S in that order: with rows r of L⁻¹, the weights of the j-th
-    column are −r_j/r_jj, its residual variance is 1/r_jj², and the inverse moments of all columns before it have the
-    diagonal Σ_k r_k² over these.
+    S = LLᵀ is factorised with the lagged columns first, then the variables in `order`. The rows r of L⁻¹ give all
+    regressions: the weights of the j-th column are −r_j/r_jj, its residual variance is 1/r_jj², and the inverse moments
+    of all columns before j have the diagonal Σ_k r_k² over the rows k < j.
     """
     m, d = len(S), len(order)
     columns = np.concatenate([np.arange(d, m), order])
@@ -105,7 +105,7 @@ def squared_t_values(S: FloatArray, order: NDArray[np.int64], rows: int) -> Floa
 
 @njit(cache=True)
 def _eliminate(S, order, rows, least, possible, required):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The weights; a parent is kept if it explains at least the share `least` of the residual variance."""
+    """The weights `[d, d]`; a parent is kept if it explains at least the share `least` of the residual variance."""
     d = len(S)
     weights, K = np.zeros((d, d)), np.empty((d, d))
     for place in range(d):
@@ -127,9 +127,9 @@ def _eliminate(S, order, rows, least, possible, required):  # type: ignore[no-un
 
 @njit(cache=True)
 def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Remove parents from the regression with weights `b` and inverse moments K, the least first; write `weights`.
+    """Remove parents from the regression with weights `b` and inverse moments K, and write the rest to `weights`.
 
-    Parents that are not `allowed` are removed first, `forced` ones never.
+    Parents that are not `allowed` are removed first, then those that explain least. `forced` parents stay.
     """
     k = len(b)
     stays = np.ones(k, np.bool_)

@@ -1,25 +1,26 @@
 """Linear SEMs with equal error variances from second moments, and whether data support them (Chen, Drton, Wang 2019).
 
 With equal error variances, a variable whose parents are all earlier has the smallest conditional variance. So the order
-is found from the top down: first the variable with the smallest variance, then the one with the smallest variance given
-the first, and so on. There are two ways to select the parents of each variable:
+is found from the top down: first the variable with the smallest variance, then the variable with the smallest variance
+given the first, and so on. There are two ways to select the parents of each variable:
 
 - Few rows (`equal_variance`): conditioning on all earlier variables would accumulate the noise in S, so each variable
   is regressed on few of them. Parents are added while they explain more than `price`, and removed again when they do
   not (forward, then backward selection). Moves of single variables improve the order as long as they lower
   Σ_j (v_j + price · number of parents of j), with v_j the residual variance. A selection of p parents among k
   candidates costs O(k·p²), so the order costs O(d³p²), and a pass of moves the same.
-- Many rows (`elimination.py`): each variable is regressed on all earlier ones in an order, and parents are
-  removed one by one, starting with the one that explains least, while they explain less than their price. The number of
-  parents is not limited, so this finds dense graphs; but full regressions need many more rows than variables.
+- Many rows (`elimination.py`): each variable is regressed on all variables before it in an order. As long as a parent
+  explains less than its price, the parent that explains least is removed. The number of parents is not limited, so this
+  finds dense graphs; but full regressions need many more rows than variables.
 
 `best_equal_variance_fit` compares several orders (ours). The first is the top-down order given all earlier variables
-(`statistics/moments.py`), which is best for many rows. The others are best for few rows: they select few parents in
-each step, first those with large effects, then, with the estimated error variance, those that improve the information
-criterion. Under each order parents are eliminated from all earlier variables, at the price of the Bayesian information
-criterion for a parent, ln n, plus 2 ln d for the number of candidates (Chen & Chen 2008). The fit of greatest score is
-chosen. If its residual variances are equal up to sampling error, the model is exact, and only weak edges may have the
-wrong direction: these are compared with their reversals (`edge_reversals.py`).
+(`statistics/moments.py`), which is best for many rows. The other orders are best for few rows: the search for them
+selects few parents in each step. At first these are parents with large effects; later, with the estimated error
+variance, parents that improve the information criterion. Under each order, backward elimination starts from all earlier
+variables. Its price of a parent is ln n, as in the Bayesian information criterion, plus 2 ln d for the number of
+candidates (Chen & Chen 2008). The fit with the greatest score is chosen. If the residual variances of the first fit are
+equal up to sampling error, the model is exact, and only weak edges may have the wrong direction: these are compared
+with their reversals (`edge_reversals.py`).
 
 Test of the assumption (ours): with equal error variances the second moments determine one DAG; without this assumption,
 they determine only its Markov equivalence class. So the result is a DAG only if the data support the assumption in one
@@ -63,10 +64,10 @@ def equal_variance(
 ) -> OrderedWeights:
     """The weights and the order of the variables for second moments `S` `[m, m]`, positive definite.
 
-    `price` is the variance that a parent must explain, in units of the least variance, one number or one per candidate
-    `[m]`; `passes` bounds the passes of moves. The first `d` variables, by default all, are ordered; the others precede
-    them (lagged variables of time series). The least variance is then the least residual variance given the lagged
-    variables.
+    `price` is the variance that a parent must explain, in units of the least variance; it is one number, or one number
+    per candidate `[m]`. `passes` limits the number of passes of moves. The first `d` variables, by default all, are
+    ordered; the others are lagged variables of time series, which precede them. With lagged variables, the least
+    variance is the least residual variance given these.
     """
     d = len(S) if d is None else d
     most = min(max_parents, len(S) - 1)
@@ -87,7 +88,7 @@ def equal_variance(
 
 
 def select_weights(S: FloatArray, parents: NDArray[np.bool_], price: float, max_parents: int) -> FloatArray:
-    """The weights `[m, d]` of the parents selected for each of the d variables among `parents` `[d, d]` and lags.
+    """The weights `[m, d]` of the parents that each of the d variables selects among its `parents` `[d, d]` and lags.
 
     `price` is the variance that a parent must explain, in units of the least variance, for second moments `S` `[m, m]`.
     """
@@ -124,8 +125,8 @@ def _top_down(S, first, price, most):  # type: ignore[no-untyped-def]  # noqa: A
 def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The best new position for the variable at `place`.
 
-    The variable moves away from its position one step at a time; a step changes the possible parents of the neighbour
-    that it passes, and of no other variable.
+    The variable moves away from its position one step at a time. Each step changes only its own possible parents and
+    those of the neighbour that it passes.
     """
     d = len(order)
     mover = order[place]
@@ -183,21 +184,22 @@ def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) ->
 
 
 MIN_ROWS_PER_VARIABLE = 2
-"""rows per variable above which each variable is regressed on all others"""
+"""rows per variable above which each variable may be regressed on all others"""
 MIN_EXPLAINED_SHARE = 0.05
 """smallest share of the least variance that a parent must explain in the search for the first order"""
 MAX_PASSES = 10
 """largest number of passes of moves that improve an order"""
 MAX_REFINEMENTS = 3
-"""largest number of updates of a parent's price to the estimated error variance"""
+"""largest number of repeated searches, each with the error variance or the graph of the best fit so far"""
 MIN_SCORE_GAIN = 1e-9
-"""a better score must exceed the best one by this much"""
+"""amount by which a new score must exceed the best score so far"""
 EXPECTED_SPREAD_FACTOR = 4.0
-"""multiple of 1/n, the expected spread of equal variances estimated from n rows, below which the model counts as exact.
-Measured spreads: .3 to 1.9 times 1/n with Gaussian errors, 2 to 6 with exponential ones, and mostly more than 30 if the
-model does not hold, as for rounded numbers."""
+"""bound on the spread of variances estimated from n rows, as a multiple of 1/n, the expected spread of equal variances;
+below it, the model counts as exact. Measured spreads: .3 to 1.9 times 1/n with Gaussian errors, 2 to 6 with exponential
+errors, and mostly more than 30 if the model does not hold, as for rounded numbers."""
 WEAK_DEVIATIONS = 4.0
-"""standard errors by which the variances of two adjacent variables must differ for a certain order"""
+"""minimum difference between the variances of two adjacent variables, in standard errors, for their order to be
+certain"""
 MIN_VARIANCE_SHARE = 1e-12
 """lower bound on a residual variance, as a share of the variance: smaller values are rounding errors"""
 
@@ -223,7 +225,7 @@ def best_equal_variance_fit(
     """The best of the fits with equal error variances to second moments `S` `[d, d]` of this number of rows.
 
     The search for better orders costs far more than the first fit. If `rejects(first fit)` is true, the caller would
-    not use a better fit either (`clearly_unequal`): the first fit is returned without a search.
+    not use a better fit either (`clearly_unequal`), so the first fit is returned without a search.
     """
     d = len(S)
     knowledge = prior or no_prior(d)
@@ -261,7 +263,7 @@ def _best_after_reversals(
     price: float,
     fit: Callable[[NDArray[np.int64]], LinearFit],
 ) -> LinearFit:
-    """The fit after reversals of weak edges; `best` is that of `order`, and `fit` fits the parents under an order."""
+    """The fit after reversals of weak edges; `best` is the fit under `order`, and `fit` fits parents under an order."""
     for _ in range(MAX_REFINEMENTS):
         if not has_weak_edges(best, rows):
             break
@@ -292,7 +294,7 @@ def variance_spread(variances: FloatArray) -> float:
 
 
 def score_fit(S: FloatArray, weights: FloatArray, rows: int, price: float | None = None) -> LinearFit:
-    """The fit with these `weights` `[m, d]` to second moments `S` `[m, m]`: the last m − d are lags.
+    """The fit with these `weights` `[m, d]` to second moments `S` `[m, m]`, whose last m − d columns are lags.
 
     `price` is the penalty on twice the log-likelihood for an edge, by default ln n + 2 ln m.
     """
@@ -340,14 +342,15 @@ def variance_evidence(near: VarianceEvidence, fit: LinearFit, free: BestOrder, r
 
 
 CLEAR_LOSS, CLEAR_LOSS_OF_FEW_ROWS = 0.02, 0.1
-"""loss in score that better orders cannot make up: in nats per row and variable, and in nats per squared variable"""
+"""loss in score for which no better order can compensate: nats per row and variable, and nats per squared number of
+variables"""
 
 
 def clearly_unequal(S: FloatArray, first: LinearFit, free: Callable[[], BestOrder], rows: int) -> bool:
-    """Whether the `first` fit with equal variances, given all earlier variables, is too bad for any other to be chosen.
+    """Whether the `first` fit with equal variances is so bad that no fit with equal variances can be chosen.
 
-    Its spread must exceed twice the largest that counts as near equal, and its score must be so much worse than that of
-    the fit with a variance for each variable, `free`, that a better order cannot make up for it.
+    The spread of its variances must exceed twice the largest spread that counts as near equal. Its score must be so far
+    below the score of the fit `free`, which has a variance for each variable, that no better order can compensate.
     """
     near, d = variances_near_equal(S, first), len(S)
     if near.spread <= 2 * min(MAX_SPREAD, MAX_SPREAD_RATIO * near.marginal):

@@ -38,7 +38,7 @@ class ExperimentFit:
 def experiment_products(table: Table, schema: Schema, silo: str) -> FloatArray:
     """The silo's part of the second moments of each sum, every condition about its own means, `[n_sums, d, d]`.
 
-    Raises `BadInput` for conditions within a silo whose rows are read in passes.
+    Raises `BadInput` if the silo has several conditions and its rows are read in passes.
     """
     sizes, used = schema.conditions(silo), schema.experiments.used[silo]
     parts = [
@@ -52,8 +52,8 @@ def learn_from_experiments(
 ) -> ExperimentFit:
     """The class from the `total` of the second moments of each sum; `left` is the schema of the silos that answered.
 
-    Raises `BadInput` if the lost silos leave a variable that all others target, and for a variable that does not vary
-    in the rows that show its mechanism.
+    Raises `BadInput` if every condition of the silos that answered targets the same variable, or if a variable does not
+    vary in the rows in which it is not targeted.
     """
     d, sent, prior = len(schema.variables), schema.experiments, left.prior
     rows = sent.rows({silo: schema.conditions(silo) for silo in left.silos})
@@ -72,6 +72,6 @@ def learn_from_experiments(
 
 
 def weights_of_groups(S: FloatArray, group: NDArray[np.int64], graph: NDArray[np.bool_]) -> FloatArray:
-    """The weights `[d, d]` of the DAG `graph`, each variable regressed on its parents by the covariance of its sum."""
+    """The weights `[d, d]` of the DAG `graph`: each variable is regressed on its parents with its sum's covariance."""
     each = np.stack([regression_weights(one, graph) for one in S])
     return np.asarray(each[group, :, np.arange(len(group))].T)

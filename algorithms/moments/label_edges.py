@@ -10,8 +10,8 @@ An edge u → v into a label v with a number among its other parents is tested b
 weights w of u. The edge is dropped if this statistic is below the price of the edge in the search and the edge adds
 little to the degenerate Gaussian score. The second condition is needed because, with nearly separated levels, weights
 and their variances grow without limit, and Wald's statistic vanishes for the strongest effects (Hauck & Donner 1977).
-For each label, only the weakest such edge is dropped, and the rest of the graph is kept: another search would only find
-another spurious parent. The tested DAG is the member of the class in which labels come as late as possible.
+For each label, only the weakest such edge is dropped, and the rest of the graph is kept, because a new search would
+only find another spurious parent. In the tested DAG, a member of the class, labels come as late as possible.
 
 If cells are empty, the regressions use the complete rows of a family, whereas the search uses expected products, which
 a logistic regression cannot use. This is valid if cells are missing at random given the parents; the slopes are valid
@@ -38,7 +38,7 @@ from ..statistics.coding import Blocks, Coding, blocks_of_covariance, coding_of,
 from ..statistics.packing import from_triangle
 
 MAX_LINEAR_GAIN = 0.05
-"""log-likelihood per row of the degenerate Gaussian model above which an edge is kept without a test"""
+"""gain in log-likelihood per row of the degenerate Gaussian model from which on an edge is kept without a test"""
 
 
 def labels_late_dag(structure: Structure, coding: Coding) -> NDArray[np.bool_] | None:
@@ -55,7 +55,7 @@ def labels_late_dag(structure: Structure, coding: Coding) -> NDArray[np.bool_] |
 
 
 def edges_to_test(dag: NDArray[np.bool_], coding: Coding) -> NDArray[np.bool_]:
-    """The edges of `dag` `[d, d]` that are tested: to a label with a number among its other parents."""
+    """The edges of `dag` `[d, d]` to test: edges into a label that has a number among its other parents."""
     numbers, edges = ~np.array(coding.discrete), np.zeros_like(dag)
     for v in np.flatnonzero(coding.discrete):
         for u in np.flatnonzero(dag[:, v]):
@@ -64,9 +64,9 @@ def edges_to_test(dag: NDArray[np.bool_], coding: Coding) -> NDArray[np.bool_]:
 
 
 def unsupported_edges(fitted: mixed_families.Server, tested: NDArray[np.bool_], prior: Prior) -> list[tuple[int, int]]:
-    """The weakest of the `tested` edges `[d, d]` into each label that its logistic regression does not support.
+    """For each label, the weakest of the `tested` edges `[d, d]` that the label's logistic regression does not support.
 
-    `fitted` is the final state of the regressions; `prior` keeps required edges.
+    `fitted` is the final state of the regressions. Edges that `prior` requires are not dropped.
     """
     coding, blocks = coding_of(fitted.schema), _blocks(fitted)
     dropped, begin, position = [], 0, 0
@@ -101,7 +101,7 @@ def linear_gain(blocks: Blocks, u: int, v: int, parents: NDArray[np.intp]) -> fl
 
 
 def without_edges(dag: NDArray[np.bool_], edges: Sequence[tuple[int, int]], prior: Prior) -> NDArray[np.bool_]:
-    """The class `[d, d]` of `dag` without these `edges`, in either direction."""
+    """The class `[d, d]` of `dag` after the removal of these `edges`, whatever their direction."""
     rest = dag.copy()
     for u, v in edges:
         rest[u, v] = rest[v, u] = False
@@ -123,6 +123,6 @@ def resample_without_edges(
 
 
 def _blocks(fitted: mixed_families.Server) -> Blocks:
-    """The correlations of the coded columns within the silos."""
+    """The correlations of the coded columns within the silos, as `Blocks`."""
     S: FloatArray = np.asarray(mixed_families.moments_of(fitted)["products"])
     return blocks_of_covariance(S, fitted.rows, coding_of(fitted.schema))

@@ -3,10 +3,10 @@
 The columns are those of the coded table (`statistics/coding.py`). The sum has one of three kinds (`SumKind`):
 
 - "centred": products about the silo's own means;
-- "pairs": with an ε, which does not account for means, products of the differences (x − x')/√2 of the first and second
-  row, the third and fourth, and so on. Offsets of a whole silo cancel in the differences. A record is in only one
-  pair. There are half as many pairs as rows, so the noise counts twice;
-- "means": without centring, products of the rows with an added constant column. Its products are the sums of the other
+- "pairs": with an ε, because ε does not account for means. The products are those of the differences (x − x')/√2
+  between the first and second row, between the third and fourth, and so on. Offsets of a whole silo cancel in the
+  differences. A record is in only one pair. There are half as many pairs as rows, so the noise counts twice;
+- "means": without centring. The rows get a constant column. The products of this column are the sums of the other
   columns, from which the server computes and subtracts the means of all rows. To make the norms of rows small,
   1/(number of levels) is subtracted from indicators.
 
@@ -48,7 +48,7 @@ def summed_columns(schema: Schema, sum_kind: SumKind) -> Schema:
 
 
 def private_columns(schema: Schema, sum_kind: SumKind) -> NDArray[np.bool_]:
-    """Which of the summed columns have scales to estimate privately: those of numbers."""
+    """Whether the scale of each summed column must be estimated privately, which is true of numbers."""
     coding = coding_of(schema)
     numbers = ~np.array(coding.discrete)[coding.owners]
     return np.append(numbers, np.False_) if sum_kind == "means" else numbers
@@ -86,8 +86,8 @@ def mixed_class(S: FloatArray, rows: int, schema: Schema, noise: float, scales: 
     """The CPDAG `[d, d]` that BOSS finds in second moments `S` `[m, m]` of this number of rows or pairs.
 
     `noise` is the standard deviation of the noise in a product of columns, in units of their `scales`. A parent's price
-    accounts for it: S counts as the moments of 1/(1/n + (NOISE_GROWTH·noise)²) rows, with the noise in correlations.
-    Levels that are indistinguishable from the noise count as rare.
+    accounts for the noise: S counts as the moments of 1/(1/n + (NOISE_GROWTH·noise)²) rows, where the noise is
+    converted to correlations. Levels that are indistinguishable from the noise count as rare.
     """
     coding = coding_of(schema)
     if len(S) > coding.size:

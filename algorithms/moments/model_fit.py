@@ -1,21 +1,21 @@
 """Whether any sparse linear DAG with independent errors fits the second moments (ours).
 
 A class of least BIC exists for any data. But if there are hidden common causes, feedback or coarse rounding, no sparse
-DAG has these moments: the search adds many edges, each of which gains more than its price, and directs nearly all of
-them by v-structures. Two figures detect this from the moments that the server has, without a further exchange:
+DAG has these moments. The search then adds many edges, each of which gains more than its price, and directs nearly all
+of them by v-structures. Two figures detect this from the moments that the server has, without a further exchange:
 
 - `residual_excess`: the dependence between nonadjacent variables. For each variable in the order of the DAG, take ln of
   the ratio of its residual variance given the parents to its residual variance v given all k earlier variables. If
-  the DAG holds, this has a known mean and variance, because n·v is σ²·χ² with n − k degrees of freedom for any
-  distribution of the parents. Each dependence may be too weak for an edge although their sum is significant. The
-  figure is their sum in standard deviations.
-- `hidden_cause_gain`: the BIC that is gained if the errors of joined variables a → b are correlated instead. A hidden
-  cause of both makes a a collider, so b seems to depend on the parents of a as well; with correlated errors these
-  edges disappear. The two regressions are fitted by generalised least squares (Zellner 1962), parents eliminated
-  backward.
+  the DAG holds, this logarithm has a known mean and variance, because n·v is σ²·χ² with n − k degrees of freedom for
+  any distribution of the parents. Each dependence may be too weak for an edge although their sum is significant. The
+  figure is the excess of the sum over its mean, in standard deviations.
+- `hidden_cause_gain`: the gain in BIC if an edge a → b is replaced by correlated errors of a and b. A hidden cause of
+  both makes a a collider, so b seems to depend on the parents of a as well; with correlated errors these edges
+  disappear. The two regressions are fitted by generalised least squares (Zellner 1962), with backward elimination of
+  parents.
 
-`misfit` adds them up. On clean data, both are small and do not get large together, even with weak effects, dense graphs
-or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose ends have p parents.
+`misfit` adds up the two figures. On clean data, both are small and do not get large together, even with weak effects,
+dense graphs or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose ends have p parents.
 """
 
 import math
@@ -39,7 +39,7 @@ GLS_STEPS = 20
 def misfit(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> float:
     """The evidence against `dag` `[d, d]` as a model of the covariance `S` `[d, d]`: above 1 if no sparse DAG fits.
 
-    `rows` are its degrees of freedom, and `price` the penalty on twice the log-likelihood for an edge.
+    `rows` are the degrees of freedom of S, and `price` is the penalty on twice the log-likelihood for an edge.
     """
     excess = max(residual_excess(S, dag, rows), 0.0)
     unit = GAIN_UNIT * max(1.0, len(S) / GAIN_VARIABLES)
@@ -67,8 +67,9 @@ def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:
 def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> float:
     """The gain in nats of correlated errors over edges of `dag` `[d, d]`, summed over disjoint edges, the best first.
 
-    `price` is the penalty on twice the log-likelihood for an edge or a correlation. Edges a → b are skipped if a and b
-    have no common parent, because nothing is gained there, and if a path leads from a through another parent of b.
+    `price` is the penalty on twice the log-likelihood for an edge or a correlation. An edge a → b is skipped if a and b
+    have no common parent, because nothing is gained there. It is also skipped if a path leads from a through another
+    parent of b.
     """
     variances, below = residual_variances(S, regression_weights(S, dag)), _descendants(dag)
     gains: list[tuple[float, int, int]] = []
@@ -87,7 +88,7 @@ def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: f
 
 
 def _descendants(dag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether a path leads from i to j, `[d, d]`."""
+    """For each pair i, j, whether a directed path leads from i to j, `[d, d]`."""
     below = np.zeros_like(dag)
     for v in reversed(topological_order(dag)):
         children = np.flatnonzero(dag[v])

@@ -29,7 +29,8 @@ GAMMA_SQUARED = 0.33007
 MEANS_PER_EDGE = 14
 """number of means that are summed for an edge"""
 MAX_DEPENDENCE, DEPENDENCE_ERRORS = 0.05, 2.0
-"""maximum correlation of ln cosh of cause and residual that counts as independence; for few rows, in standard errors"""
+"""bounds up to which a correlation of ln cosh of cause and residual counts as independence: a correlation, and a number
+of standard errors; the larger bound applies"""
 MIN_INDEPENDENT = 0.5
 """minimum share, among the edges with a significant R, of edges with independent residuals in the direction of R"""
 
@@ -40,7 +41,7 @@ def undirected_edges(cpdag: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 
 def standardising(S: FloatArray, cpdag: NDArray[np.bool_]) -> FloatArray:
-    """The matrix `[d, d]` that maps rows to residuals given compelled parents, with variance 1."""
+    """The matrix `[d, d]` that maps rows to residuals given compelled parents, scaled to variance 1."""
     residual_map = np.eye(len(S)) - regression_weights(S, directed_part(cpdag))
     variances = np.einsum("ij,ik,kj->j", residual_map, S, residual_map, optimize=True)
     return np.asarray(residual_map / np.sqrt(np.maximum(variances, 1e-300)))
@@ -55,9 +56,10 @@ def correlations(S: FloatArray, standard: FloatArray, edges: NDArray[np.int32]) 
 def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int32], rho: FloatArray) -> FloatArray:
     """The sums over centred rows of `table` `[n_rows, d]` for the means of each edge, `[n_edges, 14]`.
 
-    For i, j given i, j, i given j: Σ ln cosh u and Σ u e^(−u²/2) of each, then Σ (ln cosh u)² of each; then, for i → j
-    and for j → i, Σ ln cosh u · ln cosh r of cause u and residual r. Rows with an empty cell (NaN) in a variable
-    of an edge contribute the mean of the complete rows, or, if none is complete, the expectation for Gaussian rows.
+    Four values u are used: i; j given i; j; i given j. The first eight sums are Σ ln cosh u and Σ u e^(−u²/2) of each.
+    The next four are Σ (ln cosh u)² of each. The last two, for i → j and for j → i, are Σ ln cosh u · ln cosh r of
+    cause u and residual r. If a row has an empty cell (NaN) in a variable of an edge, it contributes the mean of the
+    complete rows; if no row is complete, it contributes the expectation for Gaussian rows.
     """
     gaussian = np.array([GAMMA, 0.0] * 4 + [GAMMA_SQUARED] * 4 + [GAMMA**2] * 2)
     sums = np.tile(len(table) * gaussian, (len(edges), 1))
@@ -94,7 +96,7 @@ def contrasts(means: FloatArray) -> FloatArray:
 
 
 def dependences(means: FloatArray) -> FloatArray:
-    """The correlations of ln cosh of cause and residual, for i → j and j → i, from means `[n_edges, 14]`."""
+    """The correlations of ln cosh of cause and residual, for i → j and j → i, `[n_edges, 2]`, from `means`."""
     first = means[:, 0:8:2]
     spread = np.sqrt(np.maximum(means[:, 8:12] - first**2, 1e-12))
     return np.asarray((means[:, 12:] - first[:, 0::2] * first[:, 1::2]) / (spread[:, 0::2] * spread[:, 1::2]))
@@ -103,9 +105,9 @@ def dependences(means: FloatArray) -> FloatArray:
 def credible_contrasts(means: FloatArray, rows: int, evidence: float) -> tuple[FloatArray, int]:
     """R of each edge `[n_edges]` and 0; if no linear model holds, zeros and the number of edges with a significant R.
 
-    A linear model holds for an edge if the residual is independent of the cause in the direction of R. It holds for the
-    data if it holds for half of the edges with rows·|R| above `evidence`, because an undirected neighbour of both ends
-    can make single residuals dependent.
+    R is significant if rows·|R| is above `evidence`. A linear model holds for an edge if the residual is independent of
+    the cause in the direction of R. It holds for the data if it holds for at least half of the edges with a significant
+    R. It need not hold for all, because an undirected neighbour of both ends can make single residuals dependent.
     """
     R, both = contrasts(means), dependences(means)
     bound = max(MAX_DEPENDENCE, DEPENDENCE_ERRORS / math.sqrt(rows))

@@ -1,7 +1,7 @@
 """Selection of the parents of a variable from second moments, forward and then backward.
 
-Parents are added while they explain more than their price, the best one first, and removed again when they do not. A
-selection of p parents among k candidates costs O(k·p²).
+The best candidate is added as long as it explains more than its price; then parents that explain less than their price
+are removed. A selection of p parents among k candidates costs O(k·p²).
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ COLLINEARITY_TOLERANCE = 1e-3
 
 @njit(cache=True)
 def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Parents of j among `allowed`: adds the candidate that explains most above its price, as long as there is one.
+    """Parents of j among `allowed`: in each step, the candidate that explains most above its price.
 
-    Row m of Q is the covariance of the m-th parent with all variables given the parents before it, divided by its
-    standard deviation. It updates each candidate's variance and covariance with j given the parents, in O(d) per parent
-    and row.
+    Row m of Q is the covariance of the m-th parent with all variables given the parents before it, divided by the
+    parent's standard deviation. It updates each candidate's variance, and its covariance with j, given the parents. A
+    parent costs O(d) for each earlier row.
     """
     d = S.shape[0]
     parents = np.empty(most, np.int64)
@@ -57,7 +57,7 @@ def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def select_parents(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The residual variance of j, and its parents among `allowed`, of which none explains less than its price."""
+    """The residual variance of j, and its selected parents among `allowed`; each explains at least its price."""
     parents = _forward(S, j, allowed, price, most)
     while len(parents) > 0:
         m = len(parents)

@@ -3,8 +3,8 @@
 - `information_criteria`, `least_bic`: the number of lags of a time series with the least BIC, from summed second
   moments of its windows (ours).
 - `pc_from_moments`, `ges_from_moments`: CPDAGs by PC with Fisher's z and by GES with BIC. Second moments do not contain
-  means: the variables count as centred. The tests allow for the noise of private moments; the BIC treats noise as a
-  loss of rows.
+  means, so the variables are assumed to be centred. The tests allow for the noise of private moments; the BIC treats
+  noise as a loss of rows.
 - `PooledLearner`, `learn_from_moments`: the settings, and the structure that the chosen learner finds.
 """
 
@@ -36,11 +36,11 @@ from ..statistics.moments import SecondMoments, regression_weights, residual_var
 from .equal_variance import MIN_ROWS_PER_VARIABLE, best_equal_variance_fit, equal_variance, select_weights
 
 CRITERION_TOLERANCE = 1e-3
-"""criteria that differ by at most this count as equal"""
+"""largest difference at which two criteria count as equal"""
 
 
 def lagged_price(columns: int, rows: float) -> float:
-    """The variance that a parent among `columns` candidates must explain, in units of the least one: (ln n + ln m)/n.
+    """The variance that a parent among m `columns` must explain, (ln n + ln m)/n in units of the least variance.
 
     This is BIC with the extra term of EBIC (Chen & Chen 2008) for the number of candidates.
     """
@@ -48,7 +48,7 @@ def lagged_price(columns: int, rows: float) -> float:
 
 
 MIN_BASE_GAIN = 4.0
-"""twice the log-likelihood that a parent must gain in the model of one lag, with which longer lags are compared"""
+"""minimum gain of a parent, on twice the log-likelihood, in the model of one lag with which longer lags are compared"""
 
 
 def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
@@ -79,13 +79,13 @@ def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
 
 
 def _any_order(S: FloatArray, rows: int, d: int) -> NDArray[np.int64]:
-    """An order of the variables within a step: that given all lags, or given one lag if windows are too few."""
+    """An order of the variables within a step, given all lags, or given one lag if there are too few windows."""
     width = len(S) if rows > MIN_ROWS_PER_VARIABLE * len(S) else 2 * d
     return order_given_past(S[:width, :width], d)
 
 
 def order_given_past(S: FloatArray, d: int) -> NDArray[np.int64]:
-    """The order of least variance given the lagged columns of `S` `[m, m]` and the earlier ones of the d variables."""
+    """The order of the d variables by least variance given the lagged columns of `S` `[m, m]` and earlier variables."""
     return np.argsort(top_down_order(moments_given_past(S, d))[0])
 
 
@@ -100,7 +100,7 @@ def moments_of_least_bic(S: FloatArray, rows: int, d: int) -> FloatArray:
 
 
 def least_bic(criteria: FloatArray) -> int:
-    """The number of lags of least BIC, the smallest among equals: further lags often add nothing."""
+    """The number of lags of least BIC; the smallest if several are equal, because further lags often add nothing."""
     return 1 + int(np.flatnonzero(criteria <= criteria.min() + CRITERION_TOLERANCE)[0])
 
 
@@ -109,9 +109,9 @@ NOISE_GROWTH = 10.0
 
 
 def rows_with_noise(rows: int, noise: float) -> int:
-    """The number of rows without noise whose moments are as uncertain as those of `rows` rows with this `noise`.
+    """The number of rows whose moments without noise are as uncertain as the moments of `rows` rows with this `noise`.
 
-    Conditioning on parents amplifies the noise: 1/(1/n + (NOISE_GROWTH·noise)²) rows.
+    It is 1/(1/n + (NOISE_GROWTH·noise)²), because conditioning on parents amplifies the noise.
     """
     return max(1, int(1 / (1 / rows + (NOISE_GROWTH * noise) ** 2)))
 
@@ -150,22 +150,22 @@ class PooledLearner:
     """Settings of learning a structure from second moments."""
 
     learner: Learner = "equal-variance"
-    """notears, fed-sparse, notears-admm: the consensus loop with one silo and its settings; pc, ges: a CPDAG; mixed
-    data always have BOSS by the degenerate Gaussian score"""
+    """notears, fed-sparse, notears-admm: the consensus loop with one silo; pc, ges: a CPDAG; mixed data are always
+    learned by BOSS with the degenerate Gaussian score"""
     price: float = 0.0
-    """equal-variance: variance that a parent must explain, in units of the least variance; 0: derived from the noise,
-    or without noise by an information criterion among all earlier variables"""
+    """equal-variance: variance that a parent must explain, in units of the least variance; 0: derived from the noise
+    or, without noise, selection by an information criterion among all earlier variables"""
     max_parents: int = 12
     """equal-variance: maximum number of parents of a variable (with noise, with a price, and in time series)"""
     passes: int = 10
     """equal-variance: maximum number of passes of moves that improve the order"""
     l1: float = 0.0
-    """the consensus learners: λ; 0: their own default"""
+    """notears, fed-sparse, notears-admm: λ; 0: the default of the learner"""
     threshold: float = 0.3
     """τ: edges with smaller absolute weight are dropped"""
     center: bool = True
-    """subtract each silo's own means: site offsets carry no causal information; not with an ε, which does not account
-    for means"""
+    """subtract each silo's own means, because site offsets carry no causal information; means are never subtracted with
+    an ε, which does not account for them"""
     lags: Lags = 1
     """time series: how many steps back an edge may reach; auto: by BIC"""
     max_lags: int = 5
@@ -173,10 +173,10 @@ class PooledLearner:
     series_threshold: float = 0.1
     """time series: τ; a stable series has small weights"""
     center_series: bool = True
-    """time series: subtract each silo's means that differ significantly from 0; not with an ε, which does not account
-    for means"""
+    """time series: subtract each silo's means that differ significantly from 0; means are never subtracted with an ε,
+    which does not account for them"""
     alpha: float = 0.01
-    """pc: level of the tests"""
+    """pc: significance level of the tests"""
 
     @property
     def class_only(self) -> bool:
@@ -213,10 +213,10 @@ def learn_from_moments(
 ) -> Structure:
     """The structure that `settings.learner` finds in second moments `S` `[m, m]` of `rows` rows.
 
-    With more columns than `variables`, S is that of windows of time series: the d variables, then the same variables
-    one step before, two steps before, ...; the structure is dynamic. `noise` is the standard deviation of the noise in
-    S, in units of the variables' scales. PC, GES and equal-variance without a price use the background knowledge
-    `prior`.
+    If S has more columns than there are `variables`, it belongs to windows of time series, and the structure is
+    dynamic: the columns are the d variables, then the same variables one step before, two steps before, and so on.
+    `noise` is the standard deviation of the noise in S, in units of the variables' scales. PC, GES and equal-variance
+    without a price use the background knowledge `prior`, but not for time series.
     """
     if len(S) > len(variables):
         return learn_from_windows(S, rows, variables, settings, noise)
@@ -260,7 +260,7 @@ def learn_from_windows(
 def learn_by_consensus(
     S: FloatArray, rows: int, variables: tuple[str, ...], settings: PooledLearner, threshold: float
 ) -> Structure:
-    """The structure that the consensus loop finds with one silo with moments `S` `[m, m]`."""
+    """The structure that the consensus loop finds with a single silo, whose second moments are `S` `[m, m]`."""
     kind, build = CONSENSUS[settings.learner]
     learner_settings = kind(threshold=threshold) if settings.l1 == 0 else kind(l1=settings.l1, threshold=threshold)
     lags = len(S) // len(variables) - 1
@@ -269,5 +269,5 @@ def learn_by_consensus(
 
 
 def exact_price(d: int, rows: int) -> float:
-    """The price of a parent if S has only sampling error: more than the best of d candidates explains by chance."""
+    """The price of a parent if S has only sampling error; the best of d candidates explains less by chance."""
     return max(0.05, 3 * float(np.log(d)) / rows)

@@ -5,12 +5,11 @@ x becomes z, z² and z³, where z is its deviation from the silo's own mean in u
 silos. In the cube, z is limited to ±`CUBE_BOUND`, so that cubes can fit effects that saturate; z and z² have no limits,
 so that they fit quadratic effects exactly. Offsets of a whole silo cancel.
 
-From these moments the server searches for the order of the variables of the best score (CAM; Bühlmann, Peters, Ernest
-2014): given its parents, a family scores −n/2·ln v − ½ ln n·3·|Pa|, where v is the variance of the child that a
-regression on all coded columns of the parents leaves. The child itself is only z. The score is not the same for
-equivalent graphs, so curved effects direct their edges. An edge must also explain `min_share` of the variance: with
-many rows, BIC would otherwise add edges that only correct the misfit between a curve and its three columns. The search
-is that of `block_order.py`.
+From these moments the server searches for the order of the variables with the best score (CAM; Bühlmann, Peters, Ernest
+2014). A family scores −n/2·ln v − ½ ln n·3·|Pa|, where v is the residual variance of the child in a regression on all
+coded columns of the parents. The child itself is only z. The score differs between equivalent graphs, so curved effects
+direct their edges. An edge must also explain `min_share` of the variance: with many rows, BIC would otherwise add edges
+that only correct the misfit between a curve and its three columns. `block_order.py` is the search.
 
 The result is the additive model only if curved effects improve the linear graph itself (`curvature_gain`); otherwise it
 is the linear model. The scores of the two models are not compared, because with skewed errors a curve can fit a linear
@@ -43,9 +42,10 @@ from .secure_linear import SecureLinear, degrees_of_freedom
 WIDTH = 3
 """number of coded columns of a variable: itself, its square and its cube"""
 CUBE_BOUND = 4.0
-"""standard deviations to which a value is limited in its cube"""
+"""limit of a value in its cube, in standard deviations"""
 MIN_COLUMN_SHARE = 1e-6
-"""minimum residual share of a coded column given its variable's other columns; less is rounding, as for two values"""
+"""minimum residual share of a coded column given the earlier columns of its variable; a smaller share is a rounding
+error, as in the square of a variable with two values"""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ Silo = secure_linear.Silo
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The request of `secure-linear`, or, with `scales`, for the second moments of the coded columns."""
+    """The request of `secure-linear` or, with `scales`, the request for the second moments of the coded columns."""
 
     linear: secure_linear.Broadcast
     scales: FloatArray
@@ -99,11 +99,12 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """The linear model, and after the last sum the additive one."""
+    """The linear model and, after the last sum, the additive model."""
 
     linear: secure_linear.Server
     strengths: FloatArray
-    """`[d, d]`: the standard deviation of each effect in units of the child, 0 without an edge; empty if linear"""
+    """the standard deviation of each effect in units of the child, 0 without an edge, `[d, d]`; empty while the result
+    is the linear model"""
     gain: float
     """improvement of the linear graph by curved effects, penalties included; NaN before the last sum"""
     done: bool
@@ -134,7 +135,7 @@ def build(settings: SecureAdditive) -> FederatedAlgorithm[Server, Silo, Broadcas
 
 
 def after_linear(linear: secure_linear.Server) -> Server:
-    """The state that continues a run of `secure-linear` from its last state, or from its first."""
+    """The state that continues a run of `secure-linear` from the state `linear`."""
     return Server(linear, np.empty((0, 0)), math.nan, done=False)
 
 
@@ -157,7 +158,7 @@ def entry_units(schema: Schema, request: Broadcast) -> FloatArray:
 
 @dataclass(frozen=True)
 class CodedRows:
-    """The coded columns of a `table` `[n_rows, d]`, `[n_rows, 3d]`, coded chunk by chunk if it is read in passes."""
+    """The coded columns `[n_rows, 3d]` of a `table` `[n_rows, d]` that is read in passes, coded chunk by chunk."""
 
     table: Chunked
     means: FloatArray
@@ -198,7 +199,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureAdditive) -> Server:
-    """The state after the sum: with the next step of the linear model, or with the choice between the two models."""
+    """The state after the sum, with the next step of the linear model, or with the choice between the two models."""
     linear = server.linear
     if not linear.done:
         part = Replies[secure_linear.Reply](replies.silos, total=replies.total)
@@ -222,9 +223,9 @@ def choose(server: Server, S: FloatArray, rows: int, settings: SecureAdditive) -
 
 
 def orthogonal_blocks(S: FloatArray, rows: int) -> Blocks:
-    """The correlations of the coded columns, each without the part that earlier columns of its variable determine.
+    """The correlations of the coded columns, each minus its regression on the earlier columns of the same variable.
 
-    Columns that equal zero up to rounding errors are omitted.
+    Columns whose residual is a rounding error are omitted.
     """
     scale = np.sqrt(np.maximum(np.diag(S), 1e-300))
     R, d = S / np.outer(scale, scale), len(S) // WIDTH
@@ -241,18 +242,19 @@ def orthogonal_blocks(S: FloatArray, rows: int) -> Blocks:
 
 
 def linear_dag(server: Server, settings: SecureAdditive) -> NDArray[np.bool_]:
-    """A DAG `[d, d]` of the linear model; of a class, its directed part if no extension is known."""
+    """A DAG `[d, d]` of the linear model; the directed part of the graph if it has no known extension to a DAG."""
     found = secure_linear.structure(server.linear, settings.linear)
     dag = dag_extension(found).dag
     return directed_part(found.adjacency) if dag is None else np.asarray(dag)
 
 
 def curvature_gain(blocks: Blocks, dag: NDArray[np.bool_]) -> float:
-    """The change of the log-likelihood by curved effects in a linear `dag` `[d, d]`, minus BIC's price for them.
+    """The gain in log-likelihood if effects in a linear `dag` `[d, d]` may be curved, minus BIC's price for the curves.
 
-    Curved effects are added for all edges and, for each child, for the nonadjacent variable whose square explains most
-    of the residual. That variable must be nearly uncorrelated with the residual; otherwise, if errors are skewed, its
-    square could reflect a linear effect of the child on it.
+    Curved effects are added for all edges. For each child, a curved effect is also added for the nonadjacent variable
+    whose curved columns explain most of the residual, if this improves the score. That variable must be nearly
+    uncorrelated with the residual; otherwise, if errors are skewed, its square could reflect a linear effect of the
+    child on it.
     """
     R, first, rows = blocks.R, blocks.first, blocks.rows
     d, own = len(dag), blocks.first[:-1]
@@ -277,20 +279,20 @@ def curvature_gain(blocks: Blocks, dag: NDArray[np.bool_]) -> float:
 
 
 def _residual_covariance(R: FloatArray, given: NDArray[np.int64]) -> FloatArray:
-    """The covariance `[K, K]` of the residuals of all columns given some."""
+    """The covariance `[K, K]` of the residuals of all columns given the columns `given`."""
     if not len(given):
         return R
     return np.asarray(R - R[:, given] @ np.linalg.lstsq(R[np.ix_(given, given)], R[given], rcond=None)[0])
 
 
 def _explained(covariance: FloatArray, columns: NDArray[np.int64], child: int) -> float:
-    """The variance of column `child` that a regression on other `columns` explains."""
+    """The variance of column `child` that a regression on `columns` explains."""
     both = covariance[columns, child]
     return float(both @ np.linalg.lstsq(covariance[np.ix_(columns, columns)], both, rcond=None)[0])
 
 
 def effect_sizes(blocks: Blocks, dag: NDArray[np.bool_]) -> FloatArray:
-    """The standard deviation of the effect of each edge of `dag` `[d, d]`, in units of the child's."""
+    """The standard deviation of the effect of each edge of `dag` `[d, d]`, in standard deviations of the child."""
     R, first, sizes = blocks.R, blocks.first, np.zeros(dag.shape)
     for j in range(len(dag)):
         parents = np.flatnonzero(dag[:, j])
@@ -314,7 +316,7 @@ def structure(server: Server, settings: SecureAdditive) -> Structure:
 
 
 def measures(server: Server) -> dict[str, float]:
-    """Those of the linear model, and the gain by curved effects."""
+    """The measures of the linear model, and the gain by curved effects."""
     found = secure_linear.measures(server.linear)
     return found if math.isnan(server.gain) else {**found, "curvature_gain": server.gain}
 

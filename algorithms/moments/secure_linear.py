@@ -2,7 +2,7 @@
 
 Exchange 1: the silos' second moments, each about the silo's own means, in one masked sum. Two fits follow: the DAG of
 equal error variances, and, unless those variances are clearly equal, the Markov equivalence class of least BIC
-(`score/gaussian_order.py`). `equal_variance.py` decides which of them the data support.
+(`score/gaussian_order.py`). `equal_variance.py` decides which of the two fits the data support.
 
 Exchange 2, only for a class with undirected edges: 14 masked sums per undirected edge, which direct the edge if errors
 are not Gaussian (`non_gaussian.py`). The request lists these edges, so the silos learn them.
@@ -12,8 +12,9 @@ BOSS learns the interventional class of least BIC from these sums (`score/experi
 are not considered, because experiments change the variances, and there is no second exchange.
 
 In time series the rows are windows: the present, and the lagged columns that precede it. Only the present variables are
-ordered; their lagged parents are selected with those within the step (`tiers.py`). If series are short and the lags are
-to be chosen, the windows of every number of lags are summed, because there are more windows of few lags than of many.
+ordered; their lagged parents and their parents within the step are selected together (`tiers.py`). If series are short
+and the number of lags is to be chosen, the windows of every number of lags are summed, because there are more windows
+with few lags than with many.
 
 Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
 """
@@ -68,7 +69,7 @@ MAX_LOST_WINDOWS = 0.05
 APPROXIMATE_THRESHOLD = 0.3
 """τ of the papers, for models that hold only approximately"""
 APPROXIMATE_SERIES_THRESHOLD = 0.1
-"""the same for time series: a stable series has small weights"""
+"""τ for time series whose model holds only approximately; a stable series has small weights"""
 APPROXIMATE_SHARE = 0.05
 """share of a residual variance that an edge of a class must explain if no sparse DAG fits"""
 
@@ -78,11 +79,11 @@ class SecureLinear(OrderSettings):
     """Settings of `secure-linear`."""
 
     error_variances: Literal["auto", "equal", "free"] = "auto"
-    """equal: assume that all errors have one variance, so that there is one DAG; free: learn a class without this
-    assumption; auto: decide from the data"""
+    """equal: assume that all errors have one variance, so that the data determine one DAG; free: learn a class without
+    this assumption; auto: decide from the data"""
     threshold: float | Literal["auto"] = "auto"
     """equal variances: τ; edges with smaller absolute weight are dropped; auto: 0 if the error variances are equal up
-    to sampling error, otherwise 0.3, in time series 0.1: a model that holds only approximately adds weak edges"""
+    to sampling error; otherwise 0.3, or 0.1 in time series, because an approximate model adds weak edges"""
     non_gaussian: bool = True
     """for a class: request the sums that direct undirected edges if the errors are not Gaussian"""
     min_log_likelihood_ratio: float = 10.0
@@ -95,7 +96,7 @@ class SecureLinear(OrderSettings):
     """experiments: use of the rows in which a variable was set, in the score of this variable; own: scored with
     separate parameters; left-out: not scored, which is exact if experiments cut a variable off from its causes"""
     center_series: bool = True
-    """time series: subtract the means of each series, of short ones the means of their silo"""
+    """time series: subtract the means of each series, or the means of the silo if its series are short"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -120,12 +121,15 @@ class SecureLinear(OrderSettings):
         return range(1, reach if self.lags == AUTO and counts[1] < (1 - MAX_LOST_WINDOWS) * counts[0] else 1)
 
     def columns(self, schema: Schema) -> Schema:
-        """The public schema of the summed rows: of the rows, or of the windows of time series."""
+        """The public schema of what is summed: the rows, or the windows of time series."""
         reach = self.reach(schema)
         return window_schema(schema, reach) if reach else schema
 
     def degrees_of_freedom(self, schema: Schema, replies: Replies[Any], lags: int) -> int:
-        """The summed rows or windows, minus the means that were subtracted; raises `BadInput` if none are left."""
+        """The number of summed rows or windows, minus the number of subtracted means; for windows, at least 1.
+
+        Raises `BadInput` if no rows are left.
+        """
         if not lags:
             return degrees_of_freedom(schema, replies)
         lengths, numbers = schema.stretches, schema.windows(lags)
@@ -135,7 +139,7 @@ class SecureLinear(OrderSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows `[n_rows, m]`, their means, summed second moments about these, and the number of all rows.
+    """A silo's rows `[n_rows, m]`, their means, the summed second moments about the means, and the number of all rows.
 
     The rows of time series are windows: the d variables, then their lags.
     """
@@ -147,19 +151,20 @@ class Silo:
     """`[d, d]`; expectations if cells are empty"""
     all_rows: int
     shorter: tuple[FloatArray, ...] = ()
-    """short series: the second moments of windows of 1, 2, ... lags; experiments: second moments of the further sums"""
+    """for short series: the second moments of windows of 1, 2, ... lags; with experiments: the second moments of the
+    further sums"""
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Empty, to request the second moments; else the undirected edges, and the standardisation of their ends."""
+    """A request for second moments if empty; otherwise the undirected edges, and the standardisation of their ends."""
 
     edges: NDArray[np.int32]
     """`[n_edges, 2]`"""
     standard: FloatArray
-    """`[m, m]`: rows times this are residuals given compelled parents, with variance 1"""
+    """a matrix `[m, m]`; rows times this matrix are residuals given compelled parents, with variance 1"""
     correlations: FloatArray
-    """of the ends of each edge, `[n_edges]`"""
+    """the correlation of the two ends of each edge, `[n_edges]`"""
 
 
 @dataclass(frozen=True)
@@ -175,9 +180,9 @@ class Server(TimedState):
 
     schema: Schema
     S: FloatArray
-    """covariance within the silos `[m, m]`, for time series of windows; empty before the first sum"""
+    """covariance of rows, or of windows of time series, within the silos, `[m, m]`; empty before the first sum"""
     rows: int
-    """degrees of freedom of S: effective rows minus one for each silo"""
+    """degrees of freedom of S: effective rows minus the number of subtracted means"""
     fit: LinearFit
     """the fit with equal error variances"""
     graph: NDArray[np.bool_]
@@ -191,9 +196,9 @@ class Server(TimedState):
     """evidence against every sparse DAG, above 1 if none fits (`model_fit.py`); 0 without a class"""
     done: bool
     sums: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
-    """experiments: the covariance on which each variable is regressed on its parents, `[n_sums, d, d]`; else empty"""
+    """with experiments: the covariance of each sum, `[n_sums, d, d]`; otherwise empty"""
     group: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """experiments: the sum of each variable, `[d]`"""
+    """with experiments: the number of the sum in which each variable is regressed, `[d]`; otherwise empty"""
 
 
 def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -291,7 +296,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:
-    """The state after the sum: with the fits and the choice between them, or with directions."""
+    """The state after the sum, with the fits and the choice between them, or with directions."""
     assert replies.total is not None
     schema = settings.columns(server.schema)
     answered_rows = sum(schema.rows[silo] for silo in replies.silos)
@@ -323,7 +328,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
 
 
 def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
-    """The rows of the silos that answered, minus one for each; raises `BadInput` if none are left."""
+    """The rows of the silos that answered, minus one for each silo; raises `BadInput` if no rows are left."""
     rows = sum(schema.rows[silo] for silo in replies.silos) - len(replies.silos)
     if rows < 1:
         raise BadInput("every silo has one row, so subtracting each silo's means leaves nothing to learn from")
@@ -375,7 +380,7 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
 def edges_to_direct(server: Server) -> NDArray[np.int32]:
     """The undirected edges `[n_edges, 2]` that errors may direct.
 
-    Edges at counts are excluded: effects of numbers on them are curved, and their errors depend on their means.
+    Edges at counts are excluded, because effects on counts are curved, and the errors of counts depend on their means.
     """
     edges = undirected_edges(server.graph)
     counts = np.isin(server.schema.variables, server.schema.counts)
@@ -383,16 +388,17 @@ def edges_to_direct(server: Server) -> NDArray[np.int32]:
 
 
 def mixes_counts(schema: Schema) -> bool:
-    """Whether some columns, but not all, are counts, whose error variances are then not comparable.
+    """Whether some columns, but not all, are counts, so that error variances are not comparable.
 
     After the variance-stabilising transform, the error variance of a count is a constant (1/4 for √(x + 3/8)). It
-    differs from those of other numbers, but an order with the count first can by accident make all variances equal.
+    differs from the error variances of other numbers, but an order with the count first can make all variances equal by
+    accident.
     """
     return 0 < len(schema.counts) < len(schema.variables)
 
 
 def structure(server: Server, settings: SecureLinear) -> Structure:
-    """The DAG of equal variances, or the class; a DAG with weights if every edge of the class has a direction."""
+    """The DAG of equal variances, or the class, which is a DAG with weights if all its edges have a direction."""
     names = server.schema.variables
     if server.evidence.equal:
         strengths = np.abs(server.fit.weights)
@@ -419,7 +425,7 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
 
 
 def member_of(within: Structure) -> NDArray[np.bool_]:
-    """A DAG of the class `within`, for the weights of lagged parents, which are the same in all of its members."""
+    """A DAG of the class `within`, from which lagged weights are computed; they are the same in all its members."""
     dag = dag_extension(within).dag
     assert dag is not None
     return dag

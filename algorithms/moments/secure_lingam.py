@@ -1,13 +1,13 @@
 """DirectLiNGAM over silos (ours; Shimizu et al. 2011): an order from errors that are not Gaussian, by masked sums.
 
-In each step, the next variable in the order is the one that seems to have no cause among the remaining ones. This is
-the variable with the least Σ_j min(0, R_ij)², where R is the pairwise contrast of `non_gaussian.py` (Hyvärinen & Smith
-2013, as in the measure "pwling" of the published program). It is then regressed out of the others.
+In each step, the next variable in the order is the variable that seems to have no cause among the remaining variables.
+This is the variable with the least Σ_j min(0, R_ij)², where R is the pairwise contrast of `non_gaussian.py` (Hyvärinen
+& Smith 2013, as in the measure "pwling" of the published program). It is then regressed out of the others.
 
-What leaves a silo: its part of the second moments, once; then, in each of d − 1 exchanges, its part of two means for
-each of the m remaining variables and for each of their ordered pairs: 2m² numbers, masked. Residuals are linear in the
-rows, so the server computes their coefficients from the second moments and sends them to the silos. Cost at a silo:
-O(n_p·m²) per exchange.
+What leaves a silo: first its part of the second moments, once. Then, in each of d − 1 exchanges, the silo sends 2m²
+masked numbers: its part of two means for each of the m remaining variables and for each of their ordered pairs.
+Residuals are linear in the rows, so the server computes their coefficients from the second moments and sends them to
+the silos. Cost at a silo: O(n_p·m²) per exchange.
 """
 
 import math
@@ -28,9 +28,9 @@ from .non_gaussian import negentropies
 from .secure_linear import Silo, degrees_of_freedom, open_silo
 
 MEANS_PER_RESIDUAL = 2
-"""the means of ln cosh u and of u·e^(−u²/2) of each residual"""
+"""number of means of each residual u: those of ln cosh u and of u·e^(−u²/2)"""
 GAUSSIAN_THRESHOLD = 10.0
-"""errors with a smaller negentropy times the number of rows are compatible with a Gaussian"""
+"""negentropy times the number of rows below which errors are compatible with a Gaussian"""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class SecureLingam:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Empty, to request the second moments; else the coefficients of the residuals of the m remaining variables."""
+    """A request for second moments if empty; otherwise the coefficients of the remaining m variables' residuals."""
 
     standard: FloatArray
-    """`[d, m]`: rows times this are the residuals, with variance 1"""
+    """a matrix `[d, m]`; rows times this matrix are the residuals, with variance 1"""
     correlations: FloatArray
     """correlations of these residuals, `[m, m]`"""
 
@@ -73,7 +73,7 @@ class Server:
     """degrees of freedom of S: rows minus one for each silo"""
     order: NDArray[np.int64]
     negentropies: FloatArray
-    """negentropy of each variable in the order given the earlier ones, in nats per row: 0 for Gaussian errors"""
+    """for each variable in the order, the negentropy given the earlier variables, in nats per row; 0 if Gaussian"""
 
 
 def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -146,7 +146,7 @@ def sums_of_residuals(residuals: FloatArray, correlations: FloatArray) -> FloatA
 
 @njit(cache=True)
 def _sums(U, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Σ ln cosh and Σ u·e^(−u²/2): on the diagonal of row i of `U` `[m, n]`, at [i, j] of i given j."""
+    """Σ ln cosh u and Σ u·e^(−u²/2): at [i, i], u is row i of `U` `[m, n]`; at [i, j], its residual given row j."""
     m, n = U.shape
     sums = np.zeros((m, m, 2))
     for i in range(m):
@@ -164,7 +164,7 @@ def _sums(U, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """The state with the second moments, or with another variable in the order."""
+    """The state with the second moments, or with one more variable in the order."""
     assert replies.total is not None
     schema = server.schema
     answered_rows = sum(schema.rows[silo] for silo in replies.silos)
@@ -196,7 +196,8 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
 def pairwise(negentropy: FloatArray) -> FloatArray:
     """R_ij = H(j) + H(r_i|j) − H(i) − H(r_j|i) of every pair, `[m, m]`, above 0 for i → j.
 
-    H is a constant minus the `negentropy` `[m, m]`: of i at [i, i], of i given j at [i, j].
+    H is a constant minus the negentropy. `negentropy` `[m, m]` has the value of i at [i, i], and the value of i given j
+    at [i, j].
     """
     own = np.diag(negentropy)
     R = own[:, None] - own[None, :] + negentropy.T - negentropy

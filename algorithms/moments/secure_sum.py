@@ -2,16 +2,16 @@
 
 `secure-sum` (ours): the silos' second moments in one masked sum. What leaves a silo: its masked part, which is visible
 only within the sum. Without noise the result is the same as from pooled rows. With noise "shares", every silo adds a
-share of noise. The shares that are certain to be in the sum, without those of the `colluders`, who know their own,
-suffice for (ε, δ). So P silos together need about the noise of one release; if each silo hid its own records, the
-variance would be P times as large.
+share of noise. Some shares are certain to be in the sum. Of these, the shares of `colluders` do not count, because
+colluders know their own noise; the rest suffices for (ε, δ). So P silos together need about the noise of one release;
+if each silo hid its own records, the variance would be P times as large.
 
 `dp-covariance`, DP-Fed-BNSL (Fassy El Fehri et al., §6.3; Wang 2018): each silo releases its own private covariance,
 and the rest is post-processing. What leaves a silo: bucket counts and second moments, each private by itself; no party
-needs to be trusted. The paper's further rounds of notears-admm would give the server no new information: the objective
+needs to be trusted. The paper's further rounds of notears-admm would give the server no new information. The objective
 Σ_p L(B; S_p) depends on the S_p only through their mean, so the server minimises it alone, with the same settings and
-without further messages. The standard deviation of the noise in the mean of P private covariances is √P times that of
-`secure-sum`.
+without further messages. The standard deviation of the noise in the mean of P private covariances is √P times the
+standard deviation of the noise in `secure-sum`.
 """
 
 from dataclasses import dataclass, replace
@@ -33,8 +33,8 @@ class SecureSum(SummedMoments):
     noise: Literal["auto", "none", "shares"] = "auto"
     """shares: every silo adds a share of private noise; auto: shares if an ε is given"""
     colluders: int = 1
-    """number of silos that may collude and subtract their own noise from the sum; the noise of the others suffices for
-    ε; 0: no protection against silos, with slightly less noise"""
+    """number of silos that may collude and subtract their own noise from the sum; the noise of the other silos suffices
+    for ε; 0: no protection against silos, with slightly less noise"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -78,7 +78,7 @@ class DpCovariance(SummedMoments):
 
 
 def build_dp_covariance(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The algorithm: two exchanges, one with a known scale."""
+    """The algorithm: two exchanges, or one if the scale is known."""
     return summed_moments(settings, lambda schema: dp_covariance_plan(settings, schema))
 
 

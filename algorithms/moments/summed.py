@@ -1,10 +1,10 @@
 """Learning from the summed second moments of all silos, exact or private (ours).
 
 Without noise there is one exchange: a silo sends its part of the upper triangle of the second moments. With noise there
-are two: the first measures the scale of each variable (skipped if the scale is known), the second measures integer
-second moments with clipped contributions of rows (`privacy/gram.py`). Both replies contain noise. The server adds up
-the replies and learns; this is post-processing and costs no privacy. Neighbouring tables differ by the replacement of
-one record; n_p is public.
+are two exchanges. The first measures the scale of each variable, and is skipped if the scale is known. The second
+measures integer second moments with clipped contributions of rows (`privacy/gram.py`). Both replies contain noise. The
+server adds up the replies and learns; this is post-processing and costs no privacy. Neighbouring tables differ by the
+replacement of one record; n_p is public.
 
 A record is hidden either by the noise of its own silo, or by the noise of all silos together in a masked sum (both in
 `secure_sum.py`).
@@ -37,7 +37,7 @@ from .pooled import PooledLearner, exact_price, lagged_price, learn_from_moments
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows, which never change; moments are about their own means if `centred`."""
+    """A silo's rows, which never change; second moments are about the silo's own means if `centred`."""
 
     table: Table
     all_rows: int
@@ -45,9 +45,9 @@ class Silo:
     measured: NDArray[np.bool_]
     """the columns whose scales are estimated privately; the others have public scales"""
     clip: float
-    """the clipping of rows, with noise"""
+    """with noise: the clipping of rows, as in `SummedMoments.clip`"""
     mixed: bool = False
-    """whether the columns are those of a coded table (`mixed.py`)"""
+    """whether the table has the coded columns of mixed data (`mixed.py`)"""
     centred: bool = False
     key: bytes = field(default=b"", repr=False)
 
@@ -77,7 +77,7 @@ def exact_part(silo: Silo) -> FloatArray:
 
 
 def noisy_part(silo: Silo, plan: Shares, message: Broadcast) -> NDArray[np.int64]:
-    """The silo's integer summand with its share of the noise: of bucket counts, or of second moments."""
+    """The silo's integer summand, bucket counts or second moments, with its share of the noise."""
     bits = Bits(child_key(silo.key, "second moments" if len(message.scales) else "bucket counts"))
     if not len(message.scales):
         measured = silo.measured
@@ -100,10 +100,10 @@ def clipping_ball(scales: FloatArray, clip: float, *, mixed: bool) -> tuple[Floa
     return unit, R
 
 
-# Clipping of rows, tuned on graphs of 10 to 200 variables.
+# Clipping of rows in general, and for learners of classes; tuned on graphs of 10 to 200 variables.
 CLIP, CLIP_FOR_TESTS = 0.6, 3.0
-# The loosest clipping of mixed data, and the largest noise, in units of the sampling error, at which clipping is
-# loosened. Tuned on 10 and 20 variables, ε from 0.5 to 50.
+# The loosest clipping of mixed data, and the noise, in units of the sampling error, up to which clipping is loosened.
+# Tuned on 10 and 20 variables, ε from 0.5 to 50.
 MAX_CLIP, NOISE_TO_SAMPLING = 4.0, 0.1
 
 Unit = Literal["window", "row", "stretch"]
@@ -120,11 +120,11 @@ class SummedMoments(PrivateSettings, PooledLearner):
     """Settings of the learners from summed second moments, exact or private."""
 
     clip: float = 0.0
-    """rows are clipped to the norm √(clip·Σ s_i), in units √s_i of the scales s; 0: chosen for the learner"""
+    """rows are clipped to the norm √(clip·Σ s_i), in units √s_i for scales s_i; 0: the default of the learner"""
     scale_share: float = 0.1
     """share of the privacy budget spent on the scales"""
     known_scale: float = 0.0
-    """the root mean square of every variable, if it is public; 0: estimated privately"""
+    """the root mean square of every variable, if it is public; 0: the scales are estimated privately"""
     accounting: Accounting = "zcdp"
     """conversion of ε and δ to a budget in ρ; papers: the papers' closed form, which is valid but gives a smaller ρ"""
     protect: Unit = "window"
@@ -141,7 +141,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
     @property
     def clipping(self) -> float:
-        """The clipping of rows: the setting, or the default of the learner (clipping distorts the tests of pc)."""
+        """The clipping of rows: the setting, or the default of the learner, as clipping distorts the tests of pc."""
         return self.clip or (CLIP_FOR_TESTS if self.class_only else CLIP)
 
     def clip_for(self, schema: Schema, shares: Shares | None) -> float:
@@ -160,7 +160,7 @@ class SummedMoments(PrivateSettings, PooledLearner):
         """The noise of these settings if the shares of `certain_shares` silos are certain to be in the sum."""
         counting, rows = 0.0 if self.known_scale else self.scale_share, self.columns(schema)
         protection = f"{PROTECTED_UNITS[self.protect]}; {protects}" if schema.kind == "time-series" else protects
-        # δ is that of the rows, of which there are more than windows, as in owners' budgets.
+        # δ depends on the number of rows, as in owners' budgets, and not on the smaller number of windows.
         promise = self.promise(schema, protection, self.accounting)
         numbers = int((~schema.discrete).sum()) if schema.kind == "mixed" else None
         return noise_shares(rows, promise, counting, certain_shares, self.group(schema), numbers)
@@ -168,12 +168,12 @@ class SummedMoments(PrivateSettings, PooledLearner):
     def reach(self, schema: Schema) -> int:
         """The number of lags of the summed windows, 0 unless the data are time series.
 
-        Raises `BadInput` naming a silo whose series are too short.
+        Raises `BadInput`, naming the silo, if the series of a silo are too short.
         """
         return lags_to_sum(schema, self.lags, self.max_lags) if schema.kind == "time-series" else 0
 
     def columns(self, schema: Schema) -> Schema:
-        """The public schema of the sum: the rows, windows of time series, or coded mixed rows."""
+        """The public schema of what is summed: the rows, windows of time series, or coded mixed rows."""
         if schema.kind == "mixed":
             return mixed.summed_columns(schema, self.summed)
         reach = self.reach(schema)
@@ -203,33 +203,33 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
 
 def noise_level(shares: Shares, d: int, silos: int, rows: int, clip: float) -> float:
-    """The standard deviation of the noise of `silos` silos in a covariance over `rows` rows in total.
+    """The standard deviation of the noise in an off-diagonal entry of a covariance, for variables of mean square 1.
 
-    It applies to off-diagonal entries of variables of mean square 1.
+    Each of `silos` silos adds a share of noise; together they have `rows` rows.
     """
     return math.sqrt(silos * shares.gram_variance / 2) * clip * d / 4.0**shares.bits / rows
 
 
 # The least eigenvalue of noisy second moments, in units of the variables' scales.
 MIN_EIGENVALUE = 1e-3
-# The variance that a parent must explain, in units of the noise's standard deviation in a covariance of variables of
-# mean square 1, and the maximum of this variance: a true parent of weight 0.5 may explain little more. Tuned on graphs
-# of 20 and 200 variables, ε from 0.5 to 10.
+# The variance that a parent must explain, in units of the standard deviation of the noise in a covariance of variables
+# of mean square 1, and the maximum of this variance. The maximum is needed because a true parent of weight 0.5 may
+# explain little more. Tuned on graphs of 20 and 200 variables, ε from 0.5 to 10.
 PRICE_OF_MOMENT_NOISE = 60.0
 MAX_NOISE_PRICE = 0.12
-# Share of the diagonal added to exact second moments, which are singular if rows are fewer than variables.
+# Share of the diagonal added to exact second moments, which are singular if there are fewer rows than variables.
 FLOOR = 1e-9
 
 
 @dataclass(frozen=True)
 class Server:
-    """The sums so far; `S` is empty until the last one."""
+    """The sums so far; `S` is empty until the last sum."""
 
     schema: Schema
     scales: FloatArray
     """scales of the m summed columns: the columns of windows for time series, else the variables"""
     S: FloatArray
-    """second moments `[m, m]`; only those of the chosen lags after the choice"""
+    """second moments `[m, m]`; after the choice of the number of lags, only the columns of the chosen lags"""
     counted: int
     """number of rows of S"""
     weights: FloatArray
@@ -269,7 +269,7 @@ def summed_moments(
 
 
 def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
-    """The silo with the rows to sum: its own `[n_rows, d]`, its coded rows, or the windows of time series."""
+    """The silo with the rows to sum: its rows `[n_rows, d]`, its coded rows, or the windows of its time series."""
     reach, columns = settings.reach(schema), settings.columns(schema)
     measured = np.ones(len(columns.variables), np.bool_)
     if schema.kind == "mixed":
@@ -310,14 +310,14 @@ def units_of(schema: Schema, settings: SummedMoments) -> FloatArray:
 
 
 def all_scales(schema: Schema, settings: SummedMoments, found: FloatArray | float) -> FloatArray:
-    """The scales of all summed columns from the estimates `found`; in mixed data the other scales are public."""
+    """The scales of all summed columns from the estimates `found`; in mixed data, these are only of numbers."""
     if schema.kind == "mixed":
         return mixed.all_scales(schema, settings.summed, found)
     return np.array(np.broadcast_to(found, len(settings.columns(schema).variables)))
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
-    """The state after the sum: with the scales, or with the second moments and the structure learned from them."""
+    """The state after the sum, with the scales, or with the second moments and the structure learned from them."""
     assert replies.total is not None
     schema, columns = server.schema, settings.columns(server.schema)
     is_mixed, m = schema.kind == "mixed", len(columns.variables)
@@ -368,7 +368,7 @@ def structure(server: Server, settings: SummedMoments) -> Structure:
 
 
 def private(plan: SharesOf, insecure_seed: int) -> Private[Silo, Broadcast]:
-    """The privacy promise and the cost of each of the two sums."""
+    """The privacy promise, and the cost of the bucket counts and of the second moments."""
 
     def releases(silo: Silo, message: Broadcast) -> tuple[Release, ...]:
         assert silo.plan is not None

@@ -58,7 +58,7 @@ MAX_THOROUGH = 30
 MAX_MOVED, FEW_ROWS_PER_COLUMN = 12, 10
 """maximum numbers of variables, and of windows per column, for which `_after_moves` is used"""
 MAX_REVERSALS = 3
-"""most rounds of reversals of weak edges"""
+"""maximum number of rounds of reversals of weak edges"""
 
 
 def price_of_parent(rows: int, columns: int) -> float:
@@ -153,7 +153,7 @@ def _after_moves(best: LinearFit, fit: Callable[[Order], LinearFit]) -> LinearFi
 
 
 SCREEN_T = 1.5
-"""t-value that a pair must reach in one of two regressions to be compared in the search"""
+"""minimum t-value of a pair, in one of two regressions, for the search to consider the pair"""
 
 
 def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
