@@ -7,7 +7,7 @@ silo. Forecasts of a model of adjusted series are in the original units: `Adjust
 and adds the subtracted components to the forecast.
 
 The fit needs only sums over the rows of a stretch by phase (`StretchSums`), so a stretch may be read in pieces. The
-slope is that of the numbers about the means of their phases (Frisch & Waugh 1933).
+slope is fitted to the deviations of numbers and times from the means of their phases (Frisch & Waugh 1933).
 """
 
 import math
@@ -26,7 +26,7 @@ MIN_TREND_ROWS = 3
 MIN_PERIODS = 2
 """minimum number of periods of a stretch for a season"""
 COLLINEAR = 1e-12
-"""share of the squared times below which times have no spread about the means of their phases"""
+"""share of the squared times up to which the spread of the times about their phase means counts as zero"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StretchFit:
     phases: FloatArray
     """the season at time 0, `[period, d]`"""
     slopes: FloatArray
-    """the rise in a row, `[d]`"""
+    """the rise from row to row, `[d]`"""
     means: FloatArray
     """`[d]`"""
 
@@ -53,12 +53,12 @@ class StretchFit:
 class StretchSums:
     """Sums over the rows of one stretch by the phases of a season, from which trend and season are fitted.
 
-    Each column has those of its cells that are not empty (NaN). Values are relative to the first of them, so that sums
+    The sums of a column omit its empty cells (NaN). Values are relative to the first value of the column, so that sums
     of numbers far from zero are not rounded.
     """
 
     def __init__(self, columns: int, period: int, *, trend: bool) -> None:
-        """Sums of no rows of so many `columns`; `period` 0 is one phase."""
+        """Start with no rows, for this number of `columns`; a `period` of 0 is one phase."""
         shape = max(period, 1), columns
         self._origin, self._trend, self._rows = np.full(columns, np.nan), trend, 0
         self._counts, self._times, self._squares, self._values, self._products = (np.zeros(shape) for _ in range(5))
@@ -78,7 +78,7 @@ class StretchSums:
         self._rows += len(rows)
 
     def _by_phase(self, numbers: FloatArray) -> FloatArray:
-        """The sums of the `numbers` `[n, d]` of the next rows over those of each phase, `[period, d]`."""
+        """The sums of the `numbers` `[n, d]` of the next rows, by phase, `[period, d]`."""
         period = len(self._counts)
         if period == 1:
             return np.asarray(numbers.sum(axis=0, keepdims=True))
@@ -87,7 +87,7 @@ class StretchSums:
         return np.asarray(padded.reshape(-1, period, numbers.shape[1]).sum(axis=0))
 
     def fit(self) -> StretchFit:
-        """The least-squares fit to the rows so far; a phase without cells is at the mean."""
+        """The least-squares fit to the rows so far; a phase in which all cells are empty gets the mean."""
         counts, origin = np.maximum(self._counts, 1.0), np.nan_to_num(self._origin)
         times, values, slopes = self._times / counts, self._values / counts, np.zeros(len(origin))
         if self._trend:
@@ -107,7 +107,7 @@ class Adjustment:
     detrend: bool = False
     """subtract a linear trend"""
     period: int = 0
-    """number of rows of a seasonal period, whose phase means are subtracted; 0: none"""
+    """number of rows of a seasonal period, whose phase means are subtracted; 0 means no season"""
     difference: bool = False
     """replace rows by their differences from the row before"""
 
@@ -139,23 +139,23 @@ class Adjustment:
 
     @property
     def options(self) -> str:
-        """The options of the command line for it."""
+        """The options of the command line for this adjustment."""
         period = [f"--deseasonalise {self.period}"] * (self.period > 0)
         return " ".join(["--detrend"] * self.detrend + period + ["--difference"] * self.difference)
 
     def __or__(self, other: "Adjustment") -> "Adjustment":
-        """All components of both; two seasons become one of their least common multiple."""
+        """The components of both adjustments; two seasons become one, whose period is their least common multiple."""
         period = math.lcm(self.period, other.period) if self.period and other.period else self.period + other.period
         return Adjustment(self.detrend or other.detrend, period, self.difference or other.difference)
 
     def sums(self, columns: int) -> StretchSums:
-        """The sums, so far of no rows, to fit the components to a stretch of so many `columns`."""
+        """Empty sums, with which to fit the components to a stretch of this number of `columns`."""
         return StretchSums(columns, self.period, trend=self.detrend)
 
     def adjusted(self, table: FloatArray, stretches: Sequence[int], labels: Sequence[int] = ()) -> FloatArray:
         """The adjusted rows of `table` `[n_rows, d]`, whose unbroken `stretches` have these lengths.
 
-        The columns `labels` have codes of labels; differencing only drops their first rows.
+        The columns `labels` have codes of labels; of these, differencing only drops the first row of each stretch.
         """
         parts, numbers = [], np.delete(np.arange(table.shape[1]), labels)
         for part in np.split(table, np.cumsum(stretches)[:-1]):
@@ -168,9 +168,10 @@ class Adjustment:
         return np.concatenate(parts)
 
     def forecast(self, past: FloatArray, predict: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """The forecast `[d]` of the row after `past` `[n_rows, d]`, by `predict` of adjusted rows, in original numbers.
+        """The forecast `[d]` of the row after `past` `[n_rows, d]`, in the original units.
 
-        Raises `ValueError` for a past that is too short to adjust.
+        `predict` forecasts the next adjusted row, or the next difference, from adjusted rows. Raises `ValueError` if
+        the past is too short to adjust.
         """
         n = len(past)
         if n < self.min_rows:

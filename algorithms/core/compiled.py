@@ -11,11 +11,11 @@ from functools import update_wrapper
 from typing import Any
 
 _started: list[Callable[[], None]] = []
-"""what to call once numba is imported"""
+"""the functions to call once numba is imported"""
 
 
 class Compiled:
-    """A function that numba compiles when it is first called, in nopython mode; `options` are those of `numba.njit`."""
+    """A function that numba compiles in nopython mode at its first call, with the `options` of `numba.njit`."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         """Keep the function; nothing is imported."""
@@ -30,7 +30,7 @@ class Compiled:
 
     @property
     def _numba_type_(self) -> Any:
-        """The type with which numba compiles calls of this function by others."""
+        """The type with which numba compiles calls of this function from other compiled functions."""
         return (self._dispatcher or self._compile())._numba_type_
 
     def _compile(self) -> Any:
@@ -44,13 +44,13 @@ class Compiled:
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:
-    """The decorator `numba.njit` with these options, for a `Compiled`."""
+    """A decorator that returns a `Compiled`, which numba compiles with these options at the first call."""
     return lambda function: Compiled(function, options)
 
 
 @contextmanager
 def on_numba(call: Callable[[], None]) -> Iterator[None]:
-    """Within the block, `call` once numba is imported: at once if it is."""
+    """Within the block, run `call` when numba is imported, or at once if it is already imported."""
     if "numba" in sys.modules:
         call()
     else:

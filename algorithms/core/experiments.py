@@ -3,8 +3,8 @@
 A target is a variable whose mechanism an experiment has changed: it was randomised, knocked down or inhibited. The rows
 of that condition carry no information about its usual causes, so the score of a family excludes the conditions that
 target its child (Hauser, Bühlmann 2012). The silos send one sum over all rows, and one sum for each distinct set of
-excluded conditions; variables that exclude the same conditions share a sum. The sum over the excluded rows is the
-difference of the two.
+excluded conditions, over the other rows; variables that exclude the same conditions share a sum. The sum over the
+excluded rows is the difference between the sum over all rows and this sum.
 
 If a condition targets exactly one of two adjacent variables, the data determine the direction between them, because the
 two variables are scored on different rows. So an edge between variables with different sums is directed (ibid.,
@@ -13,8 +13,8 @@ Definition 14; Yang, Katcoff, Uhler 2018 for experiments that do not cut a varia
 If the targets are unknown, there is one sum for each condition (`experiments_of_each`), and the mechanisms of all
 conditions are compared (`score/mechanisms.py`).
 
-If two sums differ in a single silo, they disclose that silo's part. `discloses` decides this for any combination of
-sums.
+If two sums differ in a single silo, their difference discloses that silo's part. `discloses` decides whether any
+combination of sums discloses a silo's part.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,12 +26,11 @@ from numpy.typing import NDArray
 from ..errors import BadInput, quoted
 
 Targets = tuple[tuple[str, ...], ...]
-"""the targets of each condition of a silo; without conditions, those of all its rows"""
+"""the targets of each condition of a silo; a silo without conditions has one entry for all its rows"""
 Unit = tuple[str, int]
 """a silo and the number of one of its conditions"""
 MIN_COMPARED = 3
-"""the minimum number of conditions to compare: with two, the data do not tell which of them has the changed
-mechanism"""
+"""minimum number of conditions to compare; with two, the data do not show which of them has the changed mechanism"""
 
 
 @dataclass(frozen=True)
@@ -45,21 +44,21 @@ class MechanismChange:
     statistic: float
     """the likelihood ratio statistic against the unchanged mechanism"""
     parameters: int
-    """its degrees of freedom"""
+    """degrees of freedom of the statistic"""
     p_value: float
     """p-value of the χ² test, times the number of comparisons (each variable with each other condition)"""
     tied: bool
-    """whether the data support equally well that the mechanism changed in the other conditions instead"""
+    """whether a change of the mechanism in the other conditions instead would explain the data equally well"""
 
 
 @dataclass(frozen=True)
 class Experiments:
-    """The sums from which variables are scored; the first one is of all rows."""
+    """The sums from which variables are scored; the first sum is over all rows."""
 
     group: NDArray[np.int64]
     """the number of the sum from which each variable is scored, `[d]`"""
     used: dict[str, NDArray[np.bool_]]
-    """for each silo, which of its conditions are in which sum, `[n_sums, n_conditions]`"""
+    """for each silo, whether each sum includes each of its conditions, `[n_sums, n_conditions]`"""
     each: bool = False
     """whether there is one sum for each condition, because the targets are unknown"""
 
@@ -70,16 +69,19 @@ class Experiments:
 
     @property
     def separated(self) -> NDArray[np.bool_]:
-        """Whether some condition targets exactly one of two variables, `[d, d]`, symmetric.
+        """For each pair, whether some condition targets exactly one of the two variables, `[d, d]`, symmetric.
 
-        If each sum is of one condition, the score decides every direction.
+        If the targets are unknown (`each`), this is true of every pair: the score decides all directions.
         """
         if self.each:
             return ~np.eye(len(self.group), dtype=np.bool_)
         return np.asarray(self.group[:, None] != self.group[None, :])
 
     def rows(self, lengths: Mapping[str, Sequence[int]], means: int = 1) -> NDArray[np.int64]:
-        """The rows of each sum, `[n_sums]`, over the silos in `lengths`, minus `means` for each condition."""
+        """The number of rows of each sum, `[n_sums]`, minus `means` for each condition.
+
+        `lengths` are the numbers of rows of the conditions, by silo.
+        """
         total = np.zeros(self.n_sums, np.int64)
         for silo, own in lengths.items():
             total += self.used[silo] @ (np.array(own, np.int64) - means)
@@ -94,9 +96,10 @@ class Experiments:
 def experiments_of(
     variables: Sequence[str], conditions: Mapping[str, int], targets: Mapping[str, Targets]
 ) -> Experiments:
-    """The sums for `targets` by silo, whose numbers of `conditions` are given; a silo without an entry has no target.
+    """The sums for `targets`, by silo; a silo without an entry has no target.
 
-    Raises `BadInput` for a variable that every condition targets: no row shows its mechanism.
+    `conditions` is the number of conditions of each silo. Raises `BadInput` for a variable that every condition
+    targets, because no row shows its mechanism.
     """
     silos = sorted(conditions)
     left_out: list[frozenset[Unit]] = []
@@ -117,10 +120,10 @@ def experiments_of(
 
 
 def experiments_of_each(variables: Sequence[str], conditions: Mapping[str, Sequence[str]]) -> Experiments:
-    """The sum of all rows, and one for each of the `conditions`, whose names are given by silo.
+    """The sum over all rows, and one sum for each of the `conditions`, whose names are given by silo.
 
-    Conditions of the same name share a sum. Raises `BadInput` for fewer than three names, because with two it is
-    unknown which one has the changed mechanism.
+    Conditions with the same name share a sum. Raises `BadInput` if there are fewer than three names: with two
+    conditions, the data do not show which of them has the changed mechanism.
     """
     names = condition_names(conditions)
     if len(names) < MIN_COMPARED:
@@ -151,8 +154,8 @@ def check_targets(place: str, targets: Mapping[str, Targets], variables: Sequenc
 def discloses(sums: Iterable[tuple[Unit, ...]], silo: str) -> bool:
     """Whether some combination of `sums` over conditions depends on the rows of `silo` alone.
 
-    A combination that cancels all other silos exists if and only if their columns of the matrix of sums by conditions
-    have a smaller rank than all columns.
+    The matrix of sums by conditions shows this. A combination that cancels all other silos exists if and only if the
+    columns of the other silos' conditions have a smaller rank than all columns.
     """
     rows = [frozenset(one) for one in sums]
     units = sorted(frozenset[Unit]().union(*rows))

@@ -17,14 +17,14 @@ Arc = tuple[str, str]
 class Prior:
     """Background knowledge as matrices over the variables, for searches.
 
-    `possible[i, j]`: whether i may be a parent of j; `required[i, j]`: whether it must be.
+    `possible[i, j]` is whether i may be a parent of j, and `required[i, j]` is whether i must be a parent of j.
     """
 
     possible: NDArray[np.bool_]
     required: NDArray[np.bool_]
     separated: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    """whether an experiment targets exactly one of i and j, so that the data direct an edge between them; symmetric,
-    empty without experiments"""
+    """whether an experiment targets exactly one of i and j, so that the data direct an edge between them; the matrix is
+    symmetric, and empty without experiments"""
 
     @property
     def is_informative(self) -> bool:
@@ -39,9 +39,9 @@ class Prior:
         return Prior(self.possible[positions], self.required[positions], separated)
 
     def of_windows(self, columns: int) -> "Prior":
-        """The prior of the `columns` of windows of time series, whose first ones are the variables.
+        """The prior of time-series windows with this number of `columns`, of which the first d are the variables.
 
-        Lagged columns may be parents of every variable, and have no parents.
+        The other columns are lagged. A lagged column may be a parent of every variable, and has no parents.
         """
         d = len(self.possible)
         possible, required = np.zeros((columns, columns), np.bool_), np.zeros((columns, columns), np.bool_)
@@ -57,7 +57,7 @@ class Prior:
 
     @property
     def ordered(self) -> int:
-        """The number of ordered variables: the position of the last one that may have parents, plus 1."""
+        """The number of ordered variables: the position of the last variable that may have parents, plus 1."""
         return int(np.flatnonzero(~self.parentless).max(initial=-1)) + 1
 
     @property
@@ -77,10 +77,10 @@ class Prior:
 
     @property
     def precedence(self) -> NDArray[np.bool_]:
-        """A strict partial order, `[d, d]`: every graph that satisfies the prior has a compatible order of variables.
+        """A strict partial order, `[d, d]`, with which every graph that satisfies the prior is compatible.
 
-        i precedes j if there is a path of possible arcs from i to j but none from j to i (for example, from tier to
-        tier), or a required arc from i to j. The relation is transitively closed.
+        i precedes j if there is a required arc from i to j. i also precedes j if there is a path of possible arcs from
+        i to j but none from j to i (for example, from tier to tier). The relation is transitively closed.
         """
         if not self.is_informative:
             return np.zeros_like(self.possible)
@@ -95,7 +95,7 @@ def no_prior(d: int) -> Prior:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Arcs that every learned graph must have, and arcs that no learned graph may have; both public.
+    """Arcs that every learned graph must have, and arcs that no learned graph may have; both sets are public.
 
     Raises `BadInput` for contradictions: an arc that is both required and forbidden, an arc from a variable to itself,
     and required arcs that form a cycle.
@@ -105,7 +105,7 @@ class Knowledge:
     forbidden: tuple[Arc, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for contradictions, naming the arcs."""
+        """Raise `BadInput`, naming the arcs, if there is a contradiction."""
         both = sorted(set(self.required) & set(self.forbidden))
         if both:
             raise BadInput(f"background knowledge: {arc_text(both[0])} is both required and forbidden")
@@ -135,8 +135,8 @@ class Knowledge:
     def possible(self, variables: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each arc is possible, `[n_variables, n_variables]`.
 
-        Impossible arcs are the forbidden ones, those from a variable to itself, and those against the required arcs:
-        from a variable to one of its required ancestors.
+        Three kinds of arcs are impossible: forbidden arcs, arcs from a variable to itself, and arcs from a variable to
+        one of its ancestors in the graph of required arcs.
         """
         required = self.required_matrix(variables)
         backward = reachable(required).T if self.required else required
@@ -160,9 +160,9 @@ def reachable(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def tier_arcs(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:
-    """The forbidden arcs if no variable can be caused by one of a later tier.
+    """The forbidden arcs if no variable of a later tier can cause a variable of an earlier tier.
 
-    Raises `BadInput` for a variable in two tiers.
+    Raises `BadInput` if a variable is in two tiers.
     """
     names = [name for tier in tiers for name in tier]
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -1,4 +1,4 @@
-"""The types of privacy accounting: the promise of a private algorithm, the cost of a release, and a ledger's charge.
+"""Types for privacy accounting: the promise of a private algorithm, the cost of a release, and a charge in a ledger.
 
 `privacy/` converts costs to an ε (`zcdp`, `tight`) and charges them (`ledger`).
 """
@@ -23,7 +23,7 @@ SEEDED = "its noise is drawn from a known seed"
 
 
 class Adjacency:
-    """The definition of neighbouring tables; a cost is meaningful only with one."""
+    """A definition of neighbouring tables; a cost is meaningful only together with such a definition."""
 
     label: str
 
@@ -45,9 +45,10 @@ A = TypeVar("A", bound=Adjacency)
 
 @dataclass(frozen=True)
 class Cost(Generic[A]):
-    """The ρ of a release in zCDP for neighbours by `adjacency`; only costs of the same adjacency add and compare.
+    """The ρ of a release in zCDP, for neighbouring tables as defined by `adjacency`.
 
-    An infinite ρ is a release without any guarantee. Raises `BadInput` for a ρ that is negative or not a number.
+    Only costs of the same adjacency can be added and compared. A release with an infinite ρ has no guarantee. Raises
+    `BadInput` for a ρ that is negative or not a number.
     """
 
     rho: float
@@ -58,7 +59,7 @@ class Cost(Generic[A]):
         require_number(self.rho >= 0, "rho", self.rho, "0 or more")
 
     def __add__(self, other: "Cost[A]") -> "Cost[A]":
-        """The cost of both releases, rounded up. Raises `TypeError` across adjacencies."""
+        """The cost of both releases together, rounded up. Raises `TypeError` if the adjacencies differ."""
         self._same(other)
         infinite = math.isinf(self.rho + other.rho)
         return Cost(math.inf if infinite else round_up(Fraction(self.rho) + Fraction(other.rho)), self.adjacency)
@@ -71,19 +72,20 @@ class Cost(Generic[A]):
         return Cost(round_up(Fraction(self.rho) * times), self.adjacency)
 
     def __lt__(self, other: "Cost[A]") -> bool:
-        """Whether this ρ is smaller. Raises `TypeError` across adjacencies."""
+        """Whether this ρ is smaller. Raises `TypeError` if the adjacencies differ."""
         self._same(other)
         return self.rho < other.rho
 
     def __le__(self, other: "Cost[A]") -> bool:
-        """Whether this ρ is not greater. Raises `TypeError` across adjacencies."""
+        """Whether this ρ is not greater. Raises `TypeError` if the adjacencies differ."""
         self._same(other)
         return self.rho <= other.rho
 
     def portion(self, share: float, releases: int = 1) -> "Cost[A]":
         """The cost of each of `releases` releases if together they may cost this `share` of the whole.
 
-        It is rounded down: if the shares sum to 1, the floating-point sum of all portions does not exceed the whole.
+        The cost is rounded down, so that, if the shares sum to 1, the floating-point sum of all portions does not
+        exceed the whole.
         """
         require_number(0 <= share <= 1, "share", share, "from 0 to 1")
         require_number(releases >= 1, "number of releases", releases, "1 or more")
@@ -128,8 +130,8 @@ class Promise:
 class Charge:
     """One line of a ledger: a reserved round, its releases and cost, and the key of its noise.
 
-    `binding` is a digest of the round's inputs and rows; the key is empty after the end of the run. Neither leaves the
-    silo.
+    `binding` is a digest of the round's inputs and rows. `key` is empty after the end of the run. Neither of the two
+    leaves the silo.
     """
 
     run: str
@@ -153,7 +155,7 @@ class Private(Generic[Silo, Broadcast]):
     """(state, key) -> the state with the 32-byte key of this round's noise"""
     insecure_seed: int = NO_SEED
     tight: Callable[[Schema], float | None] = lambda schema: None
-    """an ε of the whole run by tight accounting, at most that of zCDP; None if only zCDP applies"""
+    """schema -> an ε of the whole run by tight accounting, at most the ε of zCDP; None if only zCDP applies"""
 
 
 def round_up(exact: Fraction) -> float:

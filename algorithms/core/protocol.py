@@ -35,7 +35,7 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True)
 class Replies(Generic[Reply]):
-    """The replies of one round as received by the coordinator: one per silo, or only their sum if that suffices.
+    """What the coordinator receives in one round: the reply of each silo, or only the sum of the replies.
 
     `silos` are the sorted silos that replied; `each` is empty if there is only a `total`.
     """
@@ -47,7 +47,7 @@ class Replies(Generic[Reply]):
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of one round over all silos: as serialised, and by the papers' formula.
+    """The bytes of one round over all silos: the serialised bytes, and the bytes by the papers' formula.
 
     Source: Fassy El Fehri et al., B.2.1.
     """
@@ -67,12 +67,12 @@ class Traffic:
 
 
 def no_basis(server: Any) -> tuple[str, ...]:
-    """No sentences: for algorithms whose assumptions do not depend on the data."""
+    """No sentences, for algorithms whose assumptions do not depend on the data."""
     return ()
 
 
 def dense_cost(message: Any) -> int:
-    """The cost of `message` by the formula for dense messages: 8 bytes a number.
+    """The bytes of `message` by the formula for dense messages, which has 8 bytes for each number.
 
     Source: Fassy El Fehri et al., B.2.1.
     """
@@ -81,30 +81,30 @@ def dense_cost(message: Any) -> int:
 
 
 def no_measures(server: Any) -> dict[str, float]:
-    """No measures: for algorithms whose rounds have no residual."""
+    """No measures, for algorithms whose rounds have no residual."""
     return {}
 
 
 @dataclass(frozen=True)
 class Sparse:
-    """Public positions at which the summands of a round may be nonzero: increasing indices into `[length]`."""
+    """Public positions at which the summands `[length]` of a round may be nonzero, as increasing indices."""
 
     positions: NDArray[np.int64]
     length: int
 
 
 def dense_summand(server: Any) -> Sparse | None:
-    """None: any entry of a summand may be nonzero."""
+    """None, because any entry of a summand may be nonzero."""
     return None
 
 
 def no_dual_update(server: Server) -> Server:
-    """The same state: for algorithms without a dual update."""
+    """The same state, for algorithms without a dual update."""
     return server
 
 
 def always_converged(server: Any) -> bool:
-    """True: for algorithms of one round."""
+    """True, for algorithms of one round."""
     return True
 
 
@@ -119,12 +119,12 @@ def only_field(reply: Any) -> NDArray[Any]:
 class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """A federated algorithm as pure functions; the coordinator runs all but `open_silo` and `local_solve`.
 
-    Server, Silo, Broadcast and Reply are frozen dataclasses that `wire` can encode: a checkpoint is the encoded Server,
-    a silo's journal the encoded Silo and Reply.
+    Server, Silo, Broadcast and Reply are frozen dataclasses that `wire` can encode. A checkpoint is the encoded Server,
+    and a silo's journal has the encoded Silo and Reply.
     """
 
     open_silo: Callable[[Any, Schema, str, np.random.Generator], Silo]
-    """(table `[n_rows, n_variables]`, public schema, this silo's name, its randomness) -> its private state;
+    """(table `[n_rows, n_variables]`, public schema, this silo's name, its random generator) -> its private state;
     the table may be read in passes (`statistics/moments.py`) if the algorithm's entry has `streams`"""
     open_server: Callable[[Schema], Server]
     broadcast: Callable[[Server], Broadcast]
@@ -141,10 +141,10 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     reply_type: type[Reply]
     max_rounds: int = 1
     summand: Callable[[Reply], NDArray[Any]] | None = None
-    """reply -> summand, a vector of float64 or, with `whole_numbers`, of int64; set if the server needs only the sum
-    over the silos, and then it receives nothing else (`only_field` for replies of one field)"""
+    """reply -> summand, a vector of float64 or, with `whole_numbers`, of int64 (`only_field` for replies of one field);
+    set if the server needs only the sum over the silos, which is then all that it receives"""
     whole_numbers: bool = False
-    """whether summands are int64 and their sum exact; masked floats are sent as fixed-point numbers"""
+    """whether summands are int64, whose sum is exact; otherwise masked summands are sent as fixed-point numbers"""
     sparse: Callable[[Server], Sparse | None] = dense_summand
     """the positions at which the summands of this round may be nonzero; only these entries are sent masked"""
     entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None
@@ -152,9 +152,9 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     masked summands are sent in these units"""
     greatest_total: Callable[[Schema, Broadcast], int | None] = lambda schema, broadcast: None
     """(public schema, broadcast) -> a bound on the entries of the sum if all summands are whole numbers of 0 or more,
-    such as counts of rows; a smaller bound needs fewer bytes in masked sums. None: no bound"""
+    such as counts of rows; a smaller bound needs fewer bytes in masked sums. None means that there is no bound"""
     needs_secure_sum: bool = False
-    """whether a single reply reveals more than the algorithm promises: the server may receive only the sum"""
+    """whether the server may receive only the sum, because a single reply reveals more than the algorithm promises"""
     tolerates_dropout: bool = False
     """whether the server can continue with the replies of the remaining silos"""
     private: Private[Silo, Broadcast] | None = None
@@ -162,7 +162,7 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     residual_variances: Callable[[Server], FloatArray] | None = None
     """server -> each variable's mean squared residual `[d]`; set if the server has it without another exchange"""
     measures: Callable[[Server], dict[str, float]] = no_measures
-    """measures of each round: h, residuals, edges"""
+    """server -> measures of the round, such as h, residuals and the number of edges"""
     basis: Callable[[Server], tuple[str, ...]] = no_basis
     """sentences on choices made from the data, and on the assumptions behind the directions"""
     cost: Callable[[Any], int] = dense_cost
@@ -170,14 +170,16 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     interrupted: Callable[[Server], Server] = lambda server: server
     """the state between two rounds -> the state with the best result so far, for rounds that end early"""
     local_structures: Callable[[Server], dict[str, Structure]] | None = None
-    """for baselines that learn one structure per silo: server -> structures by silo"""
+    """server -> structures by silo, for baselines that learn one structure per silo"""
     persisted_state: tuple[str, ...] = ()
-    """the fields of Silo that change from round to round: a silo journals them and recomputes the others from rows"""
+    """the fields of Silo that change from round to round; a silo stores them in its journal, and recomputes the other
+    fields from its rows"""
 
     def is_masked(self, schema: Schema, *, requested: bool) -> bool:
-        """Whether replies are masked: if `requested`, or if the algorithm needs it.
+        """Whether replies are masked: if `requested`, or if the algorithm needs masks and there are several silos.
 
-        Raises `BadInput` if masks are requested but impossible: with one silo, or if the algorithm needs every reply.
+        Raises `BadInput` if masks are requested but impossible, because there is one silo or the algorithm needs every
+        reply.
         """
         if requested and self.summand is None:
             raise BadInput("--secure: this algorithm needs each silo's reply, not only their sum")
@@ -213,19 +215,19 @@ class Federation(Protocol):
     ) -> tuple[Replies[Any], Traffic]:
         """Run `local_solve` with `broadcast` at every silo in round `number` (from 1); returns replies and traffic.
 
-        Of masked replies only the entries at the positions in `sparse` are sent. Raises `SiloLost` if a silo does not
-        respond.
+        If replies are masked, only the entries at the positions in `sparse` are sent. Raises `SiloLost` if a silo does
+        not respond.
         """
         ...
 
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
-        """The charges in each silo's privacy ledger: those of `run`, or all."""
+        """The charges of `run` in each silo's privacy ledger; all charges if `run` is None."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedState:
-    """The part of a server's state that has the limits of its searches."""
+    """The part of a server's state with the limits of its searches."""
 
     ends: float = math.inf
     """the value of `time.monotonic()` at which a search stops, with the best graph so far"""
@@ -250,7 +252,7 @@ class Limits:
     """maximum number of bytes in both directions; the first exchange always takes place"""
 
     def outcome(self, sent: int, last: int) -> Outcome | None:
-        """The reason to stop, or None; the next exchange is assumed to take as many bytes as the `last`."""
+        """The reason to stop after `sent` bytes, or None; the next exchange is assumed to take `last` bytes."""
         if time.monotonic() >= self.ends:
             return "out of time"
         return "out of bytes" if sent + last > self.bytes else None
@@ -263,7 +265,7 @@ NO_LIMITS = Limits()
 class Round(Generic[Server]):
     """The state after one round. `outcome` is None while the run continues; `lost` names the lost silos.
 
-    If the algorithm tolerates dropout, the run continues without them.
+    If the algorithm tolerates dropout, the run continues without the lost silos.
     """
 
     number: int
@@ -281,9 +283,9 @@ def rounds(
 ) -> Iterator[Round[Server]]:
     """Run `algorithm` over `federation`; yield a Round after each round, until it converges or reaches `max_rounds`.
 
-    `resume` is (number of the last finished round, its server state) from a checkpoint. If a silo is lost, the run ends
-    with the state of the last finished round; the loss is reported in the last Round and not raised. At one of the
-    `limits`, the run ends with the best result so far.
+    `resume` is (number of the last finished round, its server state) from a checkpoint. If `federation` raises
+    `SiloLost`, the run ends with the state of the last finished round; the last Round reports the loss, and no error is
+    raised. At one of the `limits`, the run ends with the best result so far.
     """
     number, server = resume or (0, algorithm.open_server(federation.schema))
     if isinstance(server, TimedState) and limits != NO_LIMITS:
@@ -315,9 +317,9 @@ def rounds(
 def gather(
     algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply], replies: Mapping[str, Reply]
 ) -> Replies[Reply]:
-    """The part of `replies` that the coordinator may receive: only their sum if that suffices, else each reply.
+    """What the coordinator may receive of `replies`: only their sum if it suffices, otherwise each reply.
 
-    Sums run over the silos in sorted order, so that every engine adds the same numbers in the same order.
+    Replies are added in the sorted order of the silos, so that every engine adds the same numbers in the same order.
     """
     silos = tuple(sorted(replies))
     if algorithm.summand is None:
@@ -455,14 +457,14 @@ Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
 
 def silo_generator(seed: int, silo: str) -> np.random.Generator:
-    """The random generator of one silo: it depends on the seed and the name, never on the order of the silos."""
+    """The random generator of one silo, which depends on the seed and its name, never on the order of the silos."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(silo.encode()),)))
 
 
 def learn_alone(algorithm: Algorithm, schema: Schema, table: Any) -> Structure:
     """The structure that `algorithm` learns from the `table` `[n_rows, n_variables]` of the only silo of `schema`.
 
-    Raises `ValueError` for a private algorithm, as there is no ledger to charge its noise to.
+    Raises `ValueError` for a private algorithm, because there is no ledger in which its releases could be charged.
     """
     if algorithm.private is not None:
         raise ValueError("a private algorithm learns through a silo's service, which charges its noise")
@@ -471,7 +473,7 @@ def learn_alone(algorithm: Algorithm, schema: Schema, table: Any) -> Structure:
 
 
 class _OneSilo:
-    """The only silo of `schema` as a `Federation`, without counts of traffic."""
+    """The only silo of `schema` as a `Federation` that does not count traffic."""
 
     def __init__(self, schema: Schema, table: Any) -> None:
         self.schema = schema

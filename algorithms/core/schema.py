@@ -1,11 +1,12 @@
 """The public schema of the data: the columns and their levels, the silos and their numbers of rows.
 
-In order: checks of variable names; `pluralize` for messages; names in CSV files for spreadsheets, which would interpret
-some of them as formulas; the imputation model that all silos estimate before a run (`ImputationModel`; public, like all
-sums over silos); the `Schema`; and the number of lags that the time series of a federation support.
+In order: checks of variable names; `pluralize` for messages; names in CSV files; the imputation model that all silos
+estimate together before a run (`ImputationModel`; public, like all sums over silos); the `Schema`; and the number of
+lags that the time series of a federation support.
 
-A name that begins with =, +, -, @, a tab or a carriage return is written to CSV with an apostrophe before it. A name of
-one or more apostrophes followed by one of these characters also gets one more, so that reading restores every name.
+Spreadsheets interpret some names in CSV files as formulas. So a name that begins with =, +, -, @, a tab or a carriage
+return is written with an apostrophe before it. A name that begins with apostrophes and then one of these characters
+also gets one more apostrophe, so that reading restores every name.
 """
 
 import re
@@ -24,7 +25,7 @@ from .knowledge import NO_KNOWLEDGE, Knowledge, Prior
 
 
 def name_fault(name: str) -> str | None:
-    """The fault of a column name, None if it is valid."""
+    """The fault of a column name, as the end of a message; None if the name is valid."""
     if not name:
         return "has no name (if it is an index, write the table without it)"
     if name != name.strip():
@@ -35,7 +36,10 @@ def name_fault(name: str) -> str | None:
 
 
 def check_names(place: str, names: Sequence[str]) -> None:
-    """Raise `BadInput` for an invalid column name, or two columns of the same name. `place` is file and line."""
+    """Raise `BadInput` for an invalid column name, or two columns with the same name.
+
+    `place` is the file and the line of the names, for the message.
+    """
     if not names:
         raise BadInput(f"{place}: no columns")
     seen: dict[str, int] = {}
@@ -49,7 +53,10 @@ def check_names(place: str, names: Sequence[str]) -> None:
 
 
 def pluralize(number: int, one: str, several: str = "") -> str:
-    """`number` with the singular `one` or the plural `several` (default: with an s), as in "1 round", "2 rounds"."""
+    """`number` with its noun, as in "1 round" and "2 rounds".
+
+    `one` is the singular, and `several` is the plural, by default the singular with an s.
+    """
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
@@ -71,10 +78,10 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ImputationModel:
-    """A model of the columns, by which each silo models or imputes its empty cells; empty by default.
+    """A model of the columns, with which each silo models or imputes its empty cells; empty by default.
 
-    It is a covariance for continuous and mixed data, a Bayesian network for discrete data. Imputed values never leave
-    the silo.
+    The model is a covariance for continuous and mixed data, and a Bayesian network for discrete data. Imputed values
+    never leave the silo.
     """
 
     covariance: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
@@ -86,12 +93,13 @@ class ImputationModel:
     rows: int = 0
     """the effective sample size: the mean over all pairs of columns of the number of rows with both cells"""
     windows: int = 0
-    """time series: the number of windows; `rows` is then the effective number of windows, and the covariance is that of
-    windows"""
+    """for time series, the number of windows; `rows` is then the effective number of windows, and `covariance` is the
+    covariance of windows"""
     apart: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    """whether no row has cells of both variables, `[d, d]`: such pairs are not identified; empty if there are none"""
+    """for each pair of variables, whether no row has cells of both, so that their covariance is not identified,
+    `[d, d]`; empty if there is no such pair"""
     screens: tuple[FloatArray, ...] = ()
-    """covariances `[D, D]` by which silos set outliers aside, applied one after the other (`statistics/outliers.py`)"""
+    """covariances `[D, D]` with which silos set outliers aside, one after the other (`statistics/outliers.py`)"""
 
 
 NO_IMPUTATION = ImputationModel()
@@ -99,7 +107,8 @@ NO_IMPUTATION = ImputationModel()
 
 Kind = Literal["continuous", "discrete", "mixed", "time-series", "events"]
 EVENT_COLUMNS = ("device", "time", "event", "start", "end")
-"""columns of a table of events: number of the device from 0, time, index of the type, observation window"""
+"""columns of a table of events: number of the device (from 0), time, index of the event's type, and start and end of
+the observation window"""
 Transform = Literal["log", "log1p", "sqrt", "anscombe", "normal-scores"]
 """the transform of a column of numbers at each silo before learning (`statistics/transforms.py`)"""
 
@@ -109,14 +118,19 @@ class Schema:
     """The public facts about the data: the columns, and each silo's name and number of rows n_p.
 
     The numbers of rows are public, as in Fassy El Fehri et al., §5.
-    `levels` has the values of each discrete column, in the order of their codes; empty for continuous data. In mixed
-    data the columns without levels are continuous. For event sequences, the variables are the types of events, and each
-    row of a silo's table is one event, with the columns `EVENT_COLUMNS`. `stretches` has the lengths of each silo's
-    unbroken stretches of time series, in the order of the rows of its table. A stretch ends at a gap or at the end of a
-    series. For continuous rows pooled from several silos, the stretches are these silos' numbers of rows; for other
-    rows, there are none. `units` has, for each column, a power of two close to its standard deviation: in these units,
-    numbers fit the fixed-point arithmetic of secure sums (`statistics/moments.py`); empty before the exchange that
-    computes them.
+
+    `levels` has the values of each discrete column, in the order of their codes; it is empty for continuous data. In
+    mixed data the columns without levels are continuous. For event sequences, the variables are the types of events,
+    and each row of a silo's table is one event, with the columns `EVENT_COLUMNS`.
+
+    `stretches` has the lengths of each silo's unbroken stretches of time series, in the order of the rows of its table.
+    A stretch ends at a gap or at the end of a series. If a table has conditions, the stretches are the numbers of rows
+    of the conditions. For continuous rows pooled from several silos, they are these silos' numbers of rows. Other
+    tables have no stretches.
+
+    `units` has, for each column, a power of two close to its standard deviation. In these units, numbers fit the
+    fixed-point arithmetic of secure sums (`statistics/moments.py`). It is empty before the exchange that computes the
+    units.
     """
 
     variables: tuple[str, ...]
@@ -126,21 +140,22 @@ class Schema:
     stretches: dict[str, tuple[int, ...]] = field(default_factory=dict)
     units: tuple[float, ...] = ()
     empty: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """by silo, the number of empty cells of each column; empty if no silo has any"""
+    """by silo, the number of empty cells of each column; an empty dictionary if no silo has empty cells"""
     complete_rows: bool = False
     """whether silos drop rows with an empty cell; `rows` then counts the remaining rows"""
     streamed: tuple[str, ...] = ()
-    """silos that read their rows in passes, because these exceed their memory limit"""
+    """silos that read their rows in passes, because the rows exceed their memory limit"""
     aside: dict[str, str] = field(default_factory=dict)
-    """excluded columns of the silos' tables, with the reason"""
+    """for each excluded column of the silos' tables, the reason"""
     transforms: dict[str, Transform] = field(default_factory=dict)
     """by column, the transform that each silo applies; tables in memory have the untransformed numbers"""
     counts: tuple[str, ...] = ()
     """columns of counts: whole numbers from 0 or 1 on, skewed to the right"""
     dates: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """for each column of dates read as days: the order of day, month and year, and the date of day 0"""
+    """for each column of dates, which is read as days: the order of day, month and year, and the date of day 0"""
     derived: dict[str, str] = field(default_factory=dict)
-    """for each column of numbers that one or two others determine at every silo, the formula: the sum of x and y"""
+    """for each column of numbers that one or two other columns determine at every silo, the formula, such as the sum of
+    x and y"""
     skewed: dict[str, Transform] = field(default_factory=dict)
     """for each skewed column without a transform, the transform that would make it nearly symmetric"""
     imputation_model: ImputationModel = field(default=NO_IMPUTATION, compare=False)
@@ -155,7 +170,7 @@ class Schema:
     """for each silo, the names of its conditions, whose rows are its `stretches`; empty if the silos have no
     conditions"""
     compares_conditions: bool = False
-    """whether each condition has a sum of its own, because the targets are to be found"""
+    """whether each condition has its own sum, because the targets are unknown and the run finds them"""
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -164,7 +179,7 @@ class Schema:
 
     @property
     def table_columns(self) -> tuple[str, ...]:
-        """The names of the columns of a silo's table: the variables or, of events, `EVENT_COLUMNS`."""
+        """The names of the columns of a silo's table: `EVENT_COLUMNS` for events, otherwise the variables."""
         return EVENT_COLUMNS if self.kind == "events" else self.variables
 
     @property
@@ -207,7 +222,7 @@ class Schema:
 
     @property
     def columns_apart(self) -> NDArray[np.bool_]:
-        """Whether no silo has cells in both of two columns, `[d, d]`."""
+        """For each pair of columns, whether no silo has values in both, `[d, d]`."""
         d = len(self.variables)
         together = np.zeros((d, d), np.bool_)
         for silo, n in self.rows.items():
@@ -217,7 +232,7 @@ class Schema:
 
     @property
     def pairs_together(self) -> int:
-        """The mean number of rows with both cells of a pair of columns; assumes that empty cells are independent."""
+        """The mean over all pairs of columns of the number of rows with both cells, if empty cells are independent."""
         if not self.gaps:
             return sum(self.rows.values())
         total = 0.0
@@ -240,7 +255,7 @@ class Schema:
         )
 
     def in_order(self) -> "Schema":
-        """The schema with its silos in sorted order, as in a server's state."""
+        """The schema with its silos in sorted order, the order of a server's state."""
         return replace(
             self,
             rows=dict(sorted(self.rows.items())),
@@ -251,7 +266,7 @@ class Schema:
         )
 
     def adjusted(self, adjustment: Adjustment) -> "Schema":
-        """The schema of the adjusted series; differences have one row less in each stretch. Idempotent."""
+        """The schema of the adjusted series; differencing removes one row from each stretch. Idempotent."""
         if not adjustment.difference or self.adjustment == adjustment:
             return replace(self, adjustment=adjustment)
         stretches = {silo: tuple(n - 1 for n in lengths) for silo, lengths in self.stretches.items()}
@@ -263,7 +278,7 @@ class Schema:
         return tuple(n + self.adjustment.difference for n in self.stretches[silo])
 
     def windows(self, lags: int) -> dict[str, int]:
-        """By silo, the number of rows with `lags` earlier rows in the same stretch; with 0 lags, of all rows."""
+        """By silo, the number of rows with `lags` earlier rows in the same stretch; all rows if `lags` is 0."""
         if not lags:
             return dict(self.rows)
         return {silo: sum(max(length - lags, 0) for length in self.stretches[silo]) for silo in self.rows}
@@ -274,12 +289,12 @@ AUTO: Literal["auto"] = "auto"
 
 
 def require_lags(lags: Lags) -> None:
-    """Raise `BadInput` for a lag order that is neither 1 or more nor auto."""
+    """Raise `BadInput` unless `lags` is a number of 1 or more, or auto."""
     require_number(lags == AUTO or lags >= 1, "parameter lags", lags, "1 or more, or auto")
 
 
 def check_lags(schema: Schema, lags: int) -> None:
-    """Raise `BadInput`, naming the silo, unless each has a stretch of at least `lags` + 2 rows (two windows)."""
+    """Raise `BadInput`, naming the silo, if a silo has no stretch of at least `lags` + 2 rows (two windows)."""
     for silo in schema.silos:
         longest = max(schema.stretches[silo], default=0)
         if longest < lags + 2:
@@ -296,9 +311,9 @@ def max_common_lags(schema: Schema, max_lags: int) -> int:
 
 
 def lags_to_sum(schema: Schema, lags: Lags, max_lags: int) -> int:
-    """The number of lags in the sum: `lags`, or `max_common_lags` if lags are still to be chosen.
+    """The number of lags in the sum: `lags`, or `max_common_lags` if the number of lags is still to be chosen.
 
-    Raises `BadInput` naming a silo whose series are too short.
+    Raises `BadInput`, naming the silo, if the series of a silo are too short.
     """
     if lags == AUTO:
         return max_common_lags(schema, max_lags)

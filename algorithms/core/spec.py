@@ -2,8 +2,8 @@
 
 A specification is data: the name of an algorithm, its settings and its wrappers. It is parsed once from the user's
 input and sent to every worker, which builds the algorithm from it (`algorithms/registry.py`). A wrapper turns an
-algorithm into another one, so wrappers compose. An entry names a settings class and a builder, which are imported on
-first use (`lazy_factory`), and has flags for the capabilities of the algorithm.
+algorithm into another algorithm, so wrappers compose. An entry names a settings class and a builder, which are imported
+on first use (`lazy_factory`), and has flags for the capabilities of the algorithm.
 """
 
 import math
@@ -27,7 +27,7 @@ EVENTS: tuple[Kind, ...] = ("events",)
 
 
 def always(settings: Any) -> bool:
-    """True: directions rest on equal error variances for all settings."""
+    """True, for algorithms whose directions rest on equal error variances with any settings."""
     return True
 
 
@@ -43,16 +43,16 @@ class Factory:
     config: type[Any]
     """the class of its settings, a frozen dataclass"""
     build: Callable[..., Any]
-    """(settings) -> the algorithm; of a wrapper (algorithm, settings) -> the wrapped algorithm"""
+    """(settings) -> the algorithm; for a wrapper, (algorithm, settings) -> the wrapped algorithm"""
     presets: Mapping[str, Any] = field(default_factory=dict)
-    """named settings besides the defaults, such as the paper's own"""
+    """named settings besides the defaults, such as the settings of the paper"""
 
 
 def lazy_factory(config: str, build: str = "build") -> Callable[[], Factory]:
-    """A function that imports the settings class `config`, `module:name` in `fedbnsl.algorithms`, on first call.
+    """A function that imports a settings class and a builder when it is first called.
 
-    `build` is a name in the same module, or `module:name`. The presets are the entries of this class in the module's
-    PRESETS.
+    `config` is the settings class, as `module:name` in `fedbnsl.algorithms`. `build` is the builder, a name in the same
+    module or `module:name`. The presets are the instances of the settings class in PRESETS of its module.
     """
 
     @cache
@@ -86,7 +86,7 @@ class AlgorithmSpec:
     name: str
     settings: Any
     wrappers: tuple[WrapperSpec, ...] = ()
-    """the innermost first"""
+    """the wrappers, the innermost first"""
 
     def wrapped(self, name: str, settings: Any) -> "AlgorithmSpec":
         """The specification with one more wrapper around it."""
@@ -102,30 +102,31 @@ class Entry:
     disclosure: str
     """exactly what leaves a silo, as `fedbnsl algorithms` prints it"""
     maker: Callable[[], Factory]
-    """imports the settings class and the builder"""
+    """a function that imports the settings class and the builder"""
     kinds: tuple[Kind, ...] = ("continuous",)
     gaps: bool = False
     """whether tables may have empty cells"""
     series_gaps: bool = False
     """whether time series of numbers may have empty cells; otherwise rows with an empty cell end a stretch"""
     fills: bool = False
-    """whether silos impute empty cells of discrete data before it learns"""
+    """whether silos impute empty cells of discrete data before the algorithm learns"""
     streams: bool = False
-    """whether silos may read their tables in passes, if rows exceed their memory"""
+    """whether silos may read their tables in passes, if the rows exceed their memory"""
     streams_series: bool = False
     """whether silos may read their time series in passes"""
     pooled: bool = False
-    """a baseline on pooled rows: it runs on one silo with all rows"""
+    """whether it is a baseline on pooled rows, which runs on one silo with all rows"""
     needs_truth: bool = False
-    """a baseline that selects by the true graph: for benchmarks only"""
+    """whether it is a baseline that selects its result by the true graph, for benchmarks only"""
     vote: bool = False
-    """a baseline that learns one structure per silo and combines them; only the combined structure is scored"""
+    """whether it is a baseline that learns one structure per silo and combines them; only the combined structure is
+    scored"""
     equal_variances: Callable[[Any], bool] = lambda settings: False
     """(settings) -> whether directions always rest on errors of equal variance, independently of the data"""
     lags_before: bool = False
     """whether lags=auto must be resolved before the first round"""
     message_size: Callable[[Any, int], int] = square
-    """(settings, d) -> the maximum number of entries of an array that a silo sends, for d variables without noise"""
+    """(settings, d) -> without noise, the maximum number of entries of an array that a silo sends, for d variables"""
     varying_messages: bool = False
     """whether message lengths depend on the data even in short runs, because messages list tests or changed entries"""
     nonlinear: bool = False
@@ -135,13 +136,14 @@ class Entry:
     directs_by_knowledge: bool = False
     """whether its search uses background knowledge, which then directs further edges of a CPDAG"""
     scores_tables: bool = False
-    """whether it compares scores of summed count tables, which must then have equal shared margins"""
+    """whether it compares scores of summed count tables, whose shared margins must then be equal"""
     labelled_series: bool = False
     """whether time series may have columns of labels, such as states and alarms"""
     one_sum: Callable[[Any], bool] = lambda settings: False
-    """(settings) -> whether the equivalence class of complete numbers follows from the sum of the first exchange"""
+    """(settings) -> whether the sum of the first exchange determines the equivalence class, for numbers without empty
+    cells"""
     server_settings: tuple[str, ...] = ()
-    """the settings that only the server uses: the reply of a silo to a request does not depend on them"""
+    """the settings that only the server uses, so that a silo's reply to a request does not depend on them"""
     experiments: bool = False
     """whether it uses the targets of experiments"""
     subtracts_means: bool = False
@@ -163,7 +165,7 @@ class Entry:
 
     @property
     def presets(self) -> Mapping[str, Any]:
-        """Named settings besides the defaults, such as the paper's own."""
+        """Named settings besides the defaults, such as the settings of the paper."""
         return self.maker().presets
 
 
@@ -173,7 +175,7 @@ class Wrapper:
 
     summary: str
     maker: Callable[[], Factory]
-    """imports the settings class and the builder"""
+    """a function that imports the settings class and the builder"""
 
     @property
     def config(self) -> type[Any]:
@@ -187,7 +189,7 @@ class Wrapper:
 
 
 MAX_EXACT_INTEGER = 2**53
-"""the largest integer below which every integer has an exact floating-point representation"""
+"""the largest integer up to which every integer has an exact floating-point representation"""
 
 
 RENAMED_SETTINGS = {
@@ -203,7 +205,7 @@ RENAMED_SETTINGS = {
     "start": "init_seed",
     "targeted": "target_rows",
 }
-"""old name -> new name of settings; version 0.1 accepts old names with a warning"""
+"""for each old name of a setting, its new name; version 0.1 accepts old names with a warning"""
 
 
 def _with_current_names(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,8 +223,8 @@ def _with_current_names(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
     """The settings of the algorithm `name` with `params` (values or their text) in place of the defaults.
 
-    The key `preset` selects named settings as the defaults. Raises `BadInput` naming the parameter and the value, for
-    an unknown parameter or an invalid value.
+    The key `preset` selects named settings as the defaults. Raises `BadInput`, naming the parameter and the value, if a
+    parameter is unknown or a value is invalid.
     """
     given = _with_current_names(name, params)
     preset = given.pop("preset", None)
@@ -239,7 +241,7 @@ def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
 
 
 def parse_value(label: str, kind: Any, value: Any) -> Any:
-    """`value`, or its text parsed, as a `kind`; raises `BadInput` naming the `label`."""
+    """`value`, which may be text, as a value of type `kind`. Raises `BadInput`, naming the `label`, if it is invalid."""
     if get_origin(kind) in (Union, UnionType):
         number, words = get_args(kind)
         return value if value in get_args(words) else parse_value(label, number, value)

@@ -28,7 +28,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(kind: type[T], packed: bytes) -> T:
-    """The value of type `kind` that `encode` made `packed` from.
+    """The value of type `kind` whose encoding is `packed`.
 
     Raises `ValueError` if the bytes are not such a value.
     """
@@ -87,7 +87,7 @@ def _typed(kind: Any, plain: Any) -> Any:
 def _reader(kind: Any) -> Callable[[Any], Any] | None:
     """A function that converts the plain form to a value of `kind`; None if the plain form is the value.
 
-    Cached: resolving the types of the fields of a class takes longer than decoding a small message.
+    The function is cached, because resolving the types of a class's fields takes longer than decoding a small message.
     """
     if dataclasses.is_dataclass(kind):
         return lambda plain: _instance(kind, plain)
