@@ -8,17 +8,18 @@ a count of 1 describes a person. Published tables therefore follow these rules, 
 - Any other count is published as one of the two multiples of 3 around it. The direction is random, with probabilities
   that make the rounding unbiased. It is drawn from a digest of these larger counts, so the same rows give the same
   model, and so do tables that differ only in small cells.
-- Tables that share variables share margins, and a difference of margins could reveal a small cell. `provable_bounds`
-  computes what a reader who knows the rules, the number of rows and all tables can prove about each count from the
-  shared margins. If this proves that a cell has 1 or 2 rows, its table is rounded again, together with the tables that
-  share most variables with it. If that does not suffice, the grid gets coarser, and more cells count as small.
+- Tables that share variables share margins, and a difference of margins could reveal a small cell. Suppose that a
+  reader knows the rules, the number of rows and all tables. `provable_bounds` computes what this reader can prove about
+  each count from the shared margins. If a cell provably has 1 or 2 rows, its table is rounded again, together with the
+  tables that share most variables with it. If that does not suffice, the grid gets coarser, and more cells count as
+  small.
 
-A reader can infer three things: a cell of half a row has at most 2 rows (fewer than the grid, if that is coarser); a
-larger count is known up to the grid; and a cell is empty if the counts beside it leave no room for a row. The digest
-does not help the reader, because it reveals less than one bit for each count, and more than two are missing. The rules
-do not protect from a reader who knows some of the rows: whoever has all rows but one can guess and test the last one.
-They do not protect from stronger methods than bounds from single margins, such as integer programming over all tables
-at once. Only an ε protects from every reader.
+A reader can infer three things. A cell of half a row has at most 2 rows, or fewer rows than the grid if the grid is
+coarser. A larger count is known up to the grid. A cell is empty if the counts beside it leave no room for a row. The
+digest does not help the reader, because it reveals less than one bit for each count, and more than two bits are
+missing. The rules do not protect from a reader who knows some of the rows: whoever has all rows but one can guess and
+test the last row. They do not protect from stronger methods than bounds from single margins, such as integer
+programming over all tables at once. Only an ε protects from every reader.
 
 The rules cost little or no accuracy, because half a row acts as smoothing where counts are smallest
 (`benchmarks/disclosure.py`).
@@ -39,13 +40,13 @@ from ..core.schema import FloatArray
 MIN_COUNT = 3
 """smallest number of rows on which a published figure may rest"""
 GRID = 3
-"""distance of the published counts from each other, in rows"""
+"""distance between neighbouring published counts, in rows"""
 SMALL_CELL = 0.5
 """the published count of a cell of fewer than `MIN_COUNT` rows"""
 DRAWS_PER_GRID = 4
-"""roundings that are tried before the grid gets coarser"""
+"""number of roundings that are tried before the grid gets coarser"""
 SHARE_CLASSES = ((0.01, "under 1 %"), (0.05, "1-5 %"), (0.2, "5-20 %"))
-"""classes in which shares of cells are published: upper end and name"""
+"""upper ends and names of the classes in which shares of cells are published"""
 MAX_SWEEPS = 50
 """largest number of passes over all shared margins"""
 
@@ -62,9 +63,9 @@ class CountTable:
     """The number of rows for each combination of levels of some variables."""
 
     variables: Variables
-    """ascending"""
+    """the indices of the variables, ascending"""
     counts: Ints
-    """`[levels of the first variable, ..., of the last]`"""
+    """the numbers of rows, with one axis for the levels of each variable, in order"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +78,9 @@ class PublishedTable:
 
 
 def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int = 0) -> FloatArray:
-    """The counts of one table as they may be published: half a row for small cells, multiples of `grid` for others.
+    """The publishable counts of one table: half a row for small cells, multiples of `grid` for other cells.
 
-    On a coarser `grid`, all counts below it are small. `draw` numbers the roundings of the same table.
+    A cell is small if its count is below `grid`. `draw` numbers the roundings of a table that is rounded repeatedly.
     """
     exact = np.asarray(counts, np.int64)
     large = np.where(exact < grid, 0, exact)
@@ -92,8 +93,8 @@ def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int 
 def publishable_tables(tables: Sequence[CountTable], rows: int | None) -> list[PublishedTable]:
     """The publishable counts of all `tables` of one model, from which no small cell can be proved.
 
-    `rows` is the public number of rows that every table counts. None: each table counts the rows without empty cells in
-    its variables, so margins do not agree, and each table is rounded separately.
+    `rows` is the public number of rows that every table counts. It is None if each table counts the rows without empty
+    cells in its variables; then margins do not agree, and each table is rounded separately.
     """
     published = [PublishedTable(table.variables, publishable_counts(table.counts)) for table in tables]
     if rows is None:
@@ -111,12 +112,12 @@ def publishable_tables(tables: Sequence[CountTable], rows: int | None) -> list[P
 
 
 def _discloses(low: Ints, high: Ints) -> bool:
-    """Whether a cell between these bounds has provably 1 or 2 rows."""
+    """Whether the bounds `low` and `high` prove that some cell has 1 or 2 rows."""
     return bool(((low >= 1) & (high < MIN_COUNT)).any())
 
 
 def _closest(t: int, shapes: Sequence[Variables], steps: int) -> list[int]:
-    """Table `t`, and the tables that share most variables with it; `steps` allows fewer shared variables."""
+    """Table `t`, and the tables that share most variables with it, or up to `steps` fewer variables than most."""
     shared = [len(set(shapes[t]).intersection(variables)) for variables in shapes]
     most = max((size for u, size in enumerate(shared) if u != t), default=0)
     return [u for u, size in enumerate(shared) if u == t or size >= max(1, most - steps)]
@@ -125,7 +126,7 @@ def _closest(t: int, shapes: Sequence[Variables], steps: int) -> list[int]:
 def provable_bounds(tables: Sequence[PublishedTable], rows: int) -> list[Bounds]:
     """The bounds that a reader can prove for the cells of published `tables`, all of which count the same `rows`.
 
-    The reader knows the rule and the grids.
+    The reader knows the rules of this module and the grids of the tables.
     """
     shapes = [table.variables for table in tables]
     bounds = [_rounding_bounds(table.counts, table.grid, rows) for table in tables]
@@ -133,7 +134,7 @@ def provable_bounds(tables: Sequence[PublishedTable], rows: int) -> list[Bounds]
 
 
 def _rounding_bounds(published: FloatArray, grid: int, rows: int) -> Bounds:
-    """The counts that are published as `published` on this `grid`, up to the number of rows."""
+    """The least and the largest counts that are published as `published` on this `grid`; no count exceeds `rows`."""
     small = published < grid
     low = np.where(small, 0, np.maximum(published - grid + 1, grid)).astype(np.int64)
     high = np.where(small, grid - 1, published + grid - 1).astype(np.int64)
@@ -141,7 +142,7 @@ def _rounding_bounds(published: FloatArray, grid: int, rows: int) -> Bounds:
 
 
 def shared_margins(tables: Sequence[Variables]) -> Margins:
-    """The sets of variables that two `tables` share, and the empty set, which all share: the number of rows."""
+    """The sets of variables that two `tables` share, and the empty set, whose margin is the number of rows."""
     of_variable: dict[int, list[int]] = {}
     for t, variables in enumerate(tables):
         for v in variables:
@@ -176,8 +177,8 @@ def _narrow_by(
 ) -> set[int]:
     """Narrow the `bounds` of the tables `members` by their margin over `chosen`; returns the changed tables.
 
-    Every table has the same margin. So a cell is at least the margin's least value less the largest values of the other
-    cells, and at most the margin's largest value less the least values of the other cells.
+    Every one of these tables has the same margin. So a cell is at least the least value of the margin minus the largest
+    values of the other cells, and at most the largest value of the margin minus the least values of the other cells.
     """
     axes = {t: tuple(k for k, v in enumerate(shapes[t]) if v not in chosen) for t in members}
     sums = {t: tuple(one.sum(axis=axes[t], keepdims=True) for one in bounds[t]) for t in members}
@@ -206,16 +207,16 @@ class PublishedTables(Protocol):
 
     @property
     def tables(self) -> Mapping[str, FloatArray]:
-        """By variable, `[levels of the first parent, ..., of the variable]`."""
+        """By variable, its probabilities; the first axes are the levels of the parents, and the last its own levels."""
         ...
 
 
 def estimated_counts(network: PublishedTables, ess: float, rows: int) -> dict[str, FloatArray]:
     """The counts behind the tables of a published `network`: an attack that undoes the smoothing.
 
-    A probability is (N + α)/(N_row + r α) with the public α = `ess`/cells, so the number of rows N_row of a parent
-    configuration is the smallest one, up to `rows`, for which all its counts are whole or half numbers. A uniform
-    distribution is estimated as one without rows.
+    A probability is (N + α)/(N_row + r α) with the public α = `ess`/cells. So the number of rows N_row of a parent
+    configuration is estimated as the smallest number, up to `rows`, for which all its counts are whole or half numbers.
+    A uniform distribution is estimated as a configuration without rows.
 
     Returns
     -------
@@ -226,7 +227,7 @@ def estimated_counts(network: PublishedTables, ess: float, rows: int) -> dict[st
 
 
 TOLERANCE = 1e-6
-"""distance from a half number up to which a count fits, relative to its configuration's number of rows"""
+"""largest distance from a multiple of half a row at which an estimated count fits, relative to the number of rows"""
 
 
 def _unsmoothed(table: FloatArray, ess: float, rows: int) -> FloatArray:

@@ -3,9 +3,9 @@
 In order: keys and the stream of random bits of a key; an exact coin of probability e^{−γ}; samplers of the discrete
 Gaussian and the discrete Laplace; exact Gumbel-max selection of an index; the release of an array on a grid.
 
-A key is 32 bytes of fresh entropy from the operating system (`secrets.token_bytes(32)`, by the caller), which the silo
-stores with the charge in its ledger. The same key and label give the same noise, so a round that is repeated after a
-crash repeats its release and makes no second one. The key determines the noise, so it must stay secret.
+A key is 32 bytes of fresh entropy from the operating system. The caller draws it (`secrets.token_bytes(32)`), and the
+silo stores it with the charge in its ledger. The same key and label give the same noise, so a round that is repeated
+after a crash repeats its release and makes no second release. The key determines the noise, so it must stay secret.
 
 N_Z(0, σ²) gives each integer x a probability ∝ exp(−x²/(2σ²)) (Canonne, Kamath, Steinke 2020). Floating-point samples
 of the continuous Gaussian leave traces of the noiseless value in their low bits (Mironov 2012); integers do not. The
@@ -168,10 +168,10 @@ def discrete_laplace(bits: Bits, scale: int, size: int) -> IntArray:
 
 
 def _discrete_laplace(bits: Bits, scale: int, attempts: int) -> IntArray:
-    """Independent integers with probabilities ∝ exp(−|y|/t): those accepted in `attempts` attempts.
+    """The accepted integers of `attempts` attempts; they are independent, with probabilities ∝ exp(−|y|/t).
 
-    |y| = u + t·v: u below t by rejection, v the number of heads of a coin of probability e^{−1} before the first tails;
-    a negative zero is rejected.
+    |y| = u + t·v, where u is below t and drawn by rejection, and v is the number of heads of a coin of probability
+    e^{−1} before the first tails. A negative zero is rejected.
     """
     u = bits.all_below(scale, attempts).astype(np.int64)
     gamma = u / scale
@@ -202,12 +202,12 @@ def _coins(
 
 
 def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
-    """An index with probability exactly ∝ exp(score/scale), as by Gumbel-max with noise of this scale.
+    """A random index, with probability exactly ∝ exp(score/scale), as by Gumbel-max with noise of this scale.
 
     An index of score −∞ is never chosen. Each weight e^{−γ}, γ = (max − score)/scale, is at most 2^−k for k = ⌊γ/ln 2⌋
-    (or one less): an index is proposed with these powers of two, which are exact, and accepted with probability
-    2^k·e^{−γ}, at least about half. Raises `BadInput` if a score is NaN or ∞, if no score is finite, and for a scale of
-    0 or less.
+    (or one less). An index is proposed with these powers of two, which are exact, and accepted with probability
+    2^k·e^{−γ}, which is at least about half. Raises `BadInput` if a score is NaN or ∞, if no score is finite, and for a
+    scale of 0 or less.
     """
     possible = np.flatnonzero(scores > -np.inf)
     finite = scores[possible]
@@ -234,9 +234,9 @@ def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: floa
 
     Rounding to the grid of step g may increase the distance between the values of neighbouring tables by g√d, where d
     is the number of coordinates. The noise is calibrated to Δ + g√d, so ρ is valid for the released array. The grid
-    depends only on public numbers: Δ, the ℓ₂ `sensitivity` of the array as computed, ρ, d, and `bound`, to which
-    coordinates are clipped before noise is added. Raises `BadInput` if one of these is not above 0 and finite, if the
-    value has a NaN, or if the bound is over 2⁵⁰g, as floats cannot represent both.
+    depends only on public numbers: Δ (the ℓ₂ `sensitivity` of the array as computed), ρ and d. Before noise is added,
+    coordinates are clipped to ±`bound`. Raises `BadInput` if the sensitivity, ρ or the bound is not above 0 and finite,
+    if the value has a NaN, or if the bound is over 2⁵⁰g, because floats cannot represent both the bound and the step.
     """
     for name, number in (("sensitivity", sensitivity), ("rho", rho), ("bound", bound)):
         if not (math.isfinite(number) and number > 0):
@@ -255,8 +255,8 @@ def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: floa
 def noise_on_grid(sensitivity: float, rho: float, dimension: int) -> tuple[float, int]:
     """The grid's step g, a power of two, and the noise's variance in squared steps, for `release_on_grid`.
 
-    g ≤ 2⁻²⁰σ, and g√d ≤ 2⁻¹⁰Δ, so that rounding increases the noise by at most a thousandth. The noise of a coordinate
-    has the standard deviation g·√variance.
+    The step satisfies g ≤ 2⁻²⁰σ and g√d ≤ 2⁻¹⁰Δ, so that rounding increases the noise by at most a thousandth. The
+    noise of a coordinate has the standard deviation g·√variance.
     """
     coarsest = min(sensitivity / math.sqrt(2 * rho), 2.0**10 * sensitivity / math.sqrt(max(dimension, 1)))
     step = 2.0 ** (math.frexp(coarsest)[1] - 21)

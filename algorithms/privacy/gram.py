@@ -1,24 +1,25 @@
-"""Second moments as clipped integers and scales from bucket counts, for private covariances; a reconstruction attack.
+"""Private covariances: second moments as clipped integers, scales from bucket counts, and a reconstruction attack.
 
-**Second moments.** A row x is measured in units t, clipped to the norm R, and rounded towards zero to whole steps; its
-contribution qqᵀ then has a Frobenius norm of at most 2^(2·bits), exactly. Replacing one row changes the sum by at most
+**Second moments.** A row x is measured in units t, clipped to the norm R, and rounded towards zero to whole steps. Then
+the Frobenius norm of its contribution qqᵀ is at most 2^(2·bits), exactly. Replacing one row changes the sum by at most
 √2 times this bound (if both contributions are orthogonal). The upper triangle is released, with half the noise variance
 off the diagonal, since an off-diagonal entry appears twice in the matrix.
 
 The units determine the distribution of the noise over variables. With t_i = √s_i for a variable of scale s_i, the noise
-of variance i is proportional to s_i and the bound is R² = c·Σ s_i: among all powers of s_i, this choice minimises the
-largest relative noise (t = s gives small variables too little noise and large ones too much; t = 1 is too noisy for
-small variables). `correlation_units` is for learners that use only correlations.
+in the variance of variable i is proportional to s_i, and the bound is R² = c·Σ s_i. Among all powers of s_i, this
+choice minimises the largest relative noise: t = s gives variables of small scale too little noise and variables of
+large scale too much, and t = 1 is too noisy for variables of small scale. `correlation_units` is for learners that use
+only correlations.
 
-**Attack.** `reconstruct_from_first_reply` computes a silo's second moments from one plain reply B_p of NOTEARS-ADMM
+**Attack.** `reconstruct_from_first_reply` computes a silo's second moments from one unmasked reply B_p of NOTEARS-ADMM
 (Fassy El Fehri et al., A.1). The attack is exact: it solves the local update B = (S + ρ₂I)⁻¹(ρ₂W − β + S) for S. In
 round 1, W = β = 0. Later rounds disclose S as well, since the coordinator can compute β from the replies and its own W.
 
-**Scales.** The scale of each variable is released privately without a bound on the data: as counts on a fixed public
-grid. For every variable, each row adds one to the bucket of |x|; the bucket edges are powers of 2^¼ from 2⁻²⁰ to 2²⁰,
+**Scales.** The scale of each variable is estimated privately from counts on a fixed public grid, so the data need no
+bound. For every variable, each row adds one to the bucket of |x|. The bucket edges are powers of 2^¼ from 2⁻²⁰ to 2²⁰,
 independent of the data. Replacing a row changes two counts per variable by one, so the counts of d variables have the
 ℓ₂ sensitivity √(2d), for any values. The estimate is the scale of the normal distribution whose bucket probabilities
-fit the counts best. This is a matched filter: it sums over occupied buckets and is robust to noise in the empty ones.
+fit the counts best. This is a matched filter: it sums over occupied buckets and is robust to noise in empty buckets.
 """
 
 import math
@@ -39,7 +40,7 @@ EXACT_BITS = 52
 MAX_BITS = 14
 # Margin for rounding errors in the norm of a clipped row before rounding towards zero.
 SLACK = 1 - 2.0**-40
-# Larger numbers are clipped to it: their squares, and so the norm, would not be finite.
+# The absolute value to which larger numbers are clipped, because their squares, and so the norm, would not be finite.
 MAX_VALUE = 1e150
 # Public scales and norms are from 1/MAX_SCALE to MAX_SCALE: outside this range, rounding could make clipped rows
 # exceed the norm.
@@ -52,7 +53,7 @@ def units(scales: FloatArray) -> FloatArray:
 
 
 def radius(scales: FloatArray, clip: float) -> float:
-    """R, the norm to which rows in these units are clipped: R² = clip·Σ s_i."""
+    """R, the norm to which rows in units of `units(scales)` are clipped: R² = clip·Σ s_i."""
     return math.sqrt(clip * float(scales.sum()))
 
 
@@ -62,7 +63,7 @@ def correlation_units(scales: FloatArray, clip: float) -> tuple[FloatArray, floa
 
 
 def require_scales(scales: FloatArray) -> None:
-    """Raise `BadInput` for a public scale that is not from 1e-30 to 1e30; a coordinator may send any."""
+    """Raise `BadInput` for a public scale that is not from 1e-30 to 1e30; a coordinator may send any scales."""
     if not ((scales >= 1 / MAX_SCALE) & (scales <= MAX_SCALE)).all():
         raise BadInput(f"a scale is not from {1 / MAX_SCALE:g} to {MAX_SCALE:g}: measure the column in another unit")
 
@@ -134,8 +135,8 @@ EDGES: FloatArray = 2.0 ** np.arange(-20, 20 + 1e-9, 1 / BUCKETS_PER_DOUBLING)
 BUCKETS = len(EDGES) + 1
 # Candidate scales, a fifteenth apart.
 CANDIDATES: FloatArray = 2.0 ** np.arange(-19, 19, 0.1)
-# Minimum signal-to-noise ratio of the matched filter: below it, more than one scale in fifty is wrong by a factor of
-# two.
+# Minimum signal-to-noise ratio of the matched filter; with a lower ratio, more than one scale in fifty is wrong by a
+# factor of two.
 MIN_SIGNAL_TO_NOISE = 5.0
 
 
@@ -172,7 +173,7 @@ def require_signal(rows: int, deviation: float) -> None:
 def scales(counts: NDArray[np.int64], variables: tuple[str, ...]) -> FloatArray:
     """Each variable's scale `[d]`, the root mean square under normality, from (noisy) `counts` `[d, n_buckets]`.
 
-    Raises `BadInput` naming a variable whose scale is at an end of the grid.
+    Raises `BadInput`, naming the variable, if the scale of a variable is at an end of the grid.
     """
     best = (counts @ profiles().T).argmax(axis=1)
     for j in np.flatnonzero((best == 0) | (best == len(CANDIDATES) - 1)):

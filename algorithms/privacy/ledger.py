@@ -4,8 +4,8 @@ A run promises (ε, δ) to every record of every silo, and each silo enforces th
 reserved first: their cost is charged even if the round fails afterwards. A reservation that exceeds the promise of the
 run, or the budget of all runs on the rows, is refused before any noise is drawn. The charge includes the key of the
 round's noise. If the round is repeated after a crash, the same noise is drawn again, so nothing new is released or
-charged. A request for the same round with another broadcast, other settings or other rows is refused: it would be a
-second release under the same noise, and the difference of the two releases would have no noise at all.
+charged. A request for the same round with another broadcast, other settings or other rows is refused, because its
+answer would be a second release under the same noise, and the difference of the two releases would have no noise.
 
 In order: budgets and ledgers, the decision on a charge (`decide`), a silo's solve of a private algorithm
 (`private_solve`: reserve, draw, reply, always in this order), and the privacy settings of all private algorithms
@@ -34,15 +34,15 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Budget:
-    """The privacy budget of all runs on a silo's rows together; ε = ∞ is no limit.
+    """The privacy budget of all runs on a silo's rows together; ε = ∞ means that there is no limit.
 
-    It is enforced in ρ: the largest ρ whose ε at the budget's δ is within the budget, independent of the δ of a run.
-    Raises `BadInput` unless ε is above 0 and 0 ≤ δ < 1.
+    The budget is enforced in ρ, independently of the δ of a run: all runs together may spend the largest ρ whose ε, at
+    the budget's δ, is within the budget. Raises `BadInput` unless ε is above 0 and 0 ≤ δ < 1.
     """
 
     epsilon: float = math.inf
     delta: float = 0.0
-    """0: 1/n² for the n rows of the silo"""
+    """δ of the budget; 0 means 1/n² for the n rows of the silo"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an ε or a δ out of its range."""
@@ -68,7 +68,7 @@ class ChargeRequest:
     """A request by a silo with `rows` rows to charge the releases of one round within `budgets`.
 
     `binding` is a digest of the broadcast, the settings, the schema and the rows. `default_delta` is the default δ of a
-    run.
+    run on this schema.
     """
 
     run: str
@@ -82,7 +82,7 @@ class ChargeRequest:
 
     @property
     def cost(self) -> Cost[ReplaceOne]:
-        """The cost of all releases; ∞ if the promise is broken, as their noise then hides nothing."""
+        """The cost of all releases; ∞ if the promise is broken, because then the noise hides nothing."""
         if self.promise.broken:
             return Cost(math.inf, ReplaceOne)
         return total(release.cost for release in self.releases)
@@ -96,14 +96,14 @@ class Ledger(Protocol):
     """The record of a silo's charges."""
 
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
-        """Charge `request` with `key` for its noise; returns `key`, or the key of an earlier equal charge.
+        """Charge `request`, with `key` for its noise; returns `key`, or the key of an earlier charge for this request.
 
         Raises `Overspent`, without a charge, if the request would exceed the budget.
         """
         ...
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """The charges of `run`, or all."""
+        """The charges of `run`; all charges if `run` is None."""
         ...
 
     def finish(self, run: str) -> None:
@@ -112,7 +112,7 @@ class Ledger(Protocol):
 
 
 class MemoryLedger:
-    """A ledger that ends with the process: for tables in memory."""
+    """A ledger in memory, which ends with the process, for tables in memory."""
 
     def __init__(self) -> None:
         """Start with nothing spent."""
@@ -126,7 +126,7 @@ class MemoryLedger:
         return decided.key
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """The charges of `run`, or all."""
+        """The charges of `run`; all charges if `run` is None."""
         return tuple(charge for charge in self._charges if run in (None, charge.run))
 
     def require(self, charged: set[tuple[str, int]]) -> None:
@@ -142,9 +142,9 @@ def decide(
 ) -> Charge:
     """The charge for `request`: the existing one, or a new one that uses `key`.
 
-    `other_ledgers` are charges on the same rows in other ledgers. Raises `Overspent` if the run, or all runs together,
-    would exceed a budget, if its δ is above that of a budget, if the round was charged with another binding, or if its
-    noise key has been erased.
+    `other_ledgers` are charges on the same rows in other ledgers. Raises `Overspent` in four cases: the run would
+    exceed its promise, or all runs together would exceed a budget; the δ of the run is above the δ that a budget
+    allows; the round was charged with another binding; the noise key of the round has been erased.
     """
     for charge in charges:
         if (charge.run, charge.number) == (request.run, request.number):
@@ -170,7 +170,7 @@ def total(costs: Iterable[Cost[ReplaceOne]]) -> Cost[ReplaceOne]:
 
 
 def spent(charges: Iterable[Charge], delta: float) -> float:
-    """The ε at `delta` of all `charges` together; 0 without charges."""
+    """The ε of all `charges` together, at `delta`; 0 if there are no charges."""
     return epsilon(total(Cost(charge.rho, ReplaceOne) for charge in charges), delta)
 
 
@@ -238,8 +238,9 @@ MAX_BROADCAST = 1e30
 def require_bounded(broadcast: Any) -> None:
     """Raise `BadInput` for a broadcast with a number that is not finite, or beyond ±`MAX_BROADCAST`.
 
-    Although records are clipped, the product of a huge weight and the values of one record may overflow while that of
-    another record does not. Whether the reply is finite would then disclose a record, regardless of the noise.
+    Although records are clipped, the product of a huge weight and the values of one record may overflow, and the
+    product with another record may not. Then the reply would disclose, by being finite or not, which record is in the
+    table, regardless of the noise.
     """
     if is_dataclass(broadcast) and not isinstance(broadcast, type):
         for one in fields(broadcast):
@@ -304,9 +305,9 @@ class PrivateSettings:
     epsilon: float = 0.0
     """ε of the whole run; 0: exact replies without a privacy guarantee"""
     delta: float = 0.0
-    """δ; 0: 1/n² for the n rows of the smallest silo"""
+    """δ of the whole run; 0: 1/n² for the n rows of the smallest silo"""
     insecure_seed: int = NO_SEED
-    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: from the operating system"""
+    """draw the noise from this seed, which makes the run NOT PRIVATE; -1: noise from the operating system"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value out of range."""
@@ -325,8 +326,8 @@ class PrivateSettings:
     ) -> Promise:
         """The promise to every record.
 
-        `protects` states from whom records are protected; `broken` has the reasons, other than a known seed, why there
-        is no guarantee. Raises `BadInput` for a silo of one row.
+        `protects` states against whom records are protected. `broken` has the reasons, other than a known seed, why
+        there is no guarantee. Raises `BadInput` for a silo of one row.
         """
         delta = delta_for(self.delta, schema)
         reasons = (*((SEEDED,) if self.insecure_seed != NO_SEED else ()), *broken)
@@ -335,5 +336,5 @@ class PrivateSettings:
 
 
 def require_private(settings: PrivateSettings) -> None:
-    """Raise `BadInput` unless ε is above 0: for algorithms that are always private."""
+    """Raise `BadInput` unless ε is above 0; for algorithms that are always private."""
     require(settings.epsilon > 0, "epsilon", settings.epsilon, "above 0")

@@ -8,9 +8,9 @@ selections at ε = y is
 
     V_k(y) = sup_t p_t·V_{k−1}(y − t) + (1 − p_t)·V_{k−1}(y − t + η).
 
-All Gaussian releases compose to one with μ² = Σ(Δ/σ)². A selection may depend on an earlier Gaussian release, and vice
-versa. The first case is the worse one: δ(ε) = E V_k(ε − Z), Z ~ N(μ²/2, μ²). (With the δ(ε) of the Gaussian as V_0, the
-result would be valid only if all selections preceded all other releases.)
+All Gaussian releases compose to a single Gaussian release with μ² = Σ(Δ/σ)². A selection may depend on an earlier
+Gaussian release, and vice versa. The first case is worse: δ(ε) = E V_k(ε − Z), Z ~ N(μ²/2, μ²). (If V_0 were the δ(ε)
+of the Gaussian release, the result would be valid only if all selections preceded all other releases.)
 
 The bound is certified, because every approximation errs upwards:
 
@@ -37,33 +37,34 @@ from .zcdp import epsilon
 MAX_SELECTIONS = 20_000
 MAX_LOSS = 100.0
 MIN_DELTA = 1e-18
-"""the grid ends where the δ of the selections alone is below this value"""
+"""the δ of the selections alone at which the grid may end"""
 MIN_MU, MAX_EXPONENT = 1e-12, 700.0
-"""smaller μ and larger exponents are replaced by these values, which errs upwards and keeps floats in range"""
+"""the smallest μ and the largest exponent; other values are replaced by these, which errs upwards and keeps floats in
+range"""
 ARGUMENT_ROUNDING = 1e-14
-"""subtracted from y as a margin for the rounding of y, e^y and the grid"""
+"""relative margin, subtracted from y, for the rounding of y, e^y and the grid"""
 ROUNDING = 1e-9
-"""relative margin added to every δ: many times the rounding error of a sum over a grid and 20,000 steps"""
+"""relative margin, added to every δ; many times the rounding error of a sum over a grid and 20,000 steps"""
 
 
 @dataclass(frozen=True)
 class Composition:
     """Adaptive composition of η-bounded-range selections with Gaussian releases, in any order.
 
-    Raises `BadInput` for a number outside 0 to 100, and for more than 20,000 selections: the running time grows as
-    k^1.5, to about ten seconds.
+    Raises `BadInput` if one of the other numbers is not from 0 to 100, and for more than 20,000 selections, because the
+    running time grows as k^1.5, to about ten seconds.
     """
 
     selections: int
-    """k"""
+    """k, the number of selections"""
     bounded_range: float
-    """η = 2Δ/β of each selection; √(8ρ) for one of cost ρ"""
+    """η = 2Δ/β of each selection; √(8ρ) for a selection of cost ρ"""
     gaussian: float
     """μ = √Σ(Δ/σ)² over the Gaussian releases; √(2ρ) for releases of cost ρ together"""
     lattice: float = 0.0
     """maximum increase of the loss by discrete noise: Σ 2√d·Δ/σ² in grid steps, over the discrete Gaussian releases
 
-    (the discrete Gaussian is stochastically at most two steps above the continuous one, for σ of a step or more)
+    For σ of a step or more, the discrete Gaussian is stochastically at most two steps above the continuous Gaussian.
     """
 
     def __post_init__(self) -> None:
@@ -82,7 +83,10 @@ class Composition:
 
 
 def tight_delta(target: float, composition: Composition) -> float:
-    """A δ, equal to or slightly above the smallest one, such that the composition is (ε, δ)-DP for ε = `target`."""
+    """A δ such that the composition is (ε, δ)-DP for ε = `target`.
+
+    It equals or slightly exceeds the smallest such δ.
+    """
     y, V = _worst_of_selections(composition.selections, composition.bounded_range)
     at, mu = target - composition.lattice, composition.gaussian
     at = min(at - ARGUMENT_ROUNDING * (1 + abs(at)), MAX_EXPONENT)
@@ -91,9 +95,9 @@ def tight_delta(target: float, composition: Composition) -> float:
 
 
 def tight_epsilon(delta: float, composition: Composition) -> float:
-    """An ε, equal to or slightly above the smallest one, such that the composition is (ε, δ)-DP: at most that of zCDP.
+    """An ε such that the composition is (ε, δ)-DP; it equals or slightly exceeds the smallest such ε.
 
-    Raises `BadInput` for a δ not between 0 and 1.
+    It is at most the ε of zCDP. Raises `BadInput` for a δ that is not between 0 and 1.
     """
     low, high = 0.0, epsilon(composition.cost, delta)
     if tight_delta(low, composition) <= delta:
@@ -107,15 +111,15 @@ def tight_epsilon(delta: float, composition: Composition) -> float:
 
 
 def _chord(y: FloatArray, V: FloatArray, at: float) -> float:
-    """V(at) for V the chords in e^y between its values on the grid and 1 at y = −∞."""
+    """V(at), where V is interpolated by chords in e^y between its values on the grid, and is 1 at y = −∞."""
     return float(np.interp(math.exp(at), np.exp(np.concatenate([[-np.inf], y])), np.concatenate([[1.0], V])))
 
 
 def _average(y: FloatArray, V: FloatArray, at: float, mu: float) -> float:
     """E V(at − Z), Z ~ N(μ²/2, μ²), for V as in `_chord`.
 
-    A chord is a mean of its ends with weights linear in e^y, and E e^{−Z} over an interval is its probability for
-    Z ~ N(−μ²/2, μ²): so every weight has a closed form.
+    A chord is a mean of its ends with weights linear in e^y. E e^{−Z} over an interval is the probability of the
+    interval for Z ~ N(−μ²/2, μ²). So every weight has a closed form.
     """
     edges = (np.concatenate([[-np.inf], y, [np.inf]]) - at) / mu
     inside, tilted = _normal_mass(edges + mu / 2), _normal_mass(edges - mu / 2)
@@ -162,12 +166,12 @@ def _worst_of_selections(selections: int, bounded_range: float) -> tuple[FloatAr
 
 @njit(cache=True)
 def _one_selection(V, p, rest, bend, slope):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """One step of the recursion; on either side, `V` has more values than the result by the number of cells of η.
+    """One step of the recursion; on either side, `V` extends beyond the result by the number of cells in η.
 
     Within a cell of t, with s = e^{−t}, the objective is linear in s except for a term −c/s, where c ≥ 0 is
-    proportional to the difference of the intercepts of the two chords. Between its values f, g at the ends of the cell
-    it is thus at most a parabola of height c'·θ(1 − θ) above the chord, whose maximum is (f + g)/2 + c'/4 + (f −
-    g)²/(4c') if |f − g| < c'.
+    proportional to the difference of the intercepts of the two chords. Let f and g be the values at the ends of the
+    cell. Between them, the objective exceeds the chord by at most a parabola c'·θ(1 − θ), so its maximum is at most
+    (f + g)/2 + c'/4 + (f − g)²/(4c') if |f − g| < c'.
     """
     cells = len(p) - 1
     worst = np.empty(len(V) - 2 * cells)

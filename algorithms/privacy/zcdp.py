@@ -5,23 +5,24 @@ A mechanism is ρ-zCDP if its Rényi divergence of every order α > 1 between ne
 All numbers err on the safe side: costs and ε are rounded up, budgets down.
 
 Noise N(0, σ²), continuous or discrete, in every coordinate of a vector of ℓ₂ sensitivity Δ costs Δ²/(2σ²) (Bun and
-Steinke 2016; Canonne, Kamath and Steinke 2020, Theorem 4). One selection with Gumbel noise of scale β on scores that
-each move by at most Δ costs Δ²/(2β²): Gumbel-max draws index i with probability ∝ exp(s_i/β), between neighbours the
-log-probabilities move by numbers that lie within an interval of length η = 2Δ/β, and an η-bounded-range mechanism is
-η²/8-zCDP (Cesar and Rogers 2021; Fassy El Fehri et al., Theorem A.4). All scores must have the same β.
+Steinke 2016; Canonne, Kamath and Steinke 2020, Theorem 4). Suppose that neighbouring tables change each score by at
+most Δ. Then one selection with Gumbel noise of scale β on the scores costs Δ²/(2β²). For Gumbel-max draws index i with
+probability ∝ exp(s_i/β), and between neighbours all changes of the log-probabilities lie in an interval of length
+η = 2Δ/β. An η-bounded-range mechanism is η²/8-zCDP (Cesar and Rogers 2021; Fassy El Fehri et al., Theorem A.4). All
+scores must have the same β.
 
 **Forecasts** of the smallest detectable weight under a budget use public numbers alone, before anything is spent, in
-units in which every variable has mean square 1. The error of a second moment S_ij is the sampling error 1/√n of all n
-rows plus the noise of its release. The error of an edge weight is about this error divided by `UNEXPLAINED_SHARE`, the
-share of the parent's variance that the parent's other neighbours do not explain. A weight is detectable if it exceeds
-the expected maximum of the errors over the d(d − 1) ordered pairs.
+units in which every variable has mean square 1. The error of a second moment S_ij combines the sampling error 1/√n of
+all n rows with the noise of its release. The error of an edge weight is about this error divided by
+`UNEXPLAINED_SHARE`, the share of the parent's variance that the parent's other neighbours do not explain. A weight is
+detectable if it exceeds the expected maximum of the errors over the d(d − 1) ordered pairs.
 
 **Noise shares**: each silo adds noise such that the sum over the answering silos hides any one record. A secure sum is
-recovered from at least `threshold` silos, so it has at least as many shares. Every silo can subtract its own share, so
-the shares of `colluders` silos (default 1) do not count. With P silos, the noise of ⌊2P/3⌋ shares must suffice; against
-the coordinator alone, it would be ⌊2P/3⌋ + 1 shares. Without a secure sum, a silo has only its own share. The sum of
-discrete Gaussians on the integers is nearly a discrete Gaussian (Kairouz, Liu, Steinke 2021), and the cost accounts for
-the difference.
+recovered from at least `threshold` silos, so it has at least `threshold` shares. Every silo can subtract its own share,
+so the shares of `colluders` silos (default 1) do not count. With P silos and one colluder, the noise of ⌊2P/3⌋ shares
+must suffice; against the coordinator alone, ⌊2P/3⌋ + 1 shares must suffice. Without a secure sum, a silo has only its
+own share. The sum of discrete Gaussians on the integers is nearly a discrete Gaussian (Kairouz, Liu, Steinke 2021), and
+the cost accounts for the difference.
 """
 
 import math
@@ -45,10 +46,11 @@ def distributed_gaussian_cost(
 ) -> Cost[A]:
     """The cost of a vector of integers under the sum of independent discrete Gaussians, one from each silo.
 
-    Such a sum is not a discrete Gaussian, but close: with s² the `variance` of each of m `shares`, Δ the ℓ₂
-    sensitivity and d the `dimension`, ρ = min(½(Δ/(√m·s) + τ√d)², Δ²/(2ms²) + τd) for τ = 10·Σ_{k=1}^{m−1}
+    Such a sum is not a discrete Gaussian, but close to it. Let s² be the `variance` of each of m `shares`, Δ the ℓ₂
+    sensitivity and d the `dimension`. Then ρ = min(½(Δ/(√m·s) + τ√d)², Δ²/(2ms²) + τd) for τ = 10·Σ_{k=1}^{m−1}
     exp(−2π²s²·k/(k+1)) (Kairouz, Liu, Steinke 2021, Theorem 1 and Proposition 14, for s ≥ 1/2). Count only shares that
-    are guaranteed to be in the sum and unknown to its recipients. Raises `BadInput` for s² below 1/4, m or d below 1.
+    are guaranteed to be in the sum and unknown to its recipients. Raises `BadInput` if s² is below 1/4, or if m or d is
+    below 1.
     """
     s2 = float(variance)
     require_number(math.isfinite(s2) and s2 >= 0.25, "variance of a noise share", s2, "1/4 or more")
@@ -101,7 +103,7 @@ def _epsilon_at(log_u: float, rho: float, delta: float) -> float:
 def rho_for(target: float, delta: float) -> float:
     """The largest ρ, rounded down, whose `epsilon` at `delta` is at most the `target` ε.
 
-    Raises `BadInput` for an ε that is not above 0 and finite, or a δ not between 0 and 1.
+    Raises `BadInput` for an ε that is not above 0 and finite, or a δ that is not between 0 and 1.
     """
     low = closed_form_rho(target, delta)
     while _epsilon(low, delta) > target:
@@ -152,8 +154,8 @@ def require_budget(target: float, delta: float) -> None:
     require_number(0 < delta < 1, "delta", delta, "between 0 and 1")
 
 
-# The share of a variable's variance that its relatives do not explain, and the error of a weight caused by clipping
-# long rows: measured on sparse graphs of 10 to 50 variables, accurate there within a factor of two.
+# The share of a variable's variance that its neighbours do not explain, and the error of a weight that clipping of long
+# rows causes. Both were measured on sparse graphs of 10 to 50 variables, and are accurate there within a factor of two.
 UNEXPLAINED_SHARE = 0.3
 CLIPPING_ERROR = 0.025
 
@@ -167,7 +169,7 @@ class Forecast:
     """standard deviation of the noise in the second moments, or in the steps of the weights"""
     weight_error: float
     smallest: float
-    """the smallest weight likely to be detected, without regard to the threshold τ"""
+    """the smallest weight that is likely to be detected, without regard to the threshold τ"""
 
 
 def forecast(algorithm: str, d: int, rows: int, noise: float) -> Forecast:
@@ -184,17 +186,20 @@ class Shares:
     silos: int
     """number of shares that are guaranteed to be in a sum and unknown to its recipients"""
     bits: int
-    """bits of a coordinate in the integer second moments"""
+    """number of bits of a coordinate in the integer second moments"""
     count_variance: Fraction
     """variance of one silo's noise on each bucket count"""
     gram_variance: Fraction
-    """variance of one silo's noise on each diagonal entry of the integer second moments; half of it on the others"""
+    """variance of one silo's noise on each diagonal entry of the integer second moments; other entries get half"""
     count_cost: Cost[ReplaceOne]
     gram_cost: Cost[ReplaceOne]
 
 
 def delta_for(delta: float, schema: Schema) -> float:
-    """`delta`, or 1/n² for the n rows of the smallest silo if it is 0. Raises `BadInput` for a silo of one row."""
+    """`delta`, or 1/n² for the n rows of the smallest silo if `delta` is 0.
+
+    Raises `BadInput` for a silo of one row, and for a `delta` of 1/n or more.
+    """
     smallest, silo = min((rows, silo) for silo, rows in schema.rows.items())
     if smallest < 2:
         raise BadInput(f"silo {silo} has {smallest} row: a private run needs 2 or more in every silo")
@@ -207,8 +212,8 @@ def delta_for(delta: float, schema: Schema) -> float:
 def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
     """The number of guaranteed and unknown shares in a secure sum, and the parties against whom they protect.
 
-    If the colluders can see single vectors, each vector has only one share of noise, that of its own silo. Raises
-    `BadInput` if no share remains beside those of the `colluders`.
+    If the colluders can see single vectors, each vector has only the share of noise of its own silo. Raises `BadInput`
+    if no guaranteed share remains without the shares of the `colluders`.
     """
     threshold = default_threshold(silos)
     if silos == 1:
@@ -237,11 +242,12 @@ def _colluders_text(colluders: int) -> str:
 def noise_shares(
     schema: Schema, promise: Promise, count_share: float, guaranteed: int, group: int = 1, measured: int | None = None
 ) -> Shares:
-    """The noise of each silo of `schema`, with `guaranteed` shares in every sum; 1: only the silo's own share.
+    """The noise of each silo of `schema`, if every sum has at least `guaranteed` shares.
 
-    `count_share` is the share of the budget for the bucket counts. The promise protects a `group` of rows of one silo,
-    all of which may be replaced, which multiplies the sensitivity of a sum by the size of the group. `measured` is the
-    number of variables whose scales are estimated from bucket counts; default: all.
+    1 guaranteed share is the silo's own share. `count_share` is the share of the budget for the bucket counts. The
+    promise protects a `group` of rows of one silo, all of which may be replaced; this multiplies the sensitivity of a
+    sum by the size of the group. `measured` is the number of variables whose scales are estimated from bucket counts,
+    by default all.
     """
     d, whole = len(schema.variables), promise.cost
     bits = gram.bits_for(max(schema.rows.values()))
@@ -266,7 +272,7 @@ def noise_shares(
 
 
 def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int, parts: int = 2) -> Fraction:
-    """The variance, a multiple of 1/`parts`, of one of `silos` noise shares that cost at most `cost`."""
+    """The variance of each of `silos` noise shares that together cost at most `cost`, as a multiple of 1/`parts`."""
     if cost.rho == 0:
         return Fraction(1)  # not planned; if it is released anyway, its actual cost is charged
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)
