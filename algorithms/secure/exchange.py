@@ -26,7 +26,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class UnmaskedSum:
-    """The sum, in their ring, of the vectors of `survivors`, and the total bytes of all messages."""
+    """The sum of the vectors of `survivors`, as ring elements, and the total bytes of all messages."""
 
     total: Ring
     survivors: tuple[str, ...]
@@ -35,10 +35,10 @@ class UnmaskedSum:
 
 
 def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
-    """The exact sum of the vectors of the silos that answered phase 3; in a sparse session, of all its silos.
+    """The exact sum of the vectors of the silos that answered phase 3; a sparse session has the sum over all its silos.
 
-    Raises `Aborted`, with the reason in one line, if fewer silos than required answer in a phase, and for an invalid
-    answer; the coordinator then learns nothing about the vectors. Silos that refuse may raise `Refused` through the
+    Raises `Aborted`, with the reason in one line, if fewer silos than required answer in a phase, or if an answer is
+    invalid; the coordinator then learns nothing about the vectors. Silos that refuse may raise `Refused` through the
     transport. A sparse session raises `SumLost` if a silo stops responding after others may have removed their masks.
     """
     counting = _CountingTransport(session, transport)
@@ -82,11 +82,13 @@ def answer(
 ) -> tuple[Participant, bytes]:
     """The silo's next state and its answer to `message`.
 
-    `key` is the silo's key in this run, the same in all sessions. Phase `advertise` needs `entropy`, 32 fresh bytes
-    from the operating system, and starts a session from any state; phase `mask` needs `vector`, which returns the
-    silo's summand. The caller decides whether to take part in the session (`state.session`), and must store state and
-    answer together if it stores them. Raises `Refused` if an answer would not be safe, and for a repeated request,
-    except in phase `unmask`: a caller that must repeat an answer has to store it, so that `vector` is not called twice.
+    `key` is the silo's key in this run, the same in all sessions. Phase `advertise` starts a session from any state,
+    and needs `entropy`, 32 fresh bytes from the operating system. Phase `mask` needs `vector`, which returns the silo's
+    summand. The caller decides whether to take part in the session (`state.session`). If it stores the state or the
+    answer, it must store both together.
+
+    Raises `Refused` if an answer would not be safe, and for a repeated request in any phase but `unmask`. A caller that
+    must repeat an answer has to store it, so that `vector` is not called twice.
     """
     if phase == "advertise":
         session = read_session(message, COORDINATOR)
@@ -106,7 +108,7 @@ def answer(
         if vector is None:
             raise ValueError("phase mask needs the vector to sum")
         sealed = read_by_silo(message, COORDINATOR)
-        participant.require_phase(state, "mask")  # first, as computing the vector may draw noise and spend a budget
+        participant.require_phase(state, "mask")  # before the vector, which may draw noise and spend a budget
         state, masked = participant.mask(state, sealed, vector())
         return state, wire.encode(masked)
     return participant.unmask(state, read_names(message, COORDINATOR))

@@ -17,7 +17,8 @@ from .masks import MESH_SILOS, Aborted, Ring, SecureSession, default_threshold, 
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
-# Fixed-point numbers have 32 bits before and after the point; the range keeps the leading digits of mean squares.
+# Fixed-point numbers have 32 bits before and 32 after the point. In this range of mean squares, the sums keep their
+# leading digits.
 MIN_MEAN_SQUARE = 2.0**-16
 MAX_MEAN_SQUARE = 2.0**24
 
@@ -26,7 +27,7 @@ class OutOfRange(BadInput):
     """A column does not fit the fixed-point sums; `variable` is its name."""
 
     def __init__(self, message: str, variable: str) -> None:
-        """The message, and the column that it is about."""
+        """Store the message and the name of the column."""
         super().__init__(message)
         self.variable = variable
 
@@ -35,9 +36,9 @@ def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -
     """Raise `OutOfRange` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
     The message reaches the coordinator, so it names the column but not the value. Codes always fit, as do the
-    indicators of mixed data and the sums over events. If summands are sent in units, the check uses centred columns
-    in these units. The silo service skips this check in private runs: ε does not account for its outcome, and
-    replies use clipped values.
+    indicators of mixed data and the sums over events. If summands are sent in units, the check uses centred columns in
+    these units. A silo's service skips the check in private runs, because ε does not account for the outcome of the
+    check, and replies use clipped values.
     """
     if schema.kind in ("discrete", "events"):
         return
@@ -77,9 +78,9 @@ def session_of(
 ) -> SecureSession:
     """The terms of the secure sum of round `number`; each attempt has its own keys.
 
-    `exchange` is a digest of what is summed: all silos of a session were sent the same settings and broadcast. Above 32
-    silos, the session consists of the silos in `present`, by default all. Raises `Aborted` if these are fewer than the
-    default threshold, or if one of them is not a silo of `schema`.
+    `exchange` is a digest of the settings and the broadcast, which are the same for all silos of a session. Above 32
+    silos, the session consists of the silos in `present`, by default all. Raises `Aborted` if `present` has fewer silos
+    than the default threshold, or a silo that is not in `schema`.
     """
     silos = schema.silos
     if len(silos) > MESH_SILOS and present is not None:
@@ -101,20 +102,20 @@ def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How the summands of a round become ring elements.
+    """The encoding of the summands of a round as ring elements.
 
-    It follows from public facts, so all silos and the coordinator use the same encoding.
+    Public facts determine the encoding, so all silos and the coordinator use the same encoding.
     """
 
     silos: int
     whole: bool
     """whether summands are whole numbers"""
     sparse: Sparse | None = None
-    """the positions of the entries that are sent; None: all"""
+    """the positions of the entries that are sent; None means that all entries are sent"""
     units: FloatArray | None = None
-    """the units in which floats are sent; None: as they are"""
+    """the units in which floats are sent; None means that they are sent unchanged"""
     greatest: int | None = None
-    """a bound on the entries of the sum of counts; None: other numbers"""
+    """a bound on the entries of the sum, if the summands are counts; otherwise None"""
 
     def encode(self, vector: NDArray[Any]) -> Ring:
         """A silo's summand, or its entries at the public positions. Raises `BadInput` for a number out of range."""

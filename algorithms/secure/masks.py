@@ -2,24 +2,24 @@
 
 **Session**: `SecureSession` has the public terms of one secure sum; every key and every sealed message is bound to it.
 
-**Keys and sealing** (§3.2, §3.3): two silos agree on a secret without the coordinator by X25519, once in a run. In
-each session they derive three keys from it by HKDF-SHA256: one to seal messages in each direction (AES-256-GCM), and
-one for their mask. These keys are bound to the session and to both advertisements, which contain hashes of fresh
-secrets. Therefore no key is used for two purposes, directions, rounds or attempts, even if a coordinator repeats a
-session. The secret of a run never leaves a silo. To remove the masks of a silo that drops out, only its keys of that
-session are revealed (`participant`), as in Flamingo (Ma et al. 2023, S&P), so its replies in other sessions stay
-hidden.
+**Keys and sealing** (§3.2, §3.3): two silos agree on a secret by X25519, once in a run; the coordinator does not learn
+the secret. In each session they derive three keys from the secret by HKDF-SHA256: a key to seal messages in each
+direction (AES-256-GCM), and a key for their mask. These keys are bound to the session and to both advertisements, which
+contain hashes of fresh secrets. Therefore no key is used for two purposes, directions, rounds or attempts, even if a
+coordinator repeats a session. The secret of a run never leaves a silo. To remove the masks of a silo that drops out,
+only its mask keys of that session are revealed (`participant`), as in Flamingo (Ma et al. 2023, S&P). So its replies in
+other sessions stay hidden.
 
 **Masks** (§3.4, §4): a short key is expanded to as many ring elements as the vector has. The generator is AES-256 in
 counter mode; every key is used for one mask, so the counter starts at 0. Of two silos, the first by name adds their
 pairwise mask and the other subtracts it, so the masks cancel in the sum.
 
 **Encoding**: vectors of numbers become vectors over a ring of integers modulo 2⁶⁴, in which masks are uniform and sums
-are exact. Integers are unchanged. Counts, whose sum has a public bound, need a smaller ring only: modulo 2⁸, 2¹⁶ or
-2³², whichever is the smallest above the bound, so messages and masks are up to eight times as short. Floats become
-fixed-point numbers: v is encoded as the integer nearest to v·2^f, so the error of a sum of P vectors is at most
-P·2^-(f+1) per entry, plus the rounding of the decoded sum to 53 bits. Each of the P summands must be below 2⁶³/P, so
-that no sum wraps around; a larger entry is refused, not clipped.
+are exact. Integers are unchanged. Counts, whose sum has a public bound, may need only a smaller ring: modulo 2⁸, 2¹⁶ or
+2³², whichever is the smallest above the bound. Their messages and masks are then up to eight times as short. Floats
+become fixed-point numbers: v is encoded as the integer nearest to v·2^f, so the error of a sum of P vectors is at most
+P·2^-(f+1) per entry, plus the rounding of the decoded sum to 53 bits. Each entry of the P encoded summands must be
+below 2⁶³/P, so that no sum wraps around; a larger entry is refused, not clipped.
 """
 
 import hashlib
@@ -60,10 +60,10 @@ class Refused(Aborted):
 class SecureSession:
     """The terms of one secure sum. `silos` are sorted; fewer than `threshold` of them can recover nothing.
 
-    Raises `BadInput` for fewer than 2 or more than 256 silos, for names that are not sorted and distinct, and for a
-    threshold that is not above half of the silos: otherwise two disjoint groups could reveal the two secrets of one
+    The threshold must be above half of the silos. Otherwise two disjoint groups could reveal the two secrets of one
     silo, and both secrets together remove its masks. A `sparse` session has no such secrets; its `threshold` is the
-    number of neighbours, which is even and from a quarter to half of the silos.
+    number of neighbours, which is even and from a quarter to half of the silos. Raises `BadInput` for any other
+    threshold, for fewer than 2 or more than 256 silos, and for names that are not sorted and distinct.
     """
 
     run: str
@@ -72,11 +72,10 @@ class SecureSession:
     silos: tuple[str, ...]
     threshold: int
     exchange: bytes = b""
-    """a digest of the exchange (settings, schema, broadcast), so that a silo contributes to no sum of another
-    exchange"""
+    """a digest of the settings, the schema and the broadcast, so that a silo contributes to no sum with others"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for terms without protection."""
+        """Raise `BadInput` for terms that would not protect the vectors."""
         n = len(self.silos)
         if not 2 <= n <= MAX_SILOS:
             raise BadInput(f"a secure sum needs 2 to {MAX_SILOS} silos, not {n}")
@@ -90,7 +89,7 @@ class SecureSession:
 
     @property
     def sparse(self) -> bool:
-        """Whether each silo shares masks with only `threshold` other silos, and all silos must answer."""
+        """Whether each silo shares masks with only `threshold` other silos; then all silos must answer."""
         return 2 * self.threshold <= len(self.silos)
 
     @property
@@ -120,11 +119,11 @@ MIN_SPARSE = 12
 
 
 def mask_threshold(silos: int) -> int:
-    """The threshold of the sessions of a run with this number of silos: fewer colluding silos learn only sums.
+    """The threshold of the sessions of a run with this number of silos.
 
-    Above 32 silos, it is the number of neighbours in the mask graph: the largest even number up to half of the default
-    threshold. It is then at most half of the silos of a session, as long as a session has at least the default
-    threshold of silos.
+    If fewer silos than the threshold collude, they learn only sums. Above 32 silos, the threshold is the number of
+    neighbours in the mask graph: the largest even number up to half of the default threshold. A session has at least
+    the default threshold of silos, so this is at most half of the silos of a session.
     """
     return default_threshold(silos) if silos <= MESH_SILOS else default_threshold(silos) // 4 * 2
 
@@ -134,7 +133,7 @@ PROTOCOL = "fedbnsl secure sum 2"
 # encrypts one message, so the nonce can be constant.
 NONCE = bytes(12)
 MAX_DERIVED_BYTES = 255 * 32
-"""maximum output of one HKDF-SHA256 derivation in bytes (RFC 5869)"""
+"""maximum number of bytes that one HKDF-SHA256 derivation can output (RFC 5869)"""
 
 
 def derive(secret: bytes, session: SecureSession, purpose: str, *silos: str, length: int = 32) -> bytes:
@@ -154,14 +153,17 @@ class RunKey:
     """A silo's private key in a run, and the secrets that it has agreed on with other silos; it stays in memory."""
 
     def __init__(self, entropy: bytes) -> None:
-        """Create the key of 32 secret bytes."""
+        """Create the key from 32 secret bytes."""
         self._private = X25519PrivateKey.from_private_bytes(entropy)
         self._agreed: dict[bytes, bytes] = {}
         self.public = self._private.public_key().public_bytes_raw()
         """the public key, 32 bytes"""
 
     def agree(self, public: bytes) -> bytes:
-        """The secret with the owner of `public`, computed once. Raises `ValueError` if `public` is not a usable key."""
+        """The secret shared with the owner of the key `public`, computed once.
+
+        Raises `ValueError` if `public` is not a usable key.
+        """
         if public not in self._agreed:
             self._agreed[public] = self._private.exchange(X25519PublicKey.from_public_bytes(public))
         return self._agreed[public]
@@ -172,18 +174,18 @@ class PairKeys:
     """The keys of two silos in a session, 32 bytes each, from the view of one of them."""
 
     sealing: bytes
-    """for messages from this silo to its peer"""
+    """key for messages from this silo to its peer"""
     unsealing: bytes
-    """for messages from the peer to this silo"""
+    """key for messages from the peer to this silo"""
     mask: bytes
-    """the same for both"""
+    """key of the pairwise mask, the same for both silos"""
 
 
 def pair_keys(key: RunKey, session: SecureSession, silo: str, own: bytes, peer: str, theirs: bytes) -> PairKeys:
     """The keys of `silo`, owner of `key`, with `peer` in `session`.
 
-    `own` and `theirs` are the advertisements of the two in this session, which begin with their public keys. Raises
-    `ValueError` if that of `peer` is not a usable key.
+    `own` and `theirs` are the advertisements of `silo` and `peer` in this session, which begin with their public keys.
+    Raises `ValueError` if the public key of `peer` is not usable.
     """
     derived = _derive_pair(key, session, (silo, own), (peer, theirs), 96)
     upward, downward, mask = derived[:32], derived[32:64], derived[64:]
@@ -213,7 +215,7 @@ def seal(key: bytes, session: SecureSession, sender: str, receiver: str, content
 def unseal(key: bytes, session: SecureSession, sender: str, receiver: str, sealed: bytes) -> bytes:
     """The content that `sender` sealed for `receiver` under the `key` of this direction.
 
-    Raises `Refused`, naming both, if the message was changed, is for another receiver or session, or is not from
+    Raises `Refused`, naming both silos, if the message was changed, is for another receiver or session, or is not from
     `sender`.
     """
     try:
@@ -240,12 +242,15 @@ def require_ring(vector: NDArray[Any]) -> None:
 
 
 CHUNK = 1 << 17
-"""bytes of a mask that are generated at once: they stay in the processor's cache"""
+"""number of bytes of a mask that are generated at once, few enough for the processor's cache"""
 _ZEROS = memoryview(bytes(CHUNK))
 
 
 def keystream(key: bytes, length: int, ring: np.dtype[Any] = RINGS[-1]) -> Iterator[Ring]:
-    """The mask of 32-byte `key`, `length` elements of `ring`, in chunks; each is valid until the next is drawn."""
+    """The mask of the 32-byte `key`, `length` elements of `ring`, in chunks.
+
+    A chunk is valid until the next chunk is drawn.
+    """
     encryptor = Cipher(AES256(key), CTR(bytes(16))).encryptor()
     width, most = ring.itemsize, CHUNK // ring.itemsize
     size = min(length, most)
@@ -300,8 +305,8 @@ Labels = Sequence[str] | None
 def encode_integers(values: ArrayLike, summands: int, labels: Labels = None) -> Ring:
     """Integers `[n]` as ring elements, for a sum over at most `summands` silos.
 
-    Raises `BadInput` naming the position of an entry of absolute value 2⁶³/summands or more, `TypeError` for numbers of
-    another type.
+    Raises `BadInput`, naming the position, if the absolute value of an entry is 2⁶³/summands or more, and `TypeError`
+    for numbers of another type.
     """
     integers = np.asarray(values)
     if not np.issubdtype(integers.dtype, np.integer):
@@ -314,7 +319,7 @@ def encode_integers(values: ArrayLike, summands: int, labels: Labels = None) -> 
 def encode_counts(values: ArrayLike, greatest: int, labels: Labels = None) -> Ring:
     """Whole numbers `[n]` of 0 or more as elements of the smallest ring that holds `greatest`, a bound on their sum.
 
-    Raises `BadInput` naming the position of an entry that is negative or above `greatest`.
+    Raises `BadInput`, naming the position, if an entry is negative or above `greatest`.
     """
     counts = np.asarray(values)
     for index in np.flatnonzero(~((counts >= 0) & (counts <= greatest)))[:1]:
@@ -330,7 +335,7 @@ def ring_of(greatest: int) -> np.dtype[Any]:
 def encode_fixed(values: ArrayLike, summands: int, fraction_bits: int = FRACTION_BITS, labels: Labels = None) -> Ring:
     """Floats `[n]` as ring elements with `fraction_bits` bits after the point, for at most `summands` silos.
 
-    Raises `BadInput` naming the position of an entry that is not finite, or of absolute value
+    Raises `BadInput`, naming the position, if an entry is not finite, or has an absolute value of
     2^(63 − fraction_bits)/summands or more.
     """
     if not 0 <= fraction_bits <= 62:
@@ -358,8 +363,9 @@ def decode_fixed(total: Ring, fraction_bits: int = FRACTION_BITS) -> FloatArray:
 def gather(dense: NDArray[Number], positions: NDArray[np.int64], labels: Labels = None) -> NDArray[Number]:
     """The entries of `dense` `[length]` at public `positions`; all other entries must be 0.
 
-    The coordinator must fix the positions: positions chosen by a silo would reveal the support of its vector. Raises
-    `BadInput` naming the first other entry that is not 0, and for invalid positions like `scatter`.
+    The coordinator must fix the positions, because positions that a silo chooses would reveal where its vector is
+    nonzero. Raises `BadInput`, naming the position, if another entry is not 0, and, as `scatter` does, for invalid
+    positions.
     """
     _check_positions(positions, len(dense))
     omitted = np.asarray(dense != 0)
@@ -394,7 +400,7 @@ def _check_positions(positions: NDArray[np.int64], length: int) -> None:
 
 
 def _refuse_first(bad: NDArray[np.bool_], range_: str, summands: int, labels: Labels) -> None:
-    """Raise `BadInput` with the position of the first bad entry, without its value, which masks must hide."""
+    """Raise `BadInput` with the position of the first bad entry, but not with its value, which masks must hide."""
     for index in np.flatnonzero(bad)[:1]:
         raise BadInput(
             f"{_name(index, labels)} is out of range: its absolute value must be {range_}, "

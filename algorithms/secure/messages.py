@@ -22,16 +22,18 @@ MAX_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class PublicKeys:
-    """The advertisement of a silo: 32 bytes each.
+    """The advertisement of a silo: its public key and two commitments, 32 bytes each.
 
-    The commitments are hashes of fresh secrets: the seed of its self-mask, and the key of its escrow. They expose
-    secrets combined from wrong shares, and make the keys of pairs differ in each session.
+    The commitments are hashes of the silo's fresh secrets. They expose secrets that are combined from wrong shares, and
+    make the keys of pairs differ between sessions.
     """
 
     agreement: bytes
-    """its public key in this run"""
+    """the public key of the silo in this run"""
     seed: bytes
+    """the commitment to the seed of its self-mask"""
     escrow: bytes
+    """the commitment to the key of its escrow"""
 
     def pack(self) -> bytes:
         """The encoded advertisement, 96 bytes."""
@@ -40,7 +42,7 @@ class PublicKeys:
 
 @dataclass(frozen=True)
 class Revealed:
-    """A silo's answer in phase 4: for every silo a share of its self-mask seed or of its escrow key, never of both."""
+    """A silo's answer in phase 4: its share of either the self-mask seed or the escrow key of each silo, never both."""
 
     self_masks: dict[str, bytes]
     escrow_keys: dict[str, bytes]
@@ -67,7 +69,7 @@ def _decompressed(packed: bytes) -> bytes:
 
 
 def read(kind: type[T], packed: bytes, sender: str) -> T:
-    """The message of type `kind` in `packed`; raises `Aborted`, naming `sender`, if it is not one."""
+    """The message in `packed`; raises `Aborted`, naming `sender`, unless it is a message of type `kind`."""
     try:
         value = wire.decode(kind, _decompressed(packed) if packed[:1] == ZLIB else packed)
     except (ValueError, TypeError, KeyError, zlib.error) as error:
@@ -79,7 +81,10 @@ def read(kind: type[T], packed: bytes, sender: str) -> T:
 
 @lru_cache(maxsize=4)
 def read_session(packed: bytes, sender: str) -> SecureSession:
-    """The terms in `packed`, read once for all silos of this process; raises `Aborted`, naming `sender`, for others."""
+    """The session's terms in `packed`, read once for all silos of this process.
+
+    Raises `Aborted`, naming `sender`, for any other content.
+    """
     return read(SecureSession, packed, sender)
 
 
@@ -118,9 +123,9 @@ def read_vector(packed: bytes, sender: str) -> Ring:
 
 
 def sum_of_vectors(masked: Mapping[str, bytes]) -> Ring:
-    """The sum of the masked vectors of all silos, in their ring.
+    """The sum of the masked vectors of all silos, as ring elements.
 
-    Raises `Aborted`, naming the silo, for a vector of another length or ring than that of the first silo by name.
+    Raises `Aborted`, naming the silo, if a vector has another length or ring than the vector of the first silo by name.
     """
     silos = sorted(masked)
     total = read_vector(masked[silos[0]], silos[0])

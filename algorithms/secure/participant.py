@@ -4,10 +4,10 @@
 The field is the integers modulo the smallest prime above 2²⁵⁶. Fewer than t shares are independent of the secret.
 
 **A silo's side** is an immutable state that each phase replaces. All randomness of a silo in a session is derived from
-the 32 bytes of entropy given at the start, which must be fresh from the operating system for every session; therefore
+the 32 bytes of entropy given at the start, which must be fresh from the operating system for every session. Therefore
 the functions are deterministic, and a stored state gives the same answers again. The state does not include the key of
 the run. It contains only what later phases need: `mask` erases the keys of the session, and `unmask` erases all shares
-except those revealed. So a silo can neither mask a second vector nor answer for a second set of survivors.
+but keeps its answer. So a silo can neither mask a second vector nor answer for a second set of survivors.
 
 **Dropouts**: a silo encrypts its mask keys of the session under a fresh key, sends the result (the escrow) to the
 coordinator, and shares the fresh key among the silos. If it drops out, the others reveal their shares. The coordinator
@@ -54,9 +54,9 @@ def split(secret: bytes, threshold: int, silos: int, random: bytes) -> tuple[byt
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes:
-    """The secret of the `shares`, by point; their number must equal the threshold.
+    """The secret of the `shares`, which are given by point; their number must equal the threshold.
 
-    Raises `ValueError` if they are not shares of one 32-byte secret; most wrong shares only give a wrong secret.
+    Raises `ValueError` if the result is not a 32-byte secret. Most wrong shares do not raise, but give a wrong secret.
     """
     points = tuple(sorted(shares))
     if any(len(share) != SHARE_BYTES for share in shares.values()):
@@ -69,7 +69,7 @@ def combine(shares: Mapping[int, bytes]) -> bytes:
 
 
 def _value(coefficients: list[int], point: int) -> int:
-    """The value of a polynomial modulo the prime, by Horner's scheme, the highest degree first."""
+    """The value of a polynomial modulo the prime, by Horner's scheme; `coefficients` begin with the highest degree."""
     value = 0
     for coefficient in coefficients:
         value = (value * point + coefficient) % PRIME
@@ -92,13 +92,13 @@ def _weights(points: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Participant:
-    """The secret state of a silo in a session. `done` is the last phase it answered."""
+    """The secret state of a silo in a session. `done` is the last phase that the silo answered."""
 
     session: SecureSession
     silo: str
     done: Phase
     entropy: bytes = field(repr=False)
-    """erased by `mask`"""
+    """the 32 bytes from which all secrets of the silo are derived; erased by `mask`"""
     pairs: dict[str, bytes] = field(default_factory=dict, repr=False)
     """for each peer that advertised, the key to unseal its shares and the key of the mask with it; erased by `mask`"""
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
@@ -124,7 +124,7 @@ class _Secrets:
 
 
 def require_phase(state: Participant, phase: Phase) -> None:
-    """Raise `Refused` unless `phase` is the next one for `state`: each phase is answered once, in order."""
+    """Raise `Refused` unless `phase` is the next phase of `state`: each phase is answered once, in order."""
     phases = get_args(Phase)
     due = phases.index(phase) == phases.index(state.done) + 1
     _require(state, phase, due, f"it has answered {state.done}")
@@ -142,7 +142,7 @@ def create_participant(session: SecureSession, silo: str, entropy: bytes) -> Par
 def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) -> tuple[Participant, bytes]:
     """Phase 1: the state of `silo` and its public keys. `entropy` must be 32 fresh, secret bytes.
 
-    Raises `BadInput` if the silo is not in the session, `ValueError` for another number of bytes.
+    Raises `BadInput` if the silo is not in the session, and `ValueError` for another number of bytes.
     """
     state = create_participant(session, silo, entropy)
     return state, _secrets(state).public(key, session, silo).pack()
@@ -151,9 +151,9 @@ def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) ->
 def share(state: Participant, keys: Mapping[str, bytes], key: RunKey) -> tuple[Participant, dict[str, bytes]]:
     """Phase 2: the sealed shares for each peer in `keys`, the public keys of all silos that advertised.
 
-    The result also has this silo's escrow under its own name: its mask keys with all peers, encrypted under the shared
-    key. Raises `Refused` if there are fewer keys than the threshold, if this silo's own keys are missing or changed, or
-    if a key is not usable.
+    The result also has this silo's escrow under its own name: its mask keys with all peers, encrypted under the escrow
+    key, which the shares contain. Raises `Refused` if there are fewer keys than the threshold, if this silo's own keys
+    are missing or changed, if two silos have the same keys, or if a key is not usable.
     """
     require_phase(state, "share")
     session, silo, secrets = state.session, state.silo, _secrets(state)
@@ -177,9 +177,9 @@ def share(state: Participant, keys: Mapping[str, bytes], key: RunKey) -> tuple[P
 def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple[Participant, Ring]:
     """Phase 3: the masked `vector`, given the sealed shares of every peer that answered phase 2.
 
-    Masks are added only for these peers. Raises `Refused`, naming the peer, if there are fewer peers than the threshold
-    or shares were not sealed by the peer for this silo in this session; `ValueError` if `vector` is not a vector of
-    ring elements.
+    Masks are added only for these peers. Raises `Refused` if there are fewer silos than the threshold or, naming the
+    peer, if a peer has not sealed its shares for this silo in this session. Raises `ValueError` if `vector` is not a
+    vector of ring elements.
     """
     require_phase(state, "mask")
     _require_silos(state, "mask", {state.silo, *sealed})
@@ -199,9 +199,10 @@ def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple
 def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant, bytes]:
     """Phase 4: for each silo of phase 2, this silo's share of the one secret needed to remove its masks.
 
-    That is the self-mask's seed for the `survivors` (the silos that answered phase 3, including this one), and the
-    escrow key for the others; an encoded `Revealed`. A repeated request gets the same answer. Raises `Refused` for
-    other survivors than before, for fewer than the threshold, and for survivors of which this silo has no shares.
+    The secret is the seed of the self-mask for the `survivors` (the silos that answered phase 3, including this silo),
+    and the escrow key for the other silos. The answer is an encoded `Revealed`; a repeated request gets the same
+    answer. Raises `Refused` for other survivors than before, for fewer survivors than the threshold, and for survivors
+    of which this silo has no shares.
     """
     if state.done == "unmask":
         _require(state, "unmask", survivors == state.survivors, "it has answered for other survivors")
@@ -215,7 +216,7 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
 
 
 def reveal(shares: Mapping[str, bytes], survivors: tuple[str, ...]) -> Revealed:
-    """The shares of the survivors' seeds and of the other silos' escrow keys, selected from the shares of all silos."""
+    """The shares of the survivors' seeds and of the other silos' escrow keys, selected from `shares`."""
     size = SHARE_BYTES
     return Revealed(
         self_masks={peer: shares[peer][:size] for peer in sorted(shares) if peer in survivors},
@@ -245,7 +246,8 @@ def _require(state: Participant, phase: Phase, condition: bool, reason: str) -> 
 
 
 def _require_silos(state: Participant, phase: Phase, silos: Mapping[str, bytes] | set[str] | tuple[str, ...]) -> None:
-    """Refuse silos that are not in the session, fewer than the threshold, or without this one."""
+    """Raise `Refused` if `silos` has a silo outside the session, has fewer silos than the threshold, or omits this silo.
+    """
     unknown = ", ".join(sorted(set(silos) - set(state.session.silos)))
     threshold = state.session.threshold
     _require(state, phase, not unknown, f"{unknown} is not in this session")
@@ -255,9 +257,10 @@ def _require_silos(state: Participant, phase: Phase, silos: Mapping[str, bytes] 
 
 
 def route(shared: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The requests of phase 3 by receiver (the shares of each sender), from the answers of phase 2 by sender.
+    """The requests of phase 3: for each receiver, the shares that each sender sent for it in phase 2.
 
-    Silos that did not answer are dropped. Raises `Aborted` if a silo sent no shares for another.
+    `shared` are the answers of phase 2; silos that did not answer are omitted. Raises `Aborted` if a silo sent no
+    shares for another silo.
     """
     sealed = {sender: read_by_silo(answer, sender) for sender, answer in shared.items()}
     for sender, parts in sealed.items():
@@ -279,8 +282,8 @@ def recover(
     """The exact sum of the vectors of the silos in `masked`.
 
     `keys`, `shared`, `masked` and `revealed` are the answers of the four phases. Raises `Aborted` if fewer silos than
-    the threshold revealed shares, and, naming the silo, if its vector has another length or ring, if it revealed both
-    or neither share of another silo, or if its secret or its escrow does not match its advertisement.
+    the threshold revealed shares. Also raises `Aborted`, naming the silo, if the vector of a silo has another length or
+    ring, if it revealed other shares than requested, or if its secrets or its escrow do not match its advertisement.
     """
     total = sum_of_vectors(masked)
     dropped = tuple(sorted(set(shared) - set(masked)))
@@ -316,7 +319,7 @@ def _escrowed(session: SecureSession, silo: str, key: bytes, peers: list[str], s
 def _answers(
     session: SecureSession, survivors: tuple[str, ...], dropped: tuple[str, ...], revealed: Mapping[str, bytes]
 ) -> dict[str, Revealed]:
-    """As many answers of phase 4 as the threshold requires; each is checked for the silos of its shares."""
+    """As many answers of phase 4 as the threshold requires; all answers must have exactly the requested shares."""
     if len(revealed) < session.threshold:
         raise Aborted(f"{pluralize(len(revealed), 'silo')} revealed shares: the threshold is {session.threshold}")
     answers = {silo: read_revealed(packed, silo) for silo, packed in sorted(revealed.items())}

@@ -1,18 +1,17 @@
-"""Secure sums of many silos: each silo shares masks with some of the others only, and all silos of a session answer.
+"""Secure sums of many silos: each silo shares masks with only some other silos, and all silos of a session must answer.
 
-**Graph** (Bell et al. 2020, CCS: pairwise masks along the edges of a Harary graph, not of a complete one). The silos of
-a session stand on a circle in the order of their names; each shares masks with the k nearest, k/2 on either side. k is
-the session's threshold. The graph is k-connected (Harary 1962): it stays connected if any k − 1 silos are removed. So
-if fewer than k silos collude, the masks of the others cancel in the sum over all of these others and in no other
-combination. This holds for every coalition, so the order of the silos need not be random: no order is worse than
-another.
+**Graph** (Bell et al. 2020, CCS: pairwise masks along the edges of a Harary graph, not of a complete graph). The silos
+of a session are on a circle in the order of their names. Each silo shares masks with the k nearest silos, k/2 on either
+side, where k is the session's threshold. The graph is k-connected (Harary 1962): it stays connected if any k − 1 silos
+are removed. So if fewer than k silos collude, the masks of the other silos cancel only in the sum over all other silos,
+and in no other combination. This holds for every coalition, so the order of the silos need not be random.
 
 **No dropouts within a session**: a silo masks with all its k neighbours or not at all. It reveals the seed of its
 self-mask only for the sum over all silos of the session. There are no secret shares and no escrow. If a silo stops
-responding, the coordinator starts a new session of the others, with fresh keys. The phases are `advertise`, `mask`,
-`unmask`.
+responding, the coordinator starts a new session of the other silos, with fresh keys. The phases are `advertise`,
+`mask`, `unmask`.
 
-The state of a silo is that of `participant`; its `shares` have the seed of its own self-mask.
+The state of a silo is a `Participant`, whose `shares` have only the seed of the silo's own self-mask.
 """
 
 from collections.abc import Mapping
@@ -29,7 +28,7 @@ ADVERTISED_BYTES = 64
 
 
 class SumLost(Aborted):
-    """A silo stopped responding while the others removed their masks, which they do for only one sum of a round."""
+    """A silo stopped responding after others may have removed their masks, which they do for only one sum of a round."""
 
 
 def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
@@ -42,7 +41,7 @@ def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
 def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) -> tuple[Participant, bytes]:
     """Phase 1: the state of `silo`, and its public key with a commitment; `entropy` must be 32 fresh, secret bytes.
 
-    Raises `BadInput` if the silo is not in the session, `ValueError` for another number of bytes.
+    Raises `BadInput` if the silo is not in the session, and `ValueError` for another number of bytes.
     """
     state = create_participant(session, silo, entropy)
     return state, _advertised(state, key)
@@ -51,8 +50,8 @@ def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) ->
 def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKey) -> tuple[Participant, Ring]:
     """Phase 2: the masked `vector`, given the advertisements of all neighbours.
 
-    Raises `Refused` for other silos than the neighbours, for duplicate advertisements or ones of another length, and
-    for keys that are not usable; `ValueError` if `vector` is not a vector of ring elements.
+    Raises `Refused` if `keys` does not have exactly the neighbours, if advertisements are equal or have another length,
+    or if a key is not usable. Raises `ValueError` if `vector` is not a vector of ring elements.
     """
     session, silo = state.session, state.silo
     require_phase(state, "mask", "advertise")
@@ -89,7 +88,7 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
 
 
 def require_phase(state: Participant, phase: str, before: str) -> None:
-    """Raise `Refused` unless `before` is the last phase that was answered: each is answered once, in order."""
+    """Raise `Refused` unless `before` is the last answered phase: each phase is answered once, in order."""
     if state.done != before:
         raise Refused(f"{state.silo} refuses to {phase}: it has answered {state.done}")
 
@@ -99,8 +98,8 @@ def recover(
 ) -> Ring:
     """The exact sum of the vectors of all silos, from their answers of the three phases.
 
-    Raises `Aborted`, naming the silo, if its vector has another length or ring, or its seed is not the one it
-    advertised.
+    Raises `Aborted`, naming the silo, if the vector of a silo has another length or ring, or if its seed does not match
+    its advertisement.
     """
     total = sum_of_vectors(masked)
     for silo in session.silos:
