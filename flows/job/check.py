@@ -29,7 +29,7 @@ from .unknown_targets import check_unknown_targets
 def suitable_algorithms(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
     """The algorithms among `auto`'s choices for data of `schema` that satisfy `holds`, as "a or b"; "" if none.
 
-    They are private if that of `job` is.
+    The algorithms are private if the algorithm of `job` is private.
     """
     private = registry.build(job.spec).private is not None
     names = [one.name for one in choices(schema, private=private)]
@@ -88,7 +88,7 @@ def check(job: Job, schema: Schema) -> None:
 
 
 def _check_experiments(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for targets of experiments that the algorithm, or a learner of such data, cannot use."""
+    """Raise `BadInput` if there are targets of experiments that the algorithm cannot use, or not with these data."""
     unknown = job.settings.targets == UNKNOWN
     if not schema.has_targets and not unknown:
         return
@@ -107,11 +107,11 @@ def _check_experiments(job: Job, schema: Schema) -> None:
         )
     if unknown:
         check_unknown_targets(job, schema)
-    _ = schema.experiments  # refuses a variable that every silo targets
+    _ = schema.experiments  # raises `BadInput` for a variable that every condition targets
 
 
 def _check_streams(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for silos that read their rows in passes, if the algorithm needs them in memory."""
+    """Raise `BadInput` if silos read their rows in passes, but the run needs the rows in memory."""
     if not schema.streamed:
         return
     name, silo = job.spec.name, schema.streamed[0]
@@ -184,7 +184,7 @@ def create_job(
 
 
 def _check_outliers(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for data and learners that outliers cannot be set aside for."""
+    """Raise `BadInput` if outliers are to be set aside, but the data or the learner do not allow it."""
     reason = outlier_refusal(job, schema)
     if job.settings.outliers == "keep" or not reason:
         return
@@ -193,7 +193,10 @@ def _check_outliers(job: Job, schema: Schema) -> None:
 
 
 def _check_adjustment(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for data, settings and series that cannot be adjusted, naming the silo with too short ones."""
+    """Raise `BadInput` if series are to be adjusted, but the data or the learner do not allow it.
+
+    If the series of a silo are too short, the error names the silo.
+    """
     adjustment = job.adjustment
     if not adjustment:
         return

@@ -1,10 +1,10 @@
 """The continuation of a run of `auto` with another model, if the diagnosis of the linear model suggests one.
 
-Findings on curved effects lead to one further masked sum, for an additive model; findings on silos whose weights differ
-lead to a search by the sum of the silos' own scores. Both models are compared with the linear one by BIC, and the run
-continues with the one that gains more, if any does. Each of the two can look like the other. If weights differ, the
-common weights fit no silo, which can look like curves. If effects are curved, silos in different ranges of a curve have
-different weights.
+A finding on curved effects leads to one further masked sum, for an additive model. A finding on silos whose weights
+differ leads to a search by the sum of the silos' own scores. Both models are compared with the linear model by BIC. If
+a model gains in BIC, the run continues with the model that gains most. Curved effects and different weights can be
+confused. If weights differ, the common weights fit no silo, which can look like curves. If effects are curved, silos in
+different ranges of a curve have different weights.
 """
 
 import math
@@ -32,20 +32,21 @@ from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
 from .preparation import with_knowledge
 
 REJECTED = "One further masked sum for an additive model did not support it, so the result is linear."
-"""text added to the finding on curved effects if `auto` has tried secure-additive"""
+"""text added to the finding on curved effects if `auto` has tried secure-additive without success"""
 OWN_WEIGHTS = (*findings.WEIGHTS_DIFFER, CHANGE)
 """the names of the findings that lead to a search by own scores"""
 NOT_OWN = "A search with weights of each silo's own did not support them, so the result has common weights."
-"""text added to the finding on different weights if `auto` has tried secure-boss with weights=own"""
+"""text added to the finding on different weights if `auto` has tried secure-boss with weights=own without success"""
 IN_PASSES = "A search by own scores needs series in memory, and some silos read them in passes: weights are common."
-"""text added to this finding if `auto` cannot try that"""
+"""text added to the finding on different weights if `auto` cannot try secure-boss with weights=own"""
 
 
 @dataclass(frozen=True)
 class Continued:
-    """A run after a further model: its job, algorithm and last round, and the findings with the bytes of the model.
+    """A run after a further model was tried: its job, algorithm and last round, and its findings.
 
-    Those of the linear run if the model is not supported.
+    If the data do not support the further model, job, algorithm and last round are those of the linear run. The
+    findings include the bytes of the further model.
     """
 
     job: Job
@@ -53,19 +54,19 @@ class Continued:
     last: Round[Any]
     diagnosed: Diagnosed
     gain: float = -math.inf
-    """the gain in BIC over the linear model; −∞ without a supported model"""
+    """the gain in BIC over the linear model; −∞ if the data support no further model"""
     revised: Callable[[Structure], Structure] = lambda structure: structure
     """the change of the learned structure after the search, which is also applied to resamples"""
     fitted: ExchangeResult | None = None
-    """the parameters of a mixed network of the final graph, if they were fitted: of a DAG of its class, labels late"""
+    """the fitted parameters of a mixed network, if they belong to the final graph; its DAG has labels late"""
 
 
 def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], diagnosed: Diagnosed) -> Continued:
-    """The run of `auto` continued by the best model that its findings suggest, or as it is.
+    """The run of `auto`, continued with the best model that its findings suggest, or unchanged.
 
-    `auto` continues only a run of `secure-linear` with its own settings, and checks the labels of mixed data. Without a
-    diagnosis, at a limit of time or bytes, or if the policy of an owner refuses the exchange of a further model, the
-    run stays as it is.
+    For mixed data, `auto` checks the edges into labels. Otherwise it continues only a run of `secure-linear` with
+    default settings. The run stays unchanged if there was no diagnosis, if it ended at a limit of time or bytes, or if
+    the policy of an owner refuses the exchange of a further model.
     """
     linear = Continued(job, algorithm, last, diagnosed)
     if session.schema.has_targets or last.outcome in ENDED_EARLY:
@@ -86,8 +87,8 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
 def _with_curved_effects(linear: Continued, session: Session) -> Continued:
     """The run after one masked sum for `secure-additive`, under the run id `<run id>-curved`.
 
-    The sum starts from the last state of the linear run. There is none for time series, and with empty cells, which the
-    model excludes.
+    The exchange starts from the last state of the linear run. There is no such exchange for time series and for data
+    with empty cells, because the additive model excludes both.
     """
     job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
     schema = session.schema
@@ -113,9 +114,9 @@ def _with_curved_effects(linear: Continued, session: Session) -> Continued:
 def _with_own_weights(linear: Continued, session: Session) -> Continued:
     """The run after a search by the sum of the silos' own scores, under the run id `<run id>-own`.
 
-    Time series keep the lags of the linear run. If weights change over time, the halves of each series also have
-    separate weights. There is no such search if the findings name outliers, which can look like different weights and
-    must be set aside first.
+    Time series keep the lags of the linear run. If weights change over time, the two halves of each series also have
+    separate weights. There is no such search if the findings name outliers, because outliers can look like different
+    weights and must be set aside first.
     """
     job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
     differing = [found[name] for name in OWN_WEIGHTS if name in found]
@@ -154,15 +155,15 @@ def _with_own_weights(linear: Continued, session: Session) -> Continued:
 
 
 MAX_LABEL_CHECKS = 5
-"""greatest number of times that edges into labels are checked, each with the Newton steps of one fit"""
+"""maximum number of checks of edges into labels; each check costs the Newton steps of one fit"""
 
 
 def _with_label_edges(run: Continued, session: Session) -> Continued:
-    """The run without edges into labels that their logistic regressions do not support, if `auto` took `secure-boss`.
+    """The run without edges into labels that their logistic regressions do not support, if `auto` chose `secure-boss`.
 
-    The regressions are those of the model's parameters, under the run id `<run id>-labels`, later ones `-labels-2` and
-    so on, as a silo answers each round of a run once. They are also returned, if no edge was dropped after them.
-    Without labels to check there is no exchange.
+    The regressions are part of the model's parameters. The first exchange has the run id `<run id>-labels`, later
+    exchanges `<run id>-labels-2` and so on, because a silo answers each round of a run once. The last regressions are
+    returned as `fitted` if no edge was dropped after them. If there are no edges to check, there is no exchange.
     """
     job, algorithm, last, schema = run.job, run.algorithm, run.last, session.schema
     if job.spec.name != "secure-boss" or last.outcome == "silo lost":
@@ -204,7 +205,7 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
 
 
 def _annotated(diagnosed: Diagnosed, names: tuple[str, ...], sentence: str, sent: int) -> Diagnosed:
-    """The findings with a further `sentence` in those with these `names`, and the bytes `sent`."""
+    """The findings with the bytes `sent`, and with a further `sentence` in each finding whose name is in `names`."""
     return Diagnosed(
         tuple(
             replace(one, message=f"{one.message} {sentence}") if one.name in names else one
@@ -215,5 +216,5 @@ def _annotated(diagnosed: Diagnosed, names: tuple[str, ...], sentence: str, sent
 
 
 def _after(linear: Round[Any], last: Round[Any]) -> Round[Any]:
-    """The `last` round of a further model, with the number of the linear run's, and the silos lost in both."""
+    """The `last` round of a further model, with the number of the linear run's last round, and all lost silos."""
     return replace(last, number=linear.number, lost=(*linear.lost, *last.lost))

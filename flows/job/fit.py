@@ -1,11 +1,11 @@
-"""The fit of the learned graph and of its edges without a truth, and the likelihood of silos' rows.
+"""The fit of the learned graph and its edges without a true graph, and held-out likelihoods.
 
-The likelihood of each silo's rows is under the model of the other silos.
+The held-out likelihood of a silo is the likelihood of its rows under the model of the other silos.
 
-The fit of numbers and mixed data needs no further exchange: the diagnosis sums second moments about the silos' own
-means. Labels need one sum of count tables, under the run id `<run id>-fit`, masked if the run was. A run with an ε has
-no fit: its released moments contain noise, whose effect on the tests is not known, and a further sum would be a release
-that ε does not cover.
+For numbers and mixed data the fit needs no further exchange, because the diagnosis sums second moments about the silos'
+own means. Labels need one sum of count tables, under the run id `<run id>-fit`, masked if the run was. A run with an ε
+has no fit, for two reasons: its released moments contain noise, whose effect on the tests is not known, and a further
+sum would be a release that ε does not cover.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from .job import Job, Session, extra_exchange, unless_refused
 
 Figures = Mapping[EdgeKey, EdgeFigures]
 VOTES_ON_TESTS = ("pc-cit-voting", "fci-cit-voting")
-"""learners whose tests have no p-value over all rows, but a vote of the silos"""
+"""learners whose tests are votes of the silos, without a p-value over all rows"""
 
 
 def fit(
@@ -47,10 +47,11 @@ def fit(
     structure: Structure,
     sums: exchange.Server | None,
 ) -> tuple[Fit, Figures]:
-    """The fit of `structure`, which a run of `job` learned that ended with `last`, and the figures of its edges.
+    """The fit of `structure`, the result of the run of `job` whose last round is `last`, and the figures of its edges.
 
-    `sums` are those of the diagnosis of numbers, None for labels and without a diagnosis. Without a fit, which has the
-    reason, edges have only the p-values of a search by tests: they follow from what the search received.
+    `sums` are the sums of the diagnosis of numbers or mixed data; None for labels, and if there was no diagnosis. If
+    the fit cannot be computed, it contains the reason. Edges then have only the p-values of a search by tests, which
+    follow from what the search received.
     """
     found, figures = _of_graph(job, session, algorithm, last, structure, sums)
     largest = _largest_p_values(last.server, structure, job.spec.name)
@@ -66,7 +67,7 @@ def _of_graph(
     structure: Structure,
     sums: exchange.Server | None,
 ) -> tuple[Fit, Figures]:
-    """The fit and the figures of edges without those of the search."""
+    """The fit and the figures of edges, without the p-values of the search."""
     schema = session.schema
     reason = _reason(job, schema, algorithm, last)
     if reason:
@@ -83,7 +84,7 @@ def _of_graph(
 
 
 def _largest_p_values(server: Any, structure: Structure, algorithm: str) -> dict[EdgeKey, float]:
-    """The largest p-value of the tests of each joined pair; empty unless `server` searched by tests."""
+    """The largest p-value of the tests of each adjacent pair; empty unless `server` searched by tests."""
     largest = getattr(getattr(server, "search", None), "largest_p", np.empty((0, 0)))
     if not largest.size or algorithm in VOTES_ON_TESTS:
         return {}
@@ -96,7 +97,7 @@ def _largest_p_values(server: Any, structure: Structure, algorithm: str) -> dict
 
 
 def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) -> str:
-    """The reason why the fit of a run cannot be computed, empty if it can."""
+    """The reason why the fit of a run cannot be computed; empty if it can be computed."""
     reasons = {
         "not tested: the noise for ε affects the tests by an unknown amount": algorithm.private is not None,
         "not requested (--no-diagnose)": not job.settings.diagnose,
@@ -148,7 +149,7 @@ def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np
 
 
 def _bdeu(settings: Any, d: int) -> edge_figures.Bdeu | None:
-    """BDeu with the `settings` of a learner of `d` variables; None if it does not score by BDeu."""
+    """BDeu with the `settings` of a learner of `d` variables; None if the learner does not score by BDeu."""
     if not isinstance(settings, ScoreSettings) or settings.score != "bdeu":
         return None
     from fedbnsl.algorithms.score.discrete import create_criterion  # compiled code, which few runs need
@@ -158,7 +159,7 @@ def _bdeu(settings: Any, d: int) -> edge_figures.Bdeu | None:
 
 
 def check_held_out(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for a run that cannot have held-out likelihoods although they are requested."""
+    """Raise `BadInput` if held-out likelihoods are requested, but the run cannot have them."""
     if job.settings.held_out:
         reason = _held_out_reason(job, schema)
         if reason:
@@ -166,7 +167,7 @@ def check_held_out(job: Job, schema: Schema) -> None:
 
 
 def _held_out_reason(job: Job, schema: Schema) -> str:
-    """The reason why silos cannot score their rows by the model of the others; empty if they can."""
+    """The reason why silos cannot score their rows by the model of the other silos; empty if they can."""
     name = job.spec.name
     if registry.build(job.spec).private is not None:
         return "each silo's score would be a release that ε does not cover"
@@ -181,10 +182,10 @@ def _held_out_reason(job: Job, schema: Schema) -> str:
 
 
 def held_out(job: Job, session: Session, last: Round[Any]) -> HeldOutScores:
-    """The likelihood of each silo's rows under the model that the learner of `job` finds in the sums of the others.
+    """The likelihood of each silo's rows under the model that the learner of `job` finds in the other silos' sums.
 
-    Two exchanges under the run id `<run id>-held-out`: the sums, masked if the run is, and the silos' scores. None
-    without the option `held_out`.
+    Two exchanges under the run id `<run id>-held-out` transfer the sums, masked if the run is, and the silos' scores.
+    The result is empty without the option `held_out`.
     """
     if not job.settings.held_out:
         return HeldOutScores()

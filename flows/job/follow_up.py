@@ -42,12 +42,12 @@ def parameters(
     structure: Structure,
     fitted: ExchangeResult | None = None,
 ) -> Parameters:
-    """The model of the run that ended with `last`, or the reason for having none.
+    """The model of the run whose last round is `last`, or the reason why there is no model.
 
     A mixed network may have been `fitted` already, for a DAG of the class of `structure`.
 
     The exchange runs over the same silos, under the run id `<run id>-parameters`, masked if the run was. A private run
-    has no such exchange, as it would be a release that the privacy budget does not account for.
+    has no such exchange, because its reply would be a release that the privacy budget does not account for.
     """
     if not job.settings.parameters:
         return NO_PARAMETERS
@@ -144,19 +144,19 @@ OWN_WEIGHTS_NOTE = "common slopes, though the silos' weights differ: each is abo
 
 
 def is_nonlinear(job: Job, last: Round[Any]) -> bool:
-    """Whether the structure of the run that ended with `last` has curved effects."""
+    """Whether the structure of the run whose last round is `last` has curved effects."""
     additive = isinstance(last.server, secure_additive.Server) and bool(len(last.server.strengths))
     return additive or _is_perceptron(job.spec.settings)
 
 
 def _is_perceptron(settings: object) -> bool:
-    """Whether the settings are those of a learner of perceptrons, whose module is imported only with such settings."""
+    """Whether the settings belong to a learner of perceptrons, whose module is imported only with such settings."""
     module = sys.modules.get("fedbnsl.algorithms.mlp.admm")
     return module is not None and isinstance(settings, module.MlpSettings)
 
 
 def has_own_weights(job: Job) -> bool:
-    """Whether each silo fits weights of its own in the job's search."""
+    """Whether each silo fits its own weights in the job's search."""
     return isinstance(job.spec.settings, SecureSearch) and job.spec.settings.own_scores
 
 
@@ -175,9 +175,10 @@ def _regressions(
 
 
 def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
-    """The errors of the consensus weights and of weights refitted by each silo; None if not allowed or a silo is lost.
+    """The errors of the consensus weights, and of the weights that each silo refits.
 
-    The exchange runs over the same silos, under the run id `<run id>-refit`.
+    They are None if the refit is not allowed (`may_refit`) or a silo is lost. The exchange runs over the same silos,
+    under the run id `<run id>-refit`.
     """
     if last.lost or not may_refit(algorithm, job, session.schema, structure):
         return None
@@ -189,7 +190,8 @@ def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], st
 def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structure) -> bool:
     """Whether there are true weights to compare with, and silos may send their errors.
 
-    They may not in private and masked runs. The refit needs independent rows, so time series and events have none.
+    Silos may not send errors in private and masked runs. The refit needs independent rows, so there is no refit for
+    time series and events.
     """
     if schema.kind in ("time-series", "events"):
         return False
@@ -198,7 +200,7 @@ def may_refit(algorithm: Algorithm, job: Job, schema: Schema, structure: Structu
 
 
 def true_weights(job: Job) -> dict[str, FloatArray]:
-    """The true weights by silo, or common ones; empty if the truth has none (its weights are then all 1)."""
+    """The true weights by silo, or common true weights; empty if the truth has only edges (its weights are all 1)."""
     if job.silo_weights:
         return job.silo_weights
     if job.truth is None or job.truth.kind != "dag" or np.isin(job.truth.weights, (0.0, 1.0)).all():
@@ -218,8 +220,8 @@ def errors(fitted: Server | None) -> dict[str, float | None]:
 def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Diagnosed:
     """The findings on the data and on `structure`.
 
-    The exchanges run over the same silos, under the run id `<run id>-diagnosis`, the first masked if the run was. A
-    private run has no such exchanges, as they would be releases that the privacy budget does not account for.
+    The exchanges run over the same silos, under the run id `<run id>-diagnosis`; the first is masked if the run was. A
+    private run has no such exchanges, because they would be releases that the privacy budget does not account for.
     """
     capped = [
         *findings.parent_cap_findings(structure, getattr(job.spec.settings, "max_parents", None)),
@@ -268,14 +270,14 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
 def fit_mixed_families(
     job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], name: str
 ) -> ExchangeResult:
-    """The exchange that fits the parameters of a mixed network with this `dag` `[d, d]`."""
+    """The result of the exchange that fits the parameters of a mixed network with this `dag` `[d, d]`."""
     settings = mixed_families.MixedFamilies(job.settings.smoothing, masked=algorithm.needs_secure_sum)
     spec = AlgorithmSpec("mixed-families", settings)
     return extra_exchange(job, session, spec, name, mixed_families.start(session.schema, dag))
 
 
 def not_diagnosed(refusal: str) -> Diagnosed:
-    """The finding if an owner's policy refuses the exchanges."""
+    """The finding that an owner's policy refused the exchanges of the diagnosis."""
     return Diagnosed((findings.Finding("not diagnosed", f"{refusal}.", "What the data can support is unknown."),))
 
 
@@ -284,7 +286,7 @@ ALLOWED_FOR = "Nothing to do: the structure rests on the sum of the silos' own s
 
 
 def _missingness_findings(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
-    """The findings on the dependence of missing values, if there are any, and the bytes of the exchange."""
+    """The findings on what missing values depend on, and the bytes of the exchange; nothing if no cell is empty."""
     if not session.schema.gaps or session.schema.kind == "time-series":  # means of autocorrelated series drift
         return [], 0
     found = extra_exchange(job, session, AlgorithmSpec("missingness", missingness.Missingness(masked)), "missingness")
@@ -325,11 +327,11 @@ def _data_findings(
 
 
 OnExchange = Callable[[int, int], None]
-"""called with the number of resamples still running, and of exchanges so far"""
+"""called with the number of resamples still running, and the number of exchanges so far"""
 
 
 def check_bootstrap(job: Job) -> None:
-    """Raise `BadInput` for a run that cannot have resamples."""
+    """Raise `BadInput` if resamples are requested, but the run cannot have them."""
     if not job.settings.bootstrap:
         return
     if registry.entry(job.spec.name).needs_truth:
@@ -341,19 +343,20 @@ def check_bootstrap(job: Job) -> None:
 
 
 AUTOMATIC_RESAMPLES = 30
-"""default number of resamples of a run, if they are cheap"""
+"""default number of resamples of a run, if resampling is cheap"""
 AUTOMATIC_SECONDS = 2.0
 """CPU seconds that the resamples of a run may take by default, as `resampling_seconds` estimates them"""
 AUTOMATIC_ROUNDS = 2
-"""maximum number of rounds of a run with resamples by default; as many exchanges follow, each 30 times as large"""
+"""maximum number of rounds of a run that has resamples by default; they need the same number of exchanges, each 30
+times as large"""
 
 
 def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Schema, structure: Structure) -> Job:
-    """The job with its number of resamples: as requested or, if that is open, 30 if they are cheap.
+    """The job with its number of resamples: the requested number, or by default 30 if resampling is cheap, otherwise 0.
 
-    Open means a learner that `auto` chose. Resamples are cheap after at most two rounds, if `resampling_seconds` is at
-    most 2. They disclose sums over random halves of the rows, so silos of other owners take part only if sums are
-    masked.
+    By default, only a learner that `auto` chose has resamples. Resampling is cheap if the run had at most two rounds
+    and `resampling_seconds` is at most 2. Resamples disclose sums over random halves of the rows, so silos of other
+    owners take part by default only if sums are masked.
     """
     if job.settings.bootstrap is not None:
         return replace(job, resamples=job.settings.bootstrap)
@@ -374,8 +377,9 @@ def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Sch
 def resampling_seconds(job: Job, last: Round[Any], schema: Schema, structure: Structure) -> float:
     """An estimate of the CPU seconds of 30 resamples of a learner that searches over second moments.
 
-    It depends only on public numbers, so the decision is the same on both engines and on every machine. With m columns
-    of moments, a search takes 2e-4·m² seconds (measured at m = 8 to 30), the moments 1e-9·m² a row.
+    The estimate depends only on public numbers, so the decision is the same on both engines and on every machine. With
+    m columns of moments, a search takes 2e-4·m² seconds (measured at m = 8 to 30), and the moments take 1e-9·m² seconds
+    per row.
     """
     levels = sum(len(labels) - 1 for labels in schema.levels.values())
     columns = (len(schema.variables) - len(schema.levels) + levels) * (structure.lags + 1)
@@ -392,12 +396,12 @@ def confidence(
     revised: Callable[[Structure], Structure],
     on_exchange: OnExchange,
 ) -> Confidence | None:
-    """The confidence in the edges, None without resamples or if a silo was lost.
+    """The confidence in the edges; None without resamples, or if a silo was lost.
 
-    The structure of each resample is `revised` as that of the run was after its search.
+    `revised` changes the structure of each resample as the structure of the run was changed after its search.
 
     The exchanges run over the same silos, under the run id `<run id>-bootstrap`, masked if the run was. A resumed run
-    repeats them with the same seed, and so with the same result.
+    repeats the exchanges with the same seed, and so with the same result.
     """
     if not job.resamples or last.outcome == "silo lost":
         return None
@@ -417,8 +421,8 @@ def confidence(
 def resample_spec(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSpec:
     """`spec` with the settings for this number of resamples.
 
-    They use the `lags` of the run if it chose them. They share a search's limit of cells of count tables per exchange:
-    the result is the same, in more and smaller exchanges.
+    If the run chose its number of lags, resamples use the same `lags`. The resamples share the limit of a search on the
+    cells of count tables per exchange. The result is the same, but there are more and smaller exchanges.
     """
     settings = spec.settings
     names = {field.name for field in fields(settings)}
@@ -430,7 +434,7 @@ def resample_spec(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSp
 
 
 def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
-    """The metrics of the resamples; empty if none were requested."""
+    """The metrics of the resamples; empty if there are no resamples."""
     if not job.resamples:
         return {}
     if found is None:
@@ -448,5 +452,5 @@ def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
 
 
 def _sum(figures: list[Metric]) -> Metric:
-    """The sum of a metric of the edges within one time step and of the lagged edges, None if one is not known."""
+    """The sum of a metric of edges within a time step and the same metric of lagged edges; None if one is unknown."""
     return None if None in figures else sum(one for one in figures if isinstance(one, int | float))

@@ -1,8 +1,8 @@
-"""A job, one run of `learn` with parsed and typed settings, and the additional exchanges of a run.
+"""A job, which is one run of `learn` with parsed and typed settings, and the additional exchanges of a run.
 
-A `Session` connects a job to its silos and performs the steps of the coordinator; each engine provides one.
+A `Session` connects a job to its silos and performs the steps of the coordinator; each engine provides a session.
 `extra_exchange` runs a further exchange over the same silos, before or after the rounds. If an owner's policy refuses
-an exchange after the rounds, the run loses that part only (`unless_refused`).
+an exchange after the rounds, the run loses only the result of that exchange (`unless_refused`).
 """
 
 import math
@@ -49,7 +49,7 @@ class Job:
     """One execution of `learn`: its options, data, algorithm and name."""
 
     settings: LearnSettings
-    """the options of the run and its data set, named"""
+    """the options of the run and its data set, with a name for the run"""
     run_id: str
     engine: str
     spec: AlgorithmSpec
@@ -63,15 +63,15 @@ class Job:
     imputation_model: ImputationModel = NO_IMPUTATION
     """the model of the empty cells"""
     imputation_cost: ImputationCost = NO_IMPUTATION_COST
-    """the cost of that model"""
+    """the cost of the imputation model"""
     silo_weights: dict[str, FloatArray] = field(default_factory=dict)
     """each silo's own true weights, for synthetic data that have them"""
     targets: dict[str, Targets] = field(default_factory=dict)
-    """the targets of experiments that were found by comparing silos; empty if they were given"""
+    """the targets of experiments that an exchange found; empty if the targets were given"""
     compares_conditions: bool = False
-    """whether an exchange is to find the targets"""
+    """whether this is the exchange that finds the targets"""
     resamples: int = 0
-    """how many resamples to learn from after the run"""
+    """number of resamples to learn from after the run"""
 
     @property
     def dataset(self) -> str:
@@ -85,9 +85,10 @@ class Job:
 
     @property
     def description(self) -> RunDescription:
-        """The part of the job that is copied into its result; in a private run, without checksums of the silos' files.
+        """The part of the job that is copied into its result.
 
-        With these, a reader who knows all rows but one could confirm guesses of the last one.
+        In a private run, this part omits the checksums of the silos' files. With the checksums, a reader who knows all
+        rows but one could confirm guesses of the last row.
         """
         private = registry.build(self.spec).private is not None
         return RunDescription(
@@ -137,13 +138,13 @@ class Job:
     def center(self) -> bool:
         """Whether the algorithm, and so the follow-up exchanges, subtract each silo's own column means.
 
-        Algorithms without a setting of that name always do.
+        Algorithms without a setting `center` always subtract them.
         """
         return bool(getattr(self.spec.settings, "center", True))
 
     @property
     def center_series(self) -> bool:
-        """The same for time series: by the setting `center_series`, or else `center`."""
+        """Whether means are subtracted from time series, by the setting `center_series` or else `center`."""
         settings = self.spec.settings
         return bool(getattr(settings, "center_series", getattr(settings, "center", False)))
 
@@ -152,7 +153,7 @@ T = TypeVar("T")
 
 
 def unless_refused(request: Callable[[], T], otherwise: Callable[[str], T]) -> T:
-    """The result of `request` or, if an owner's policy refuses it, of `otherwise` for the text of the refusal."""
+    """The result of `request`; if an owner's policy refuses it, the result of `otherwise` for the refusal's text."""
     try:
         return request()
     except NotAllowed as refusal:
@@ -170,9 +171,9 @@ class Session:
     connect: Callable[[Job, AlgorithmSpec, str], Federation]
     """(job, algorithm, run id) -> a federation whose silos run that algorithm, masked if the job requires it"""
     wrap: Callable[[Algorithm, Federation], Algorithm] = lambda algorithm, federation: algorithm
-    """wraps the steps of the coordinator"""
+    """(algorithm, federation) -> the algorithm with its steps at the coordinator wrapped, such as in tasks of Prefect"""
     evaluate: Callable[[Work], Any] = lambda work: work()
-    """performs the evaluation of the result, for instance as a task of Prefect"""
+    """a function that evaluates the result, for instance as a task of Prefect"""
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
 
@@ -191,7 +192,7 @@ class ExchangeResult:
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes in both directions."""
+        """The number of bytes in both directions."""
         return self.traffic.total
 
 
@@ -205,7 +206,7 @@ def extra_exchange(
 ) -> ExchangeResult:
     """Run `spec` over the silos of `job` under the run id `<run id>-<name>`, from the server's state `start` if given.
 
-    It is masked if the run is, or if `spec` needs it. `on_round` receives every round.
+    The exchange is masked if the run is masked, or if `spec` needs masks. `on_round` receives every round.
     """
     federation = session.connect(job, spec, f"{job.run_id}-{name}")
     algorithm, traffic = session.wrap(registry.build(spec), federation), Traffic()

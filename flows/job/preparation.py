@@ -1,7 +1,7 @@
 """Preparation of a run: the units of masked sums, the lag order, the imputation model, and background knowledge.
 
-The first three take exchanges before the rounds. Background knowledge comes from the options, goes to the silos, and is
-imposed on the learned structures.
+Units, lag order and imputation model need exchanges before the rounds. Background knowledge is read from the options,
+sent to the silos, and imposed on the learned structures.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ from ..options.learn import LearnOptions
 from .job import ExchangeResult, ImputationCost, Job, Session, extra_exchange
 
 FIRST_SEARCH, LATER_SEARCH = "secure-boss", "secure-ges"
-"""Searches of the imputation network. Before the first imputation, a family is scored on the rows that are complete in
+"""Searches for the imputation network. Before the first imputation, a family is scored on the rows that are complete in
 its variables, so equivalent graphs have different scores. GES, which moves between classes, may then cycle; a search
-over orders cannot. On imputed rows GES sends less."""
+over orders cannot. On imputed rows, GES is used because it sends less."""
 MAX_SCREENS = 4
 """maximum number of screens for outliers"""
 MIN_NEW_OUTLIERS = 1e-4
-"""smallest share of cells set aside by a screen after which there is another screen"""
+"""share of cells that a screen must set aside for another screen to follow"""
 MAX_NETWORKS = 6
 """maximum number of imputation networks of discrete data"""
 
@@ -44,10 +44,11 @@ MAX_NETWORKS = 6
 def with_imputation_model(job: Job, session: Session) -> Job:
     """`job` with an imputation model, if there are empty cells and its algorithm needs one.
 
-    For numbers it is a covariance, by EM. For labels it is a network, by stochastic EM, which alternates a search with
-    estimating the tables of its graph and drawing the empty cells from them, until a graph recurs. The exchanges run
-    over the same silos, masked if the run is, under the run ids `<run id>-em`, `<run id>-filling-<n>-search` and
-    `<run id>-filling-<n>-tables`. Raises `BadInput` if too many silos are lost.
+    For numbers and mixed data the model is a covariance, estimated by EM. For labels it is a network, estimated by
+    stochastic EM. This alternates three steps until a graph recurs: search for a graph, estimate its tables, and draw
+    the empty cells from the tables. The exchanges run over the same silos, masked if the run is, under the run ids
+    `<run id>-em`, `<run id>-filling-<n>-search` and `<run id>-filling-<n>-tables`. Raises `BadInput` if too many silos
+    are lost.
     """
     schema, entry = session.schema, registry.entry(job.spec.name)
     set_aside = job.settings.outliers == "set-aside"
@@ -69,7 +70,7 @@ def with_imputation_model(job: Job, session: Session) -> Job:
 def _with_covariance(job: Job, session: Session, spec: AlgorithmSpec, screens: int) -> Job:
     """`job` with the covariance of its columns by the EM of `spec`, after up to `screens` screens for outliers.
 
-    Each screen sets the least likely cell of a row aside under the last covariance, and EM runs again.
+    In each screen, silos set cells aside that are unlikely under the last covariance; then EM runs again.
     """
     found = _require_silos(extra_exchange(job, session, spec, "em"))
     server, exchanges, sent = found.last.server, found.last.number, found.bytes_sent
@@ -140,10 +141,10 @@ def _require_silos(found: ExchangeResult) -> ExchangeResult:
 
 
 def with_lags(job: Job, session: Session) -> Job:
-    """`job` with a fixed lag order, if its algorithm chooses it before the rounds; else unchanged.
+    """`job` with a fixed lag order, if its algorithm chooses it before the rounds; otherwise unchanged.
 
-    The exchange runs over the same silos, under the run id `<run id>-lags`, masked if the run is. Raises `BadInput` for
-    series too short for a single lag, and if too many silos are lost.
+    The exchange runs over the same silos, under the run id `<run id>-lags`, masked if the run is. Raises `BadInput` if
+    series are too short even for one lag, or if too many silos are lost.
     """
     settings = job.spec.settings
     series = session.schema.kind in SERIES
@@ -158,7 +159,7 @@ def with_lags(job: Job, session: Session) -> Job:
 
 
 def with_units(job: Job, session: Session) -> Job:
-    """`job` with the units of its columns, if its replies are masked sums of numbers; else unchanged.
+    """`job` with the units of its columns, if its replies are masked sums of numbers; otherwise unchanged.
 
     The exchange runs over the same silos, masked, under the run id `<run id>-units`. Raises `BadInput` if too many
     silos are lost.
@@ -186,7 +187,7 @@ def outlier_refusal(job: Job, schema: Schema) -> str:
 
 
 def knowledge_of(options: LearnOptions, variables: Sequence[str]) -> Knowledge:
-    """The background knowledge of `options`: of their file and their own.
+    """The background knowledge of `options`: the rules of the file `knowledge`, and the rules of the other options.
 
     Raises `BadInput` for an invalid arc or tier, an unknown variable, and contradictions.
     """
@@ -220,7 +221,7 @@ def _arcs(option: str, given: str | None) -> list[Arc]:
 
 
 def with_knowledge(algorithm: Algorithm, schema: Schema) -> Algorithm:
-    """`algorithm` with structures that satisfy the knowledge in `schema`, even if the learner ignores it."""
+    """`algorithm` with structures that satisfy the knowledge in `schema`, even if the learner ignores knowledge."""
     known = schema.knowledge
     if not known:
         return algorithm
@@ -241,7 +242,7 @@ def with_knowledge(algorithm: Algorithm, schema: Schema) -> Algorithm:
 
 
 def comparable_truth(job: Job, structure: Structure, schema: Schema) -> Job:
-    """`job` with the truth in the form for comparison with `structure`, given the background knowledge."""
+    """`job` with the truth directed as far as background knowledge and experiments allow, to compare `structure`."""
     known = job.knowledge
     if job.truth is None or not (known or schema.has_targets):
         return job

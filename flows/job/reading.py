@@ -1,4 +1,4 @@
-"""The options of a run that say how tables are read, without the checks that only a run needs."""
+"""The options of a run for reading tables, without the checks that only a run needs."""
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO, SERIES
@@ -16,7 +16,7 @@ def is_private(options: LearnOptions) -> bool:
 
 
 def reading_of(options: LearnOptions) -> Reading:
-    """The options of reading in `options`; raises `BadInput` for a column that is both selected and ignored."""
+    """The options for reading tables in `options`; raises `BadInput` if a column is both selected and ignored."""
     default, transforms = parse_transforms(options.transform)
     return Reading(
         _stripped(options.ignore),
@@ -40,7 +40,10 @@ def reading_of(options: LearnOptions) -> Reading:
 
 
 def _models_gaps_of_series(options: LearnOptions) -> bool:
-    """Whether the learner models empty cells of series; differences have more empty cells than were described."""
+    """Whether the learner models empty cells of series.
+
+    It does not with differencing, because differences have more empty cells than the silos' descriptions count.
+    """
     learner = SERIES[0].name if options.algorithm == AUTO else options.algorithm
     if options.missing != "model" or options.difference:
         return False
@@ -48,7 +51,7 @@ def _models_gaps_of_series(options: LearnOptions) -> bool:
 
 
 def selected_silos(options: LearnOptions) -> tuple[str, ...]:
-    """The selected silos, sorted; empty for all."""
+    """The selected silos, sorted; empty if all silos are selected."""
     return tuple(sorted(set(_stripped(options.silos))))
 
 

@@ -1,7 +1,7 @@
 """One run of `learn` with either engine: run the rounds, call the listeners, score the result.
 
-Nothing here depends on Prefect: an engine is a `Session`. The texts of progress and outcome are shared by the terminal,
-notebooks and Prefect's log.
+Nothing here depends on Prefect: an engine is a `Session`. The terminal, notebooks and Prefect's log share the texts of
+progress and outcome.
 """
 
 import math
@@ -63,7 +63,7 @@ class ResampleListener(Protocol):
     """A listener that also receives the progress of the resamples, after each exchange."""
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
-        """Called when `running` of the job's resamples have not converged after this number of `exchanges`."""
+        """Receive the number of the job's resamples that are still `running`, and the number of `exchanges` so far."""
         ...
 
 
@@ -79,7 +79,7 @@ class Resumed:
 
 @compile_notice()
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
-    """Run `job` to its end and return the result, which records lost silos; raises `BadInput` as `check` does."""
+    """Run `job` to its end and return the result, which includes the lost silos; raises `BadInput` as `check` does."""
     check(job, session.schema)
     session = replace(session, schema=session.schema.adjusted(job.adjustment))
     job, session, found_targets, tuned = _prepared(job, session)
@@ -130,7 +130,10 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
 
 
 def _diagnosed(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]) -> tuple[Continued, Any]:
-    """The run with its diagnosis, continued by another model if `auto` chose and it suggests one; and its sums."""
+    """The run with its diagnosis, and the sums of the diagnosis.
+
+    If `auto` chose the learner and the diagnosis suggests another model, the run is continued with this model.
+    """
     learned = (job, session, algorithm, last, algorithm.structure(last.server))
     diagnosed = unless_refused(lambda: diagnose(*learned), not_diagnosed)
     if job.settings.algorithm == AUTO:
@@ -147,7 +150,10 @@ def _resampled(
     revised: Callable[[Structure], Structure],
     listeners: Iterable[Listener],
 ) -> tuple[Job, Confidence | None]:
-    """The job with its number of resamples, and the confidence in the edges; none if a policy refuses the default."""
+    """The job with its number of resamples, and the confidence in the edges.
+
+    If a policy refuses the default number of resamples, the job has none.
+    """
     job = with_resamples(job, algorithm, last, session.schema, structure)
     callback = _resample_callback(job, listeners)
     found = unless_refused(lambda: confidence(job, session, last, structure, revised, callback), lambda refusal: None)
@@ -156,7 +162,7 @@ def _resampled(
 
 
 def _prepared(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | None, Tuning | None]:
-    """The job and the session with what exchanges before the rounds find: units, lags, targets and settings."""
+    """The job and the session with the results of exchanges before the rounds: units, lags, targets and settings."""
     job = with_imputation_model(with_lags(with_units(job, session), session), session)
     job, session, targets = with_found_targets(job, session)
     job, tuned = with_tuning(job, session)
@@ -164,7 +170,7 @@ def _prepared(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | 
 
 
 def _metrics(*found: Tuning | FoundTargets | None) -> dict[str, Metric]:
-    """The metrics of what was found before the rounds."""
+    """The metrics of the results of exchanges before the rounds."""
     return {name: value for one in found if one for name, value in one.metrics.items()}
 
 
@@ -176,7 +182,7 @@ def _basis(
     structure: Structure,
     targets: FoundTargets | None,
 ) -> tuple[str, ...]:
-    """The targets that were found, the assumptions behind the directions, the treatment of numbers and empty cells."""
+    """Sentences on found targets, the assumptions behind directions, and the treatment of numbers and empty cells."""
     assumptions = algorithm.basis(server) or registry.direction_assumptions(job.spec, structure)
     lines = transform_lines(schema)
     scales = f"Each silo transforms its numbers ({lines}): weights and parameters are on that scale." if lines else ""
@@ -185,7 +191,7 @@ def _basis(
 
 
 def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int, int], None]:
-    """A function that reports the progress of the resamples to the listeners for it."""
+    """A function that reports the progress of the resamples to every `ResampleListener`."""
     candidates: list[object] = list(listeners)
 
     def report(running: int, exchanges: int) -> None:
@@ -197,7 +203,7 @@ def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int
 
 
 def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:
-    """The scores of the final state, and the true graph in the comparison."""
+    """The scores of the final state, and the true graph with which it was compared."""
     compared = comparable_truth(job, algorithm.structure(server), session.schema)
     scored: Scored = session.evaluate(lambda: score(algorithm, server, registry.entry(job.spec.name), compared))
     return scored, compared.truth
@@ -210,7 +216,10 @@ def _run_rounds(
     listeners: Iterable[Listener],
     resumed: Resumed | None,
 ) -> tuple[Round[Any], list[dict[str, float]], float]:
-    """Run `rounds` and call the listeners for each new one; return the last round, rows of `rounds.csv`, seconds."""
+    """Run `rounds` and call the listeners after each new round.
+
+    Returns the last round, the rows of `rounds.csv`, and the duration in seconds.
+    """
     rows = list(resumed.rows if resumed else ())
     last: Round[Any] | None = None
     before, start = len(rows), time.perf_counter()
@@ -238,7 +247,7 @@ def _limits(job: Job, resumed: Resumed | None) -> Limits:
 def _rounds(
     algorithm: Algorithm, federation: Federation, resumed: Resumed | None, limits: Limits
 ) -> Iterator[Round[Any]]:
-    """Run the rounds from the start or the last checkpoint; a run that had ended yields only its last state."""
+    """Run the rounds from the start or the last checkpoint; a run whose rounds had ended yields only its last state."""
     if resumed is None:
         yield from rounds(algorithm, federation, limits=limits)
     elif algorithm.converged(resumed.server):
@@ -262,7 +271,7 @@ def rounds_row(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
 
 
 COUNTED = ("tests", "tests_left_out", "families")
-"""measures that are cumulative over the rounds: their last values are those of the run"""
+"""measures that are cumulative over the rounds, so that their last values are the values of the run"""
 
 
 def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> dict[str, Any]:
@@ -283,7 +292,7 @@ def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> d
 SEARCH_LEVEL = "conditioning_set_size"
 """a measure that only searches by independence tests have"""
 OPEN_ENDED = 1000
-"""setting of the maximum number of rounds above which the length of a run is not predictable"""
+"""maximum number of rounds from which on the length of a run is not predictable"""
 
 
 def progress_text(progress: Progress) -> str:
@@ -297,13 +306,13 @@ def progress_text(progress: Progress) -> str:
 
 
 MIN_SECONDS_LEFT = 10.0
-"""minimum remaining time to be shown"""
+"""minimum remaining time that is shown"""
 
 
 def time_left(progress: Progress) -> str:
     """The time until the last allowed round at the mean duration of a round; most runs converge earlier.
 
-    Empty if it is short, and for a run that has no predictable length.
+    The text is empty if this time is short, or if the run has no predictable length.
     """
     left = (progress.max_rounds - progress.round.number) * progress.round_seconds
     if progress.round.outcome or progress.max_rounds >= OPEN_ENDED or left < MIN_SECONDS_LEFT:
@@ -313,7 +322,7 @@ def time_left(progress: Progress) -> str:
 
 
 def _short(value: float) -> str:
-    """A whole number with all its digits, another one with three."""
+    """`value` as text: with all digits if it is a whole number, otherwise with three significant digits."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
 
 

@@ -23,27 +23,27 @@ from .job import Job
 
 Metrics = dict[str, float | int | bool | str | None]
 COUNTED = ("edges", "v_structures", "lagged_edges")
-"""scores that need no truth"""
+"""the scores that need no truth"""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """The structure to show, its scores (None without a truth), and the silos' own structures and scores, if any."""
+    """The learned structure, its scores (None without a truth), and the silos' own structures and scores, if any."""
 
     structure: Structure
     metrics: Metrics
     local_structures: dict[str, Structure] = field(default_factory=dict)
     silo_scores: dict[str, Metrics] = field(default_factory=dict)
-    """by silo, the scores of its own structure against its own truth, or else against the common one"""
+    """by silo, the scores of its own structure, compared with its own truth if there is one, or the common truth"""
     averaged: bool = False
     """whether the scores are means over the silos"""
 
 
 def check_truth(job: Job, schema: Schema) -> None:
-    """Raise `BadInput`, before the run learns, for a truth that is unusable for comparison.
+    """Raise `BadInput`, before the run learns, if the truth cannot be used for a comparison.
 
     A truth of time series without lags is a summary of effects at any lag, which may have cycles. If the silos' truths
-    have different edges, each truth is checked by itself; their union may have cycles.
+    have different edges, each truth is checked by itself, because the union of the truths may have cycles.
     """
     if job.truth is None:
         return
@@ -56,10 +56,11 @@ def check_truth(job: Job, schema: Schema) -> None:
 def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
     """The scores of the final state `server`.
 
-    For a learner of one structure per silo, the scores are means over the silos, each compared with its silo's own
-    truth if there is one (mSHD of Chen, Ma & Yue, §4), and the structure is the one its algorithm considers typical. A
-    baseline with a vote of the silos has the structure and scores of the vote; one that selects by the truth has the
-    structure with the lowest SHD, including lagged edges, and the first by name among equals.
+    A learner of one structure per silo has the mean scores over the silos. Each silo's structure is compared with the
+    silo's own truth if there is one (mSHD of Chen, Ma & Yue, §4). The structure of the result is the one that the
+    algorithm selects as typical. A baseline with a vote of the silos has the structure and scores of the vote. A
+    baseline that selects by the truth has the structure with the lowest SHD, including lagged edges; among equal
+    structures, that of the first silo by name.
     """
     structure = algorithm.structure(server)
     local = algorithm.local_structures(server) if algorithm.local_structures else {}
@@ -75,7 +76,7 @@ def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry:
 
 
 def _common_scores(structure: Structure, job: Job) -> Metrics:
-    """The scores of one structure for all silos: means over their truths, if these have different edges."""
+    """The scores of one structure for all silos: means over the silos' truths, if these have different edges."""
     lenient = job.settings.allow_cyclic_truth
     if not _truths_differ(job):
         return structure_scores(structure, job.truth, lenient)
@@ -88,7 +89,7 @@ def _truths_differ(job: Job) -> bool:
 
 
 def own_truths(job: Job) -> dict[str, Structure]:
-    """By silo, the truth of synthetic time series with weights for each silo; empty for other data."""
+    """By silo, its own truth, for synthetic time series with weights for each silo; empty for other data."""
     if job.truth is None:
         return {}
     names = job.truth.variables
@@ -106,9 +107,10 @@ def _distance(found: Metrics) -> float:
 
 
 def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
-    """The scores of `structure`; those that need a truth are None if there is none.
+    """The scores of `structure`; scores that need a truth are None if there is no truth.
 
-    They are also None if the truth is a PAG and `structure` has no PAG; `not_compared` then has the reason.
+    They are also None if the truth and `structure` cannot be compared, for instance because the truth is a PAG and
+    `structure` has no PAG; `not_compared` then has the reason.
     """
     found: Metrics
     if truth is not None:
@@ -123,7 +125,10 @@ def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic
 
 
 def mean_scores(scores: list[Metrics]) -> Metrics:
-    """The mean of each score over the silos; a flag is true if it is true at all silos, None stays None."""
+    """The mean of each score over the silos.
+
+    A flag is true if it is true at all silos. A score is None if it is None at all silos.
+    """
     averaged: Metrics = {}
     for key, first in scores[0].items():
         values = [one[key] for one in scores]
@@ -166,7 +171,7 @@ def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
 
 
 def privacy_metrics(privacy: PrivacySpent | None, job: Job) -> dict[str, Metric]:
-    """The privacy part of `metrics.json`: ε is null if nothing is promised, even if noise was added."""
+    """The privacy part of `metrics.json`; ε is null if the run has no privacy guarantee, even if noise was added."""
     if privacy is None:
         return {"epsilon": None, "delta": None}
     return {

@@ -1,4 +1,4 @@
-"""Models of runs: the text of their notes, and the exchanges that fit models of time series after the rounds."""
+"""The notes on the models of runs, and the exchanges that fit models of time series after the rounds."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ LOST = Parameters(None, "too few silos responded when the parameters were estima
 
 
 def learned(network: Any, notes: tuple[str, ...], found: ExchangeResult) -> Parameters:
-    """The model of a run with its notes, and the silos that it was fitted without."""
+    """The model `network` of a run with its notes, and a note on the silos that were lost when it was fitted."""
     lost = f"without {', '.join(found.last.lost)}" if found.last.lost else ""
     return Parameters(network, "; ".join(part for part in (*notes, lost) if part), found.bytes_sent)
 
@@ -29,17 +29,17 @@ SMALL_CELL_NOTES = {
     f"{GRID} or more",
     "keep": "its counts are exact, also those of single rows (--small-cells keep)",
 }
-"""treatment of small cells in publications, by the option"""
+"""for each value of the option, a note on the treatment of small cells in publications"""
 
 
 def small_cells_note(job: Job) -> str:
-    """The treatment of small cells in published regressions and tables."""
+    """The note on the treatment of small cells in published regressions and tables."""
     merged = f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another level"
     return SMALL_CELL_NOTES[job.settings.small_cells] + merged * (job.settings.small_cells == "blank")
 
 
 def _name_twice(structure: Structure) -> str:
-    """The reason for no model if a variable has the name of another one at an earlier time; empty if none has."""
+    """The reason for no model if a variable has the name of another variable at an earlier time; otherwise empty."""
     names = unrolled_names(structure.variables, structure.lags)
     duplicate = next((name for name in names if names.count(name) > 1), None)
     return f"a variable has the name {duplicate}, which another one has at an earlier time" if duplicate else ""
@@ -94,8 +94,8 @@ def series_model(
 def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
     """The metrics of a model of time series: its lags, its spectral radius, and the errors of its forecasts.
 
-    The errors are on the data to which the model was fitted: squared errors, a mean over the variables with numbers,
-    None without a model, and the share of wrong labels, a mean over those with labels.
+    The errors are on the data to which the model was fitted. For variables with numbers, the metric is the mean squared
+    error; it is None without a model. For variables with labels, the metric is the mean share of wrong labels.
     """
     network, forecasts = model.network, model.forecasts
     found: dict[str, Metric] = {

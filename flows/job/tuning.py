@@ -3,16 +3,18 @@
 The resamples are those of the bootstrap: random halves of each silo's rows (`algorithms/resampling/bootstrap.py`).
 Every candidate learns from the same halves, with one of two criteria:
 
-- held-out: the likelihood of the other halves under the structure and the parameters of a half. The second moments of
-  the halves and of all rows are two more sums; those of the other halves are their difference. The greatest mean is
-  chosen: a rule of one standard error towards fewer edges was further from the truth. For complete numbers.
-- stars: the instability of the edges, the mean over pairs of 2θ(1 − θ) for the share θ of halves that join a pair. The
-  densest candidate is chosen whose instability, and that of all sparser ones, is at most β = .05 (Liu, Roeder &
-  Wasserman 2010, "Stability approach to regularization selection"). For all data.
+- held-out, for numbers without empty cells: the likelihood of the other halves under the structure and the parameters
+  of a half. The second moments of the halves and of all rows are two more sums, and their difference gives the second
+  moments of the other halves. The candidate with the greatest mean is chosen. (A rule of one standard error towards
+  fewer edges was further from the truth.)
+- stars, for all data: the instability of the edges, which is the mean over pairs of 2θ(1 − θ), where θ is the share of
+  halves that join a pair. The densest candidate is chosen such that its instability, and the instability of every
+  sparser candidate, is at most β = .05 (Liu, Roeder & Wasserman 2010, "Stability approach to regularization
+  selection").
 
-Candidates share an exchange if their servers send the same request and their silos give the same answer. If the class
-follows from one sum, all candidates learn from that sum. What leaves a silo: for each resample and candidate the same
-as in a run of the learner, masked if the run is; with held-out, second moments of halves and of all rows.
+Candidates share an exchange if their servers send the same request and their silos give the same answer. If one sum
+determines the class, all candidates learn from that sum. What leaves a silo: for each resample and candidate, the same
+as in a run of the learner, masked if the run is. With held-out, also the second moments of the halves and of all rows.
 """
 
 from collections.abc import Sequence
@@ -44,16 +46,16 @@ from .job import Job, Session, extra_exchange
 from .preparation import with_knowledge
 
 RESAMPLES = 20
-"""halves of the rows on which candidates are compared"""
+"""number of halves of the rows on which candidates are compared"""
 MAX_CANDIDATES = 100
 MAX_INSTABILITY = 0.05
 """β of StARS"""
 
 
 def candidate_specs(options: LearnOptions) -> list[tuple[dict[str, str], AlgorithmSpec]]:
-    """The candidates of `options.tune`: the values of the tuned settings, and the algorithm with them.
+    """The candidates of `options.tune`: for each, the values of the tuned settings, and the algorithm with them.
 
-    Raises `BadInput` naming the option for anything but lists of values of settings of a named algorithm.
+    Raises `BadInput`, naming the option, unless it has lists of values for settings of a named algorithm.
     """
     if options.algorithm == AUTO:
         raise BadInput("--tune compares settings of one algorithm: name it with --algorithm")
@@ -76,7 +78,7 @@ def candidate_specs(options: LearnOptions) -> list[tuple[dict[str, str], Algorit
 
 
 def check_tuning(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for a run that cannot be tuned although it is requested."""
+    """Raise `BadInput` if tuning is requested, but the run cannot be tuned."""
     if not job.settings.tune:
         return
     specs = candidate_specs(job.settings)
@@ -92,15 +94,18 @@ def check_tuning(job: Job, schema: Schema) -> None:
 
 
 def has_moments(job: Job, schema: Schema) -> bool:
-    """Whether second moments of complete numbers give the likelihood of held-out rows."""
+    """Whether second moments determine the likelihood of held-out rows: for numbers without empty cells."""
     return schema.kind == "continuous" and not schema.gaps and job.settings.outliers == "keep"
 
 
 class SharedExchanges:
-    """A federation that answers requests of earlier candidates from memory; any other goes to the silos."""
+    """A federation that stores the replies to a candidate's requests, and gives them to later candidates."""
 
     def __init__(self, federation: Federation, known: dict[tuple[int, bytes], Replies[Any]], *, may_ask: bool) -> None:
-        """Answer from `known`; without `may_ask`, raise `KeyError` for an unknown request."""
+        """With `may_ask`, send requests to the silos and store the replies in `known`.
+
+        Without it, take replies only from `known`, and raise `KeyError` for an unknown request.
+        """
         self.federation, self.known, self.may_ask, self.exchanges = federation, known, may_ask, 0
 
     @property
@@ -135,7 +140,7 @@ class CandidateRun:
 
 
 def with_tuning(job: Job, session: Session) -> tuple[Job, Tuning | None]:
-    """`job` with the best of its candidate settings, and their comparison; unchanged without candidates.
+    """`job` with the best of its candidate settings, and the comparison; without candidates, the unchanged `job`.
 
     The exchanges run under the run ids `<run id>-tuning-<n>`, and for held-out likelihoods `<run id>-halves` and
     `<run id>-whole`. Raises `BadInput` if a silo is lost meanwhile.
@@ -168,7 +173,7 @@ def _learn(
     number: int,
     known: dict[frozenset[tuple[str, Any]], dict[tuple[int, bytes], Replies[Any]]],
 ) -> CandidateRun:
-    """The structures that `spec` learns from the halves, from the exchanges of an earlier candidate if possible."""
+    """The structures that `spec` learns from the halves, with the replies to an earlier candidate if possible."""
     learner = resample_spec(spec, 0, RESAMPLES)
     wrapped = learner.wrapped("bootstrap", Bootstrap(RESAMPLES))
     agreeing = with_knowledge(registry.build(learner), job.run_schema(session.schema))
@@ -192,7 +197,7 @@ def _learn(
 
 
 def _held_out(job: Job, session: Session, found: Sequence[CandidateRun]) -> tuple[FloatArray, int, int]:
-    """The held-out log-likelihood of a row `[candidates, halves]`, and the exchanges and bytes of the moments."""
+    """The mean held-out log-likelihood of a row, `[candidates, halves]`, and the exchanges and bytes of the moments."""
     masked = registry.build(job.spec).needs_secure_sum
     moments = AlgorithmSpec("moment-sum", MomentSum(masked))
     sampling = Bootstrap(RESAMPLES)
@@ -217,7 +222,7 @@ def _held_out(job: Job, session: Session, found: Sequence[CandidateRun]) -> tupl
 
 
 def instability(found: Sequence[Structure]) -> float:
-    """The mean over pairs of variables of 2θ(1 − θ), θ the share of structures that join the pair (Liu et al. 2010)."""
+    """The mean of 2θ(1 − θ) over pairs of variables, where a share θ of structures joins a pair (Liu et al. 2010)."""
     strengths = edge_strengths(found)
     pairs = np.triu_indices(len(strengths.variables), 1)
     shares = [strengths.strength[pairs], *(one.ravel() for one in strengths.lagged)]
@@ -226,7 +231,7 @@ def instability(found: Sequence[Structure]) -> float:
 
 
 def choose_by_stability(unstable: FloatArray, edges: FloatArray) -> int:
-    """The densest candidate such that it and all sparser ones are stable; the sparsest one if none is."""
+    """The densest candidate such that it and all sparser candidates are stable; the sparsest candidate if none is."""
     order = np.lexsort((unstable, edges))
     stable = np.maximum.accumulate(unstable[order]) <= MAX_INSTABILITY
     return int(order[max(int(stable.sum()) - 1, 0)])

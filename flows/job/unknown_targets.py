@@ -1,8 +1,8 @@
-"""Targets of experiments that are not known: an exchange before the rounds finds them (`--targets unknown`).
+"""Unknown targets of experiments, which an exchange before the rounds finds (`--targets unknown`).
 
-The run then uses them like given targets: its sums leave out the conditions that target a variable. The exchange has
-already disclosed the differences of these sums. It always searches with BOSS, because GES moves between classes of
-graphs with equal scores, and with unknown targets equivalent graphs have different scores.
+The run then uses the found targets like given targets: its sums leave out the conditions that target a variable. The
+exchange has already disclosed the differences of these sums. It always searches with BOSS, because GES moves between
+classes of graphs with equal scores, and with unknown targets equivalent graphs have different scores.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from .job import Job, Session, extra_exchange
 
 
 def check_unknown_targets(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` for silos or conditions among which no changed mechanism can be found."""
+    """Raise `BadInput` if changed mechanisms cannot be found in these data."""
     if schema.kind == "mixed":
         raise BadInput(
             f"--targets unknown compares tables of numbers or of labels, and {job.dataset} has both: select columns of "
@@ -39,7 +39,7 @@ def check_unknown_targets(job: Job, schema: Schema) -> None:
 
 
 def with_found_targets(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | None]:
-    """`job` and `session` with the targets that an exchange finds, if they are unknown; else unchanged.
+    """`job` and `session` with the targets that an exchange finds, if they are unknown; otherwise unchanged.
 
     The exchange runs over the same silos, masked, under the run id `<run id>-targets`. Raises `BadInput` if a silo is
     lost meanwhile.
