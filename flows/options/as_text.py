@@ -1,6 +1,6 @@
-"""Options of several names: text on the command line, and also lists, pairs and paths in Python.
+"""Options with several names or a file: text on the command line, and in Python also lists, pairs and paths.
 
-A value of another type is refused in one line with the option's name and what it expects.
+For a value of another type, the error is one line with the option's name and the expected types.
 """
 
 import os
@@ -18,9 +18,9 @@ class Converted:
     """A validator that converts Python's types to the form of the command line; None and text stay as they are."""
 
     convert: Callable[[Any], Any]
-    """raises `TypeError` for values of other types"""
+    """a function that converts a value, and raises `TypeError` for a value of another type"""
     expected: str
-    """what to give, for the message"""
+    """the expected types, for the message"""
 
     def __call__(self, given: Any, info: ValidationInfo) -> Any:
         """The converted value; raises `BadInput` for another type."""
@@ -33,7 +33,7 @@ class Converted:
 
 
 def names_of(given: Any) -> tuple[str, ...]:
-    """The names in a list, a tuple, a set or an index of pandas; raises `TypeError` for others."""
+    """The names in a list, a tuple, a set or an index of pandas; raises `TypeError` for any other value."""
     if isinstance(given, dict) or not isinstance(given, Iterable):
         raise TypeError
     names = tuple(sorted(given) if isinstance(given, set | frozenset) else given)
@@ -47,7 +47,7 @@ def _names_as_text(given: Any) -> str:
 
 
 def _arcs_as_text(given: Any) -> str:
-    """Arcs as 'A->B,B->C'."""
+    """Arcs as text, such as 'A->B,B->C'."""
     arcs = []
     for one in given if isinstance(given, list | tuple | set | frozenset) else names_of(given):
         ends = (one,) if isinstance(one, str) else names_of(one)
@@ -58,7 +58,7 @@ def _arcs_as_text(given: Any) -> str:
 
 
 def _tiers_as_text(given: Any) -> str:
-    """Tiers as 'age,sex<dose'."""
+    """Tiers as text, such as 'age,sex<dose'."""
     if not isinstance(given, list | tuple):
         raise TypeError
     return "<".join(tier if isinstance(tier, str) else _names_as_text(tier) for tier in given)

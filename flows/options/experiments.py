@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Interventions(DataRecipe):
-    """Draw rows from one linear model with experiments: in some silos they change the mechanisms of targets."""
+    """Draw rows from one linear model; in some silos, experiments change the mechanisms of targets."""
 
     model_config = ConfigDict(title="interventions: silos in which experiments set variables")
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({"targeted": "targeted_silos"})

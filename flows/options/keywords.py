@@ -1,4 +1,4 @@
-"""Conversion of command-line options in texts to the keywords of `learn` in Python."""
+"""Conversion of texts for Python: options of the command line become keywords of `learn`."""
 
 import re
 from functools import cache
@@ -10,28 +10,28 @@ from .model import OnCommandLine
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
 """an option of the command line in a message, and the next word, which may be its value"""
 SETTING = re.compile(r"(?<![\w-])-p (\w+=)")
-"""a setting of an algorithm, as the command line has it"""
+"""a setting of an algorithm on the command line"""
 ADVISED = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: (?!--)([^\s]*[^\s.,;:]))?")
-"""an option in an advice, and its value unless it is a switch"""
+"""an option in an advice, and its value unless the option is a switch"""
 ADVISED_SETTING = re.compile(r"(?<![\w-])-p (\w+)=([^\s]*[^\s.,;:])")
 
 
 def message_in_python(message: str) -> str:
-    """`message` with keywords for options: `held_out` for `--held-out`; commands in backticks stay as they are."""
+    """`message` with keywords instead of options, such as `held_out` for `--held-out`, except in backticks."""
     parts = message.split("`")
     parts[::2] = (SETTING.sub(r"\1", OPTION.sub(_mentioned, part)) for part in parts[::2])
     return "`".join(parts)
 
 
 def advice_in_python(advice: str) -> str:
-    """`advice` with keywords and their values: `algorithm='secure-boss', weights='own'` for the options."""
+    """`advice` with keywords and values instead of options, such as `algorithm='secure-boss', weights='own'`."""
     text = ADVISED_SETTING.sub(lambda found: f"{found[1]}={_literal(found[2])}", ADVISED.sub(_advised, advice))
     return re.sub(r"(=(?:'[^']*'|[\w.]+)) (?=\w+=)", r"\1, ", text)
 
 
 @cache
 def keywords() -> dict[str, str]:
-    """The keyword of `learn` for each option of the command line, with underscores."""
+    """The keyword of `learn` for each option of the command line; options are spelled with underscores."""
     forms = {
         flag.lstrip("-").replace("-", "_"): name
         for name, field in LearnOptions.model_fields.items()
@@ -43,7 +43,7 @@ def keywords() -> dict[str, str]:
 
 
 def _mentioned(option: "re.Match[str]") -> str:
-    """The keyword of an `option`, the option itself if `learn` has none."""
+    """The keyword of an `option`, or the option itself if `learn` has no such keyword."""
     rest = f" {option[2]}" if option[2] else ""
     name = keywords().get(option[1].replace("-", "_"), "")
     if name:
@@ -54,7 +54,7 @@ def _mentioned(option: "re.Match[str]") -> str:
 
 
 def _advised(option: "re.Match[str]") -> str:
-    """The keyword of an `option` with its value; what follows a switch stays."""
+    """The keyword of an `option` with its value; a word after a switch is not its value and stays."""
     name = keywords().get(option[1].replace("-", "_"), "")
     if not name:
         return option[0]

@@ -1,4 +1,4 @@
-"""The options of `learn`: the command line, the Python signature and Prefect's form are generated from them."""
+"""The options of `learn`, from which the command line, the Python signature and Prefect's form are generated."""
 
 import re
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ Columns = tuple[str, ...]
 
 NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 SPEC_FIELDS = {"algorithm", "params", "epsilon", "delta", "seed"}
-"""fields on which `LearnOptions.spec` depends"""
+"""the fields on which `LearnOptions.spec` depends"""
 
 
 class LearnOptions(Options):
@@ -429,7 +429,7 @@ class LearnOptions(Options):
         return registry.specify(name, {**defaults, **seed, **self.params}, self.epsilon, self.delta)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with the fields in `update`; its algorithm is parsed again if these change it."""
+        """A copy with the fields in `update`; its `spec` is parsed again if `update` has one of `SPEC_FIELDS`."""
         copied = super().model_copy(update=update, deep=deep)
         if update and SPEC_FIELDS & update.keys():
             copied.__dict__.pop("spec", None)
@@ -438,7 +438,8 @@ class LearnOptions(Options):
     def with_data(self, folder: Path | None) -> "LearnSettings":
         """The settings of a run with these options on the federated data set in `folder`.
 
-        A federation needs none: its runs are named after the folder of its file. Raises `BadInput` without either.
+        With a federation, no folder is needed: runs are named after the folder of the federation's file. Raises
+        `BadInput` without a folder and a federation.
         """
         if folder is None and self.federation is None:
             raise BadInput(
@@ -481,7 +482,7 @@ class LearnSettings(LearnOptions, DataSet):
 
     @property
     def dataset(self) -> str:
-        """The name of the data set: of its folder, or of the federation to whose coordinator the folder belongs."""
+        """The name of the data set: the name of its folder, or of the federation if it is a coordinator's folder."""
         folder = Path(self.data).absolute()
         return folder.parent.name if self.federation and folder.name == "coordinator" else folder.name
 

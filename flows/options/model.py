@@ -26,7 +26,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """old name -> new name of options; version 0.1 accepts old names with a warning"""
+    """for each old name of an option, its new name; version 0.1 accepts old names with a warning"""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,10 +63,10 @@ class DataRecipe(Options):
 
 @dataclass(frozen=True)
 class OnCommandLine:
-    """The form of a field on the command line, if it is not `--its-name <type>`."""
+    """The form of a field on the command line, if it differs from `--<name> <type>`."""
 
     names: tuple[str, ...] = ()
-    """the option's names; by default the field's"""
+    """the names of the option; by default, the name of the field"""
     value: str | None = None
     """the placeholder of the value in the help"""
 
@@ -101,7 +101,7 @@ Model = TypeVar("Model", bound=Options)
 
 
 def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """The `model` of external values by name; raises `BadInput` as `one_line_errors` does."""
+    """The `model` with external `values` by name; raises `BadInput` as `one_line_errors` does."""
     for name in values:
         known = name in model.model_fields or name in model.renamed
         if not known and model.model_config.get("extra") == "forbid":

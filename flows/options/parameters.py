@@ -22,11 +22,11 @@ class Parameter:
 
     name: str
     kind: str
-    """its type or its choices"""
+    """its type or its choices, as text"""
     default: Any
     meaning: str
     choices: tuple[str, ...] = ()
-    """the words among its values"""
+    """the words that are possible values; empty for a number"""
 
 
 def parameters(config: type[Any]) -> tuple[Parameter, ...]:
@@ -46,9 +46,9 @@ def parameters(config: type[Any]) -> tuple[Parameter, ...]:
 
 
 def field_meanings(config: type[Any]) -> dict[str, str]:
-    """The docstrings of the fields of `config`: the string literals that follow them in its source.
+    """The docstrings of the fields of `config`: the string literals that follow the fields in its source.
 
-    If a class repeats a field without a docstring, that of the base class applies.
+    If a class repeats a field without a docstring, the docstring of the base class applies.
     """
     found: dict[str, str] = {}
     for one in reversed(config.__mro__[:-1]):
@@ -68,7 +68,7 @@ def _stated_in(config: type[Any]) -> dict[str, str]:
 
 
 def literal_choices(kind: Any) -> tuple[str, ...]:
-    """The words among the values of a type; none of a number."""
+    """The words that are possible values of a type; none for a number."""
     if get_origin(kind) is Literal:
         return tuple(map(str, get_args(kind)))
     if get_origin(kind) in (Union, UnionType):
@@ -77,7 +77,7 @@ def literal_choices(kind: Any) -> tuple[str, ...]:
 
 
 def _shown(kind: Any) -> str:
-    """The words for a type: its choices, joined by bars, or its name."""
+    """A type as text: its choices, joined by bars, or its name."""
     if get_origin(kind) is Literal:
         return " | ".join(map(str, get_args(kind)))
     if get_origin(kind) in (Union, UnionType):
@@ -86,15 +86,15 @@ def _shown(kind: Any) -> str:
 
 
 ELSEWHERE = ("epsilon", "delta", "seed")
-"""settings with fields of their own beside those of the algorithm"""
+"""settings that have their own fields in the form, outside the settings of the algorithm"""
 FEATURED = ("fed-sparse", "secure-linear", "secure-sum", "fed-pc", "secure-ges", "fdbnl")
-"""algorithms in a form for any algorithm, as the page shows them in one line, without room for all"""
+"""algorithms in a form for any algorithm; the page shows them in one line, which has no room for all algorithms"""
 _default_text: ContextVar[tuple[str, ...] | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
 def with_settings_schema(algorithm: str) -> Iterator[None]:
-    """Include the settings of `algorithm` in the schemas made in the block; for "auto", those of `FEATURED`."""
+    """Include the settings of `algorithm` in schemas that the block makes; for "auto", the settings of `FEATURED`."""
     from fedbnsl.algorithms.choose import AUTO
 
     token = _default_text.set(FEATURED if algorithm == AUTO else (algorithm,))
@@ -105,9 +105,9 @@ def with_settings_schema(algorithm: str) -> Iterator[None]:
 
 
 def list_settings(schema: dict[str, Any]) -> None:
-    """Replace the `schema` of any settings by one that lists the settings of algorithms.
+    """Replace the `schema` of free settings by a schema that lists the settings of algorithms.
 
-    Does so only within `with_settings_schema`, and in Prefect's own commands, such as `prefect deploy`. Settings
+    This happens only within `with_settings_schema`, and in Prefect's own commands, such as `prefect deploy`. Settings
     without a field can be given as JSON.
     """
     names = _default_text.get() or (FEATURED if in_prefect_command() else ())
@@ -120,9 +120,9 @@ def list_settings(schema: dict[str, Any]) -> None:
 
 
 def settings_schema(name: str) -> dict[str, Any]:
-    """The JSON schema of the settings of algorithm `name`: types and meanings; all are optional.
+    """The JSON schema of the settings of algorithm `name`, with types and meanings; all settings are optional.
 
-    Defaults are in the descriptions and not filled in, as the values of a form would override a preset.
+    Defaults are only in the descriptions: if the form contained them as values, they would override a preset.
     """
     from pydantic import TypeAdapter
 

@@ -1,4 +1,4 @@
-"""The recipes of `prepare`, one per kind of data: command, Python API and Prefect's form are generated from them."""
+"""The recipes of `prepare`, one per kind of data, from which command, Python API and Prefect's form are generated."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 DISCRETE_SACHS_ROWS = 853
-"""the rows of the table's first condition, as Wang, Ma & Wang 2023, §5.4 use them"""
+"""number of rows of the table's first condition, which Wang, Ma & Wang 2023, §5.4 use"""
 
 
 def _range(levels: str) -> tuple[int, int]:

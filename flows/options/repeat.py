@@ -1,4 +1,4 @@
-"""The options of scheduled runs: treatment of unchanged data, thresholds of drift, and receivers of messages."""
+"""The options of scheduled runs: the treatment of unchanged data, thresholds of drift, and receivers of messages."""
 
 import os
 import shlex
@@ -65,7 +65,7 @@ class HookOptions(Options):
     """Receivers of messages about scheduled runs.
 
     The process that serves runs reads these settings from its environment (`HOOKS`). They are never parameters of a
-    deployment: anybody with access to the API could otherwise run a command on this machine.
+    deployment, because then anybody with access to the API could run a command on this machine.
     """
 
     hook_url: Annotated[
@@ -125,7 +125,7 @@ class HookOptions(Options):
 
     @classmethod
     def of_environment(cls) -> "HookOptions":
-        """The hooks of this process; raises `BadInput` for a variable that does not hold any."""
+        """The hooks of this process; raises `BadInput` if the environment variable is not a JSON object of hooks."""
         try:
             return cls.model_validate_json(os.environ.get(HOOKS, "{}"))
         except ValidationError:
