@@ -1,4 +1,4 @@
-"""`fedbnsl algorithms`: the table of all algorithms, and the page of one."""
+"""`fedbnsl algorithms`: the table of all algorithms, and the page of a single algorithm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def preset_changes(entry: Entry, preset: str) -> dict[str, Any]:
 def show_algorithms(folder: Path | None = None, *, as_json: bool) -> None:
     """Print every algorithm by family: its summary, the data it learns from, and exactly what leaves a silo.
 
-    With a `folder`, only those that learn from data of its kind. Raises `BadInput` as reading the folder does.
+    With a `folder`, print only algorithms that learn from data of its kind. Raises `BadInput` as reading the folder
+    does.
     """
     from fedbnsl.algorithms.registry import ALGORITHMS, STEPS, by_family
 
@@ -78,7 +79,7 @@ def kind_of(folder: Path) -> str:
 
 
 def show_entries(entries: Mapping[str, Entry]) -> None:
-    """Print the summary and the disclosure of each of these, in lines that fit the width of the terminal."""
+    """Print the summary and the disclosure of each of the `entries`, in lines that fit the width of the terminal."""
     from rich.padding import Padding
 
     from ..terminal.console import console
@@ -91,7 +92,7 @@ def show_entries(entries: Mapping[str, Entry]) -> None:
 
 
 def show_algorithm(name: str, *, as_json: bool) -> None:
-    """Print the page of one algorithm; raises `BadInput` naming the algorithms if there is none of that name."""
+    """Print the page of the algorithm `name`; if it does not exist, raises `BadInput`, naming the algorithms."""
     from rich.table import Table
 
     from fedbnsl.algorithms.registry import ALGORITHMS

@@ -1,4 +1,4 @@
-"""`fedbnsl attack`: attacks that recover moments of a silo or single rows, and the defences."""
+"""`fedbnsl attack`: attacks that recover second moments or single rows of a silo, and the defences."""
 
 from collections.abc import Iterable
 from pathlib import Path

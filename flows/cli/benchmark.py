@@ -1,4 +1,4 @@
-"""`fedbnsl benchmark`: compare algorithms on data sets over seeds."""
+"""`fedbnsl benchmark`: compare algorithms on data sets with several seeds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def benchmark(
 
 
 def requested(data: list[Path], algorithms: list[str] | None, seeds: int | None) -> Spec:
-    """The spec of the command line; raises `BadInput` for folders without algorithms, or a spec with other options."""
+    """The spec that the command line gives.
+
+    Raises `BadInput` for folders without algorithms, and for a spec together with other options.
+    """
     from ..benchmark.spec import read_spec, spec_of
 
     names = [name.strip() for one in algorithms or [] for name in one.split(",") if name.strip()]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedbnsl.data.federated import FederatedData
 
 MAX_CHOICES = 3
-"""the choice and two alternatives"""
+"""number of algorithms to print: the choice and two alternatives"""
 READING_OPTIONS = ("ignore", "only", "by", "missing", "columns", "dates", "time", "epsilon", "secure")
 """the options of `learn` on which the choice depends"""
 
@@ -74,7 +74,7 @@ def details(choice: Choice, schema: Schema) -> Table:
 
 
 def command_of(folder: Path, options: LearnOptions) -> str:
-    """The command that learns from `folder`, read as it was for the choice."""
+    """The command that learns from `folder`, with the options that were given for the choice."""
     words, given = ["fedbnsl", "learn", str(folder)], options.model_dump(exclude_defaults=True)
     for name in READING_OPTIONS:
         value = given.get(name)
@@ -85,12 +85,12 @@ def command_of(folder: Path, options: LearnOptions) -> str:
 
 
 def algorithm_text(choice: Choice) -> str:
-    """The algorithm with the parameters that are set for it."""
+    """The algorithm with its parameters, in the form of the command line."""
     return " ".join([choice.name, *(f"-p {key}={value}" for key, value in choice.params.items())])
 
 
 def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]]:
-    """The facts on the data before learning; facts on the rows only if `data` are given."""
+    """The facts on the data before learning; facts on the values of rows only if `data` are given."""
     from fedbnsl.algorithms.core.schema import pluralize
 
     rows = list(schema.rows.values())
@@ -112,7 +112,7 @@ def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]
 
 
 def missing_share(schema: Schema) -> str:
-    """The share of empty cells, in total and in the column with most of them."""
+    """The share of empty cells in the whole table, and in the column that has most."""
     import numpy as np
 
     rows = sum(schema.rows.values())
@@ -123,7 +123,7 @@ def missing_share(schema: Schema) -> str:
 
 
 def scale_ranges(data: FederatedData) -> list[tuple[str, str]]:
-    """The range of the standard deviations of numeric columns, and of the silos' means."""
+    """The range of the standard deviations of numeric columns, and the largest distance between means of silos."""
     import numpy as np
 
     from fedbnsl.algorithms.statistics.moments import column_summaries
@@ -147,7 +147,7 @@ def scale_ranges(data: FederatedData) -> list[tuple[str, str]]:
 
 
 def communication_estimate(choice: Choice, schema: Schema) -> str:
-    """The approximate number of bytes that all silos send, if it is predictable, at 8 per number."""
+    """The approximate number of bytes that all silos send, at 8 bytes per number, if it is predictable."""
     from fedbnsl.algorithms.statistics.coding import coding_of
 
     from ..job.run import format_bytes

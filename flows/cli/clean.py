@@ -20,7 +20,7 @@ from ..servers.environment import prepare_environment
 
 @dataclass(frozen=True)
 class OldJournal:
-    """A silo's journal of abandoned runs, to which no run has written for long, and the runs in it."""
+    """A silo's journal to which no run has written for a long time, and the abandoned runs in it."""
 
     path: Path
     used: datetime
@@ -30,8 +30,8 @@ class OldJournal:
 def clean_up(folder: Path | None, days: float, *, really: bool) -> Iterator[str]:
     """Yield a line for everything older than `days` that would be removed or, with `really`, was removed.
 
-    It covers Prefect's database on this machine, and the journals beside the rows in `folder`. Raises `BadInput` if
-    `folder` is not a folder, for less than a day, and for a database that another process has locked.
+    Lines cover Prefect's database on this machine, and the journals beside the rows in `folder`. Raises `BadInput` if
+    `folder` is not a folder, if `days` is not from 1 to 36,500, or if another process has locked a database.
     """
     from fedbnsl.algorithms.core.schema import pluralize
 
@@ -57,7 +57,7 @@ def clean_up(folder: Path | None, days: float, *, really: bool) -> Iterator[str]
 
 
 def old_journals(folder: Path, age: timedelta) -> list[OldJournal]:
-    """The journals of the silos in `folder` that have runs, none of which was active within the last `age`."""
+    """The journals of the silos in `folder` that contain runs and were not written within the last `age`."""
     found = []
     for path in sorted((folder / ".fedbnsl").glob("*.sqlite")):
         used = datetime.fromtimestamp(max(one.stat().st_mtime for one in _files(path)))

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from fedbnsl.tracking.comparison import Comparison
 
 MAX_LISTED = 10
-"""number of variables to list, those with the largest drift"""
+"""maximum number of variables to list; those with the largest drift are listed"""
 
 
 def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
-    """Print the differences of the run in folder `after` from the run in `before`.
+    """Print the differences between the run in the folder `before` and the later run in the folder `after`.
 
     Raises `BadInput` if a folder has no finished run.
     """

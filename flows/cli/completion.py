@@ -18,15 +18,15 @@ def algorithms(incomplete: str) -> Found:
 
 
 def one_algorithm(incomplete: str) -> Found:
-    """The same without `auto`, which has no page of its own."""
+    """The algorithms whose names begin with `incomplete`, except `auto`, which has no page."""
     return [one for one in algorithms(incomplete) if one[0] != "auto"]
 
 
 def parameters(ctx: Any, incomplete: str) -> Found:
     """The parameters of the algorithm on the command line that begin with `incomplete`, and `preset`.
 
-    After the =, these are the possible values, or the presets. There are none for `auto`, whose choice is not known
-    yet.
+    After the =, the words are the possible values, or the presets. There are no words for `auto`, because its choice is
+    not known yet.
     """
     from fedbnsl.algorithms.registry import ALGORITHMS
 
@@ -50,7 +50,7 @@ def engines(incomplete: str) -> Found:
 
 
 COMPLETIONS: dict[str, Callable[..., Found]] = {"algorithm": algorithms, "params": parameters}
-"""by the field of the options whose values they complete"""
+"""for fields of the options, the function that completes their values"""
 
 
 def _beginning(words: dict[str, str], incomplete: str) -> Found:

@@ -9,7 +9,7 @@ from fedbnsl.algorithms.errors import BadInput
 
 
 def serve_federation(path: Path) -> None:
-    """Serve the federation of the file at `path` until a signal arrives; raises `BadInput` if it cannot listen."""
+    """Serve the federation in the file at `path` until a signal arrives; raises `BadInput` if it cannot listen."""
     from fedbnsl.tasks.transport.configuration import read_federation_file
     from fedbnsl.tasks.transport.coordinator import run_coordinator
 

@@ -1,4 +1,4 @@
-"""`fedbnsl effect`: the effect of changing a variable on an outcome, by the graph of a finished run."""
+"""`fedbnsl effect`: the effect on an outcome of changing a variable, by the graph of a finished run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def show_effects(
 
 
 def compared_values(given: str | None) -> Values | None:
-    """The two values in `given`, separated by a comma; raises `BadInput` for anything else."""
+    """The two values in `given`, separated by a comma; raises `BadInput` unless there are two different values."""
     if given is None:
         return None
     words = tuple(word.strip() for word in given.split(","))
@@ -77,7 +77,7 @@ def compared_values(given: str | None) -> Values | None:
 
 
 def show(report: EffectReport) -> None:
-    """Print the effects, strongest first, then those that are zero by the graph, together, and their assumptions."""
+    """Print the effects, the strongest first; then the effects that are zero by the graph, and the assumptions."""
     from fedbnsl.algorithms.effects.answer import effect_row, variability_lines
 
     from ..terminal.console import console
@@ -103,7 +103,7 @@ def show(report: EffectReport) -> None:
 
 
 def zero_lines(effects: Sequence[Effect]) -> Iterator[str]:
-    """The effects that are zero by the graph, two lines for all treatments with the same reason."""
+    """Lines on the effects that are zero by the graph: two lines for all treatments with the same reason."""
     together: dict[tuple[str, str, str], dict[str, str]] = {}
     for one in effects:
         reason = one.reason.replace(f" {one.treatment} to ", " X to ", 1)
@@ -115,7 +115,7 @@ def zero_lines(effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def strongest_first(report: EffectReport) -> list[Effect]:
-    """The effects in the order of falling size; those that are not identified come last."""
+    """The effects in the order of falling size; effects that are not identified come last."""
     return sorted(report.effects, key=lambda one: -max(map(abs, one.bounds or (0.0,))))
 
 

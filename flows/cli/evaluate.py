@@ -1,4 +1,4 @@
-"""`fedbnsl evaluate`: the scores of one graph against another."""
+"""`fedbnsl evaluate`: the scores of a graph in comparison with another graph."""
 
 import json
 from pathlib import Path
@@ -11,9 +11,9 @@ from .options_from_model import options_from_model
 
 
 def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, own_lags: bool, as_json: bool) -> None:
-    """Print the scores of the structure in one file against the truth in another.
+    """Print the scores of the structure in one file, compared with the truth in another file.
 
-    The variables are those that either file names; variables without edges do not change the scores.
+    The variables are all variables that the two files name; variables without edges do not change the scores.
     """
     from ..api.evaluation import as_structure, evaluate
     from ..terminal.summary import show_scores

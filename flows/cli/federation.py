@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedbnsl.tasks.transport.identity import Authority
 
 AUTHORITIES = "authorities"
-"""the folder of the signing keys, which can certify any silo or coordinator of the federation"""
+"""the folder of the signing keys, with which any silo or coordinator of the federation can be certified"""
 
 FEDERATION = """\
 # Configuration of the coordinator. Paths are relative to this file.
@@ -66,9 +66,9 @@ changed_rows = 10      # without an ε: minimum number of changed rows between t
 
 
 def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
-    """Make a federation in `folder`, or add `silos` to an existing one, and print the files to hand to each owner.
+    """Make a federation in `folder`, or add `silos` to an existing federation, and print the files for each owner.
 
-    Raises `BadInput` for a name or an address that cannot be used, and for a silo that has its certificate already.
+    Raises `BadInput` for a name or an address that cannot be used, and for a silo that already has a certificate.
     """
     from fedbnsl.data.folder.check import check_silo_name
     from fedbnsl.tasks.transport.identity import COORDINATOR, endpoint, load_or_create_authority
@@ -112,7 +112,7 @@ def _coordinator(folder: Path, own: Authority, of_silos: Authority, names: list[
 
 
 def _members(folder: Path) -> list[str]:
-    """The lines of `[members]`: name and fingerprint of every silo of the federation in `folder`."""
+    """The lines of `[members]`: the name and the fingerprint of every silo of the federation in `folder`."""
     from fedbnsl.tasks.transport.identity import COORDINATOR, certificate_fingerprint
 
     there = {path.name: path / f"{path.name}.pem" for path in sorted(folder.iterdir()) if path.name != COORDINATOR}

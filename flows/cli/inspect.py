@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedbnsl.data.folder.profile import Profile
 
 LARGE = 6
-"""powers of ten that are written as such"""
+"""power of ten from which on sizes are printed as powers of ten"""
 
 
 def show_folder(folder: Path, options: LearnOptions) -> None:
@@ -39,7 +39,7 @@ def show_folder(folder: Path, options: LearnOptions) -> None:
 
 
 def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:
-    """The cells that may mark missing values; columns with a factor are skipped, because their cells have changed."""
+    """The cells that may mark missing values; columns with a scale factor are skipped, as it has changed their cells."""
     from fedbnsl.data.folder.missing_codes import missing_codes
 
     if data.schema.kind in ("time-series", "events"):
@@ -81,11 +81,11 @@ def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
 
 
 def draft_about(folder: Path, options: LearnOptions) -> None:
-    """Write how `folder` is read to its `about.json`, for its owners to review; existing keys are kept.
+    """Draft the `about.json` of `folder`, for its owners to review: how its tables are read. Existing keys are kept.
 
-    The draft declares the cells that may mark missing values, with a printed line for each, and describes their columns
-    accordingly. A run with an ε uses only the kinds, levels and lengths of series in `about.json`. Raises `BadInput` as
-    reading does.
+    The draft declares the cells that may mark missing values, and omits them from the levels of their columns; a line
+    is printed for each. A run with an ε uses only the kinds, levels and lengths of series in `about.json`. Raises
+    `BadInput` as reading does.
     """
     from fedbnsl.data.folder.about import ABOUT, read_about
     from fedbnsl.data.folder.folder import declarations_of, place_of, read_folder

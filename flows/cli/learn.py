@@ -37,9 +37,10 @@ def run_learn(
 ) -> None:
     """Learn from `folder` with `options`, or continue the run in `resume`, and print the result.
 
-    `server` waits for a Prefect server that has been started already. `as_json` prints only one JSON document, and
-    `quiet` neither progress nor results. These are not fields of the options, because they do not affect the results
-    and their files, and a resumed run, a schedule or a notebook may need other values.
+    `server` waits for a Prefect server that has already been started. With `as_json`, only one JSON document is
+    printed; with `quiet`, neither progress nor results are printed. These parameters are not fields of the options,
+    because they do not affect the results and their files, and a resumed run, a schedule or a notebook may need other
+    values.
     """
     from ..engines.resuming import resume_settings
     from ..terminal.summary import as_document, show_result
@@ -75,8 +76,8 @@ def learn_and_show(
 ) -> CompletedRun:
     """Run `settings` and return the finished run; `check` may refuse settings and data before anything runs.
 
-    `server` waits for a Prefect server that has been started already. `show_findings` prints how the data were
-    read, if there are findings on that; `progress` shows the rounds.
+    `server` waits for a Prefect server that has already been started. With `show_findings`, findings on how the data
+    were read are printed; with `progress`, the rounds are shown.
     """
     from fedbnsl.tracking.report.data_tables import has_findings
 

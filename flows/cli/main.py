@@ -46,7 +46,7 @@ COMMANDS = {
     "ui": "Start the web interfaces of Prefect and MLflow.",
     "serve": "Learn on a schedule.",
 }
-"""every command with its line in the help; each has a module of that name beside this one, with an `app`"""
+"""every command with its line in the help; the `app` of a command is in the module of the same name in this package"""
 
 ENVIRONMENT_ERRORS = (
     errno.ENAMETOOLONG,
@@ -57,7 +57,7 @@ ENVIRONMENT_ERRORS = (
     errno.EPERM,
     errno.ELOOP,
 )
-"""errors of paths and disks, which are not errors of the program"""
+"""codes of errors of paths and disks, which are not errors of the program"""
 HELP = ["--help", "-h"]
 """the options that show the help of a command"""
 GC_THRESHOLD = 50_000
@@ -74,7 +74,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        """The entry of a command in the help; None for an unknown one."""
+        """The entry of a command in the help; None for an unknown command."""
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -189,7 +189,7 @@ def show_renamed_names() -> None:
 
 
 def given_value(error: Any, words: list[str]) -> str:
-    """The value of the invalid option, for the message; empty if it is not known."""
+    """The given value of the invalid option, for the message; empty if the value is not known."""
     for name in getattr(getattr(error, "param", None), "opts", ()):
         if name in words[:-1]:
             return f" (given: {words[words.index(name) + 1]})"

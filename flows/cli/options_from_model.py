@@ -23,9 +23,9 @@ def options_from_model(
 ) -> Callable[[Callable[Concatenate[Model, Own], None]], Callable[..., None]]:
     """A decorator for a command whose first parameter is a `model`, parsed from options named like its fields.
 
-    The options are the fields named in `only`, by default all, except those in `without`; the other fields have their
-    defaults. The help lists the options after the command's own arguments and required options, and before its other
-    options.
+    There are options for the fields named in `only`, by default all, except the fields in `without`. Fields without an
+    option have their defaults. The help lists these options after the command's own arguments and required options, and
+    before its other options.
     """
     fields = {name: field for name, field in model.model_fields.items() if not only or name in only}
     fields = {name: field for name, field in fields.items() if name not in without}
@@ -54,7 +54,7 @@ def options_from_model(
 
 
 def own_parameters(command: Callable[..., None]) -> list[inspect.Parameter]:
-    """The parameters of `command` after the first, which is the model."""
+    """The parameters of `command` after the first parameter, which is the model."""
     hints = get_type_hints(command, include_extras=True)
     _, *own = inspect.signature(command).parameters.values()
     return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name]) for one in own]
@@ -92,14 +92,14 @@ def hidden_parameter(name: str, field: FieldInfo) -> inspect.Parameter:
 
 
 def plain(annotation: Any) -> Any:
-    """The type of a value that is given: `annotation` without None."""
+    """`annotation` without None: the type of the option if it is given."""
     kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
     optional = NoneType in get_args(annotation) and len(kinds) == 1
     return kinds[0] if optional else annotation
 
 
 def repeated(field: FieldInfo) -> bool:
-    """Whether the option is repeatable: the option of a dictionary, such as `-p KEY=VALUE`, or of names."""
+    """Whether the option is repeatable, which is true for dictionaries, such as `-p KEY=VALUE`, and for names."""
     return get_origin(plain(field.annotation)) is dict or plain(field.annotation) == tuple[str, ...]
 
 

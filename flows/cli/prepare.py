@@ -1,4 +1,4 @@
-"""`fedbnsl prepare`: make a federated data set and write it as a folder. There is a command for every recipe."""
+"""`fedbnsl prepare`: make a federated data set and write it as a folder. Every recipe is a command."""
 
 from inspect import getdoc
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`fedbnsl privacy plan`: the predicted accuracy of a run with a privacy budget, before the run spends it.
+"""`fedbnsl privacy plan`: the predicted accuracy of a run with a privacy budget, before the run spends the budget.
 
 `fedbnsl privacy ledger`: the ε that the silos of a folder have spent.
 """
@@ -68,7 +68,7 @@ def _add(table: Table, silo: str, run: str, charges: tuple[Charge, ...], delta: 
 MAX_SILOS = "two thirds of the silos, not the coordinator"
 # Noncentrality at which a χ² test with one degree of freedom and level 5 % has a power of 90 %.
 DETECTION_POWER = 10.5
-# Contribution of the noise to the statistic of two binary variables of even odds: K₁(p)·K₁(q) (`chi_square.py`).
+# Contribution of the noise to the test statistic of two binary variables with even odds: K₁(p)·K₁(q) (`chi_square.py`).
 EVEN = 4.0
 OF_SERIES = (
     "Time series: one record is one window of lags + 1 rows, here of 2, and a row is in 2 windows. -p protect=row "
@@ -108,7 +108,7 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
 
 
 def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
-    """Print the table of the algorithms for continuous data; return the recommended one, None if all refuse."""
+    """Print the table of the algorithms for numbers; return the recommended algorithm, or None if all refuse."""
     from rich.table import Table
 
     from fedbnsl.algorithms import registry
@@ -145,9 +145,9 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
 def forecast_of(
     name: str, plan: Callable[[Any, Schema], Shares] | None, schema: Schema, epsilon: float, delta: float
 ) -> Forecast | None:
-    """The expected result of an algorithm with its default settings; None if it would refuse the budget.
+    """The expected accuracy of an algorithm with its default settings; None if it would refuse the budget.
 
-    `plan` gives the noise of an algorithm that learns from second moments; any other one measures its own.
+    `plan` gives the noise of an algorithm that learns from second moments; any other algorithm states its own noise.
     """
     from fedbnsl.algorithms import registry
     from fedbnsl.algorithms.moments.summed import noise_level
@@ -183,7 +183,7 @@ def _print_price_of_a_silo(name: str, silos: int) -> None:
 
 
 def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
-    """Print the table of the algorithms for discrete data; return the recommended one, None if too little is found."""
+    """Print the table of the algorithms for labels; return the recommended algorithm, or None if it finds too little."""
     from rich.table import Table
 
     from fedbnsl.algorithms.constraint.orientation import FCI, PC
@@ -204,7 +204,7 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
 
 
 def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, delta: float) -> float:
-    """The standard deviation of the noise in a count of the first exchange, which is about every pair."""
+    """The standard deviation of the noise in a count of the first exchange, which has the tables of all pairs."""
     from fedbnsl.algorithms.constraint import fed_pc
 
     settings = fed_pc.FederatedSettings(epsilon=epsilon, delta=delta)
@@ -216,7 +216,7 @@ def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, de
 
 
 def weakest_dependence(rows: int, noise: float) -> float:
-    """Cramér's V of the weakest dependence that a test of two even binary variables likely finds."""
+    """Cramér's V of the weakest dependence that a test is likely to find between two binary variables with even odds."""
     return math.sqrt(DETECTION_POWER * (1 + EVEN * noise**2 / rows) / rows)
 
 

@@ -1,4 +1,4 @@
-"""`fedbnsl rescore`: a graph that was edited by hand beside the one that a run learned, over the same silos."""
+"""`fedbnsl rescore`: compare a graph that was edited by hand with the graph that a run learned, over the same silos."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show(found: Rescored) -> None:
-    """Print the figures of both graphs, then the assumptions and findings of the edited one."""
+    """Print the figures of both graphs, then the assumptions and findings of the edited graph."""
     from rich.table import Table
 
     from fedbnsl.tracking.report.rendering import display

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
     """Join the federation that the file at `path` describes, and answer requests until a signal ends the process.
 
-    Raises `BadInput` for an unusable file or unusable rows before it connects to the coordinator.
+    Raises `BadInput`, before it connects to the coordinator, if the file or the rows cannot be used.
     """
     from fedbnsl.tasks.silo.service import SiloService
     from fedbnsl.tasks.silo.source import FileSource
@@ -48,9 +48,9 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
 
 
 def check_silo(path: Path, name: str | None, data: Path | None) -> None:
-    """Print the description that this silo would send before round 1, the policy, and the coordinator that answers.
+    """Print the description that this silo would send before round 1, its policy, and whether the coordinator answers.
 
-    Raises `BadInput` if a part of it does not work.
+    Raises `BadInput` if certificates, rows or connection do not work.
     """
     from fedbnsl.tasks.transport.configuration import read_silo_file
 
@@ -67,7 +67,7 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
 
 
 def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
-    """Lines on everything that a coordinator learns before round 1."""
+    """Lines that list everything that a coordinator learns before round 1."""
     from fedbnsl.tasks.silo.rows import Described
 
     described = described_rows(file, mapper)
@@ -81,7 +81,7 @@ def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
 def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
     """The description of the rows for a coordinator with the same declarations as the owner.
 
-    Raises `BadInput` for unreadable rows: here the owner sees file, line and value.
+    Raises `BadInput` for unreadable rows, with file, line and value, because only the owner sees this message.
     """
     from fedbnsl.data.folder.about import NO_DECLARATION
     from fedbnsl.tasks.silo.rows import describe_rows
@@ -91,7 +91,7 @@ def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
 
 
 def reader_lines(file: SiloFile) -> list[str]:
-    """A line on the processes that read the rows, none if it is this process."""
+    """A line on the processes that read the rows; no line if only this process reads them."""
     from fedbnsl.data.folder.about import NO_DECLARATION
     from fedbnsl.data.folder.chunked_table import part_count
 
@@ -123,7 +123,10 @@ def policy_lines(file: SiloFile) -> list[str]:
 
 
 def coordinator_holder(file: SiloFile) -> str:
-    """The holder of the certificate at the coordinator's address; raises `BadInput` without a coordinator."""
+    """A line on the coordinator that responds at its address.
+
+    Raises `BadInput` if nobody responds, or without a coordinator's certificate that this silo trusts.
+    """
     from fedbnsl.tasks.transport.identity import COORDINATOR
 
     where = file.coordinator

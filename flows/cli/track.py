@@ -13,8 +13,9 @@ from fedbnsl.algorithms.errors import BadInput
 def track_run(folder: Path) -> str:
     """Upload the outbox in `folder` of a finished run, and return a link to the MLflow run.
 
-    The store is the one that MLFLOW_TRACKING_URI names now, or else the one in which the run started. Raises `BadInput`
-    if the folder has no outbox, if the run is in progress or was interrupted, and if MLflow still does not respond.
+    The records go to the store that MLFLOW_TRACKING_URI names now; without it, to the store in which the run started.
+    Raises `BadInput` if the folder has no outbox, if the run is in progress or was interrupted, or if MLflow still does
+    not respond.
     """
     from fedbnsl.tracking.mlflow.store import tracking_uri
     from fedbnsl.tracking.mlflow.tracker import OUTBOX_FILE, read_outbox, upload_outbox

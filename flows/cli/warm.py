@@ -1,6 +1,6 @@
 """`python -m fedbnsl.flows.cli.warm`: prepare compiled code and databases once after installing, for a fast first run.
 
-It makes templates of empty databases, and compiles the modules and numba functions of a run.
+The command makes templates of empty databases, and compiles the modules and numba functions of a run.
 """
 
 import os
@@ -44,7 +44,7 @@ def _learn(out: Path) -> None:
 
 
 def _make_mlflow(database: Path) -> None:
-    """Make a template of an empty MLflow database, without its first experiment, which has a path of artifacts."""
+    """Make a template of an empty MLflow database, without its first experiment, whose artifact path is temporary."""
     from fedbnsl.tracking.mlflow.store import open_client
 
     open_client(f"sqlite:///{database}")
