@@ -1,7 +1,7 @@
 """A reconstruction attack by an honest-but-curious coordinator on the replies it receives, and protections from it.
 
 One round runs in this process, and everything that reaches the coordinator is copied. From the copy the attacker
-estimates each silo's second moments; this demonstration compares them with the true ones.
+estimates each silo's second moments; this demonstration compares the estimates with the true moments.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ PRESET = {"preset": "paper", "rounds": "1"}
 
 @dataclass(frozen=True)
 class AttackResult:
-    """By silo, the relative error of the attacker's estimate, and of the best estimate from public information."""
+    """By silo, the relative error of the attacker's estimate, and of the estimate from public information."""
 
     protection: str
     error: dict[str, float]
@@ -42,7 +42,7 @@ class AttackResult:
 
     @property
     def succeeds(self) -> bool:
-        """Whether the estimates are much closer than estimates from any result."""
+        """Whether the estimates are much closer than the mean of all silos, which every result discloses."""
         return not self.refused and median(self.error.values()) < median(self.public.values()) / 2
 
     @property
@@ -69,7 +69,7 @@ def run_attack(data: FederatedData, epsilon: float) -> tuple[AttackResult, ...]:
 
 
 def plain(data: FederatedData) -> AttackResult:
-    """Attack round 1 of notears-admm as the papers run it: every B_p reaches the coordinator."""
+    """Attack round 1 of notears-admm without protection, as in the papers: every B_p reaches the coordinator."""
     captured: dict[str, FloatArray] = {}
     algorithm, rho2 = attacked_algorithm()
     only = next(iter(rounds(wiretapped(algorithm, data, captured), federation(data))))
@@ -80,7 +80,7 @@ def plain(data: FederatedData) -> AttackResult:
 
 
 def masked(data: FederatedData) -> AttackResult:
-    """Attack the same round under secure aggregation: the coordinator has masked vectors, and the sum."""
+    """Attack the same round under secure aggregation: the coordinator has only masked vectors and their sum."""
     algorithm, rho2 = attacked_algorithm()
     d = len(data.schema.variables)
     watched = WatchedFederation(data.schema, data.tables, secure=True)
@@ -94,7 +94,7 @@ def masked(data: FederatedData) -> AttackResult:
 
 
 def private(data: FederatedData, epsilon: float) -> AttackResult:
-    """Attack dp-covariance, which sends each silo's second moments with noise: the reply is the estimate."""
+    """Attack dp-covariance, in which each silo sends its second moments with noise; the reply is the estimate."""
     protection = f"dp-covariance, ε = {epsilon:g}"
     try:
         return _private(data, epsilon, protection)
@@ -188,7 +188,7 @@ class CopyingTransport(InProcessTransport):
 def attack_errors(
     protection: str, data: FederatedData, guesses: Mapping[str, FloatArray], public: FloatArray
 ) -> AttackResult:
-    """The errors of the estimates, and of the mean over all silos, which every result discloses."""
+    """The errors of the estimates `guesses`, and of the mean over all silos, which every result discloses."""
     true = {silo: products(table) / len(table) for silo, table in data.tables.items()}
     return AttackResult(
         protection,

@@ -4,7 +4,7 @@ Three demonstrations on the user's own folder, in this process; each runs twice,
 
 - `smallest_cell` undoes the smoothing of the published tables of a model, which gives counts; a count of 1 is one
   person. The rule of `algorithms/privacy/disclosure_control.py` hides counts of 1 and 2.
-- `difference` takes two masked sums, of all rows and of all but one: their difference is the row. The rule of
+- `difference` subtracts two masked sums, over all rows and over all rows but one, which gives this row. The rule of
   `tasks/silo/publications.py` refuses the second sum.
 - `membership` guesses whether a row was used for learning, by its likelihood under the published model (a
   likelihood-ratio attack: Homer et al. 2008; Yeom et al. 2018 for the advantage). An ε bounds the advantage of any
@@ -62,7 +62,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class SmallCell:
-    """A count that an attacker recovers: `count` of `total` rows with these values have this level of `variable`."""
+    """A count that an attacker recovers: of `total` rows with these `conditions`, `count` have `variable` = `level`."""
 
     variable: str
     level: str
@@ -91,7 +91,7 @@ class _TablesOfModel:
 
 
 def smallest_cell(data: FederatedData, algorithm: str = "auto", seed: int = 0) -> tuple[Demonstration, ...]:
-    """Recover the smallest counts from the tables of a model, as they are and under the rule of publication.
+    """Recover the smallest counts from the tables of a model, both exact and published under the rule.
 
     Raises `BadInput` for data without labels.
     """
@@ -129,7 +129,7 @@ def true_count(data: FederatedData, cell: SmallCell) -> int:
 
 
 def fitted_network(data: FederatedData, dag: NDArray[np.bool_], *, blank: bool = False) -> BayesianNetwork:
-    """The model of the rows of `data` with the graph `dag`, its tables exact or as published by the rule (`blank`)."""
+    """The model of the rows of `data` with the graph `dag`; its tables are exact, or follow the rule if `blank`."""
     if data.schema.kind == "discrete":
         spec, start = AlgorithmSpec("family-tables", tables.FamilyTables(SMOOTHING)), tables.start(data.schema, dag)
         return tables.network(_exchange(spec, data, start), SMOOTHING, blank=blank)
@@ -159,7 +159,7 @@ def recovered_cells(network: BayesianNetwork, schema: Schema) -> list[SmallCell]
 
 
 def _tables_of(network: BayesianNetwork) -> tuple[Mapping[str, tuple[str, ...]], _TablesOfModel]:
-    """The parents and the probability tables of those variables that have one."""
+    """The parents and the probability tables of the variables that have a table."""
     if isinstance(network, DiscreteNetwork):
         return network.parents, _TablesOfModel(network.variables, network.tables)
     assert isinstance(network, MixedNetwork)
@@ -176,9 +176,9 @@ def _exchange(spec: AlgorithmSpec, data: FederatedData, start: Any) -> Any:
 
 
 def difference(data: FederatedData, silo: str | None = None, row: int | None = None) -> tuple[Demonstration, ...]:
-    """Recover row number `row` of `silo` from two masked sums, of all rows and of all but this one.
+    """Recover row number `row` of `silo` from two masked sums, over all rows and over all rows but this row.
 
-    The default is the last row of the first silo. Raises `BadInput` for a row that is not there, for a single silo,
+    The default is the last row of the first silo. Raises `BadInput` for a row that does not exist, for a single silo,
     and for time series.
     """
     if data.schema.kind == "time-series":
@@ -226,10 +226,10 @@ def _without_row(data: FederatedData, silo: str, number: int) -> FederatedData:
 
 
 def masked_sums(folder: Path, schema: Schema, guard: Guard, run: str) -> FloatArray:
-    """The coordinator's masked sums of the rows in `folder`: of the coded columns, or the counts of all labels.
+    """The masked sums of the rows in `folder` that a coordinator obtains: of coded columns, or the counts of labels.
 
-    A run requests them to estimate the parameters of a graph without edges; for any other graph it requests them and
-    more.
+    A run requests these sums to estimate the parameters of a graph without edges. For any other graph, it requests
+    these and further sums.
     """
     services = {silo: SiloService(silo, path, guard=guard) for silo, path in silo_files(folder).items()}
     roster = in_process_roster(InProcessTransport(services), schema.silos)
@@ -264,7 +264,7 @@ def masked_sums(folder: Path, schema: Schema, guard: Guard, run: str) -> FloatAr
 
 
 def recovered_row(before: FloatArray, after: FloatArray, schema: Schema) -> str:
-    """The row by which the sums `before` exceed those `after`, in words."""
+    """The row by which the sums `before` exceed the sums `after`, as text."""
     gained = before - after
     if schema.kind == "discrete":
         ends = np.cumsum([len(schema.levels[name]) for name in schema.variables])[:-1]
@@ -279,7 +279,7 @@ def recovered_row(before: FloatArray, after: FloatArray, schema: Schema) -> str:
 
 
 def _row_text(schema: Schema, row: NDArray[Any]) -> str:
-    """The values of a row, numbers to the six digits that masked sums of rows keep."""
+    """The values of a row as text; numbers have at most six digits, the precision of masked sums of rows."""
     values = [
         schema.levels[name][int(value)] if name in schema.levels else f"{round(float(value), 5) + 0.0:.6g}"
         for name, value in zip(schema.variables, row, strict=True)
@@ -312,11 +312,11 @@ MIN_TRIALS = 2
 
 
 def membership(data: FederatedData, epsilon: float = 1.0, trials: int = 10, seed: int = 0) -> tuple[Demonstration, ...]:
-    """Guess the training rows of two published models: one learned without an ε, one with `epsilon`.
+    """Guess the training rows of two published models, learned without an ε and with `epsilon`.
 
     Each of the `trials` divides every silo's rows into random thirds. The model is learned from the first third. The
-    attacker must distinguish the first from the second, and has the third as a sample of the same population. Raises
-    `BadInput` for silos with too few rows, and for time series.
+    attacker must distinguish the first third from the second, and has the last third as a sample of the same
+    population. Raises `BadInput` for silos with too few rows, and for time series.
     """
     if data.schema.kind == "time-series":
         raise BadInput("the attack needs independent rows, not time series")
@@ -391,13 +391,16 @@ def thirds(data: FederatedData, generator: np.random.Generator) -> list[Federate
 
 
 def _scores(published: BayesianNetwork, expected: BayesianNetwork, data: FederatedData) -> FloatArray:
-    """The log likelihood ratio of each row of all silos: how much more likely it is under the published model."""
+    """The log-likelihood ratio of each row of all silos between the published and the expected model."""
     rows = np.concatenate([data.tables[silo] for silo in data.schema.silos])
     return np.nan_to_num(published.log_likelihood(rows) - expected.log_likelihood(rows))
 
 
 def advantage(members: FloatArray, others: FloatArray, generator: np.random.Generator) -> float:
-    """The true minus the false positive rate on half the rows, at the best threshold of the other half."""
+    """The true positive rate minus the false positive rate on half the rows, at the best threshold of the other half.
+
+    It is the mean over both halves.
+    """
     halves = [np.array_split(generator.permutation(scores), 2) for scores in (members, others)]
     found = []
     for chosen in (0, 1):

@@ -64,7 +64,7 @@ def learn(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
 
 
 def learn_flow(context: RunContext) -> Flow[..., CompletedRun]:
-    """The flow `learn` for one run that this process starts with `context` in addition to its settings."""
+    """The flow `learn` for one run, which this process starts with `context` in addition to the settings."""
 
     @wraps(learn.fn)
     def learn_in_context(settings: LearnSettings, repeat: RepeatSettings | None = None) -> CompletedRun:
@@ -78,7 +78,7 @@ def run_flow(
 ) -> CompletedRun:
     """Learn with `settings`, from the start or from the last checkpoint, and show the run in Prefect.
 
-    Raises `Unchanged` if `repeat` skips the run, as nothing or too little has changed since an earlier one.
+    Raises `Unchanged` if `repeat` skips the run, because nothing or too little has changed since an earlier run.
     """
     with record_task_runs(UUID(str(flow_run.id))) as record, threadpool_limits(1):
         orchestration = Orchestration(record, abandon_services)

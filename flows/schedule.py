@@ -15,7 +15,7 @@ from .servers.processes import api_settings, prefect_server, sign_in_lines
 from .start import precheck
 
 MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 1.0, 10 * 365.25 * 24 * 3600
-"""limits of the time from one run to the next"""
+"""limits of the interval between runs, in seconds"""
 
 MIN_RETRIES = 6
 """minimum number of retries of a call to Prefect's server, over two minutes, so that a schedule survives a busy
@@ -30,9 +30,9 @@ def serve_learn(
     cron: str | None = None,
     interval: float | None = None,
 ) -> None:
-    """Serve `learn` with `settings` as the deployment of `repeat`: by `cron`, every `interval` s, or on demand.
+    """Serve `learn` with `settings` as the deployment of `repeat`: by `cron`, every `interval` seconds, or on demand.
 
-    Raises `BadInput` for unusable settings, schedules or data, before anything starts.
+    Raises `BadInput`, before anything starts, for invalid settings, schedules or data.
     """
     check_schedule(cron, interval)
     prepare_environment()
@@ -42,7 +42,7 @@ def serve_learn(
             print(line, flush=True)
         from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-        # Runs are processes of their own, which inherit the environment.
+        # Each run is a separate process, which inherits the environment.
         os.environ[HOOKS] = hooks.model_dump_json()
         retries = {PREFECT_CLIENT_MAX_RETRIES: max(PREFECT_CLIENT_MAX_RETRIES.value(), MIN_RETRIES)}
         with temporary_settings(api_settings(url) | retries):
@@ -79,7 +79,7 @@ def create_deployment(
 
 
 def check_schedule(cron: str | None, interval: float | None) -> None:
-    """Raise `BadInput` for two schedules, or one that Prefect would refuse."""
+    """Raise `BadInput` for two schedules, or a schedule that Prefect would refuse."""
     if cron is not None and interval is not None:
         raise BadInput("--cron and --interval are two schedules: give one")
     if interval is not None and not MIN_INTERVAL_SECONDS <= interval <= MAX_INTERVAL_SECONDS:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def precheck(settings: LearnSettings) -> FederatedData | None:
-    """The data, None if only their owners have them; raises `BadInput` for unusable data or settings."""
+    """The data, or None if only their owners have them; raises `BadInput` for invalid data or settings."""
     check_options(settings)
     if settings.federation is not None:
         return None
@@ -66,9 +66,9 @@ def check_results_fit(folder: Path) -> None:
 
 
 def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> CompletedRun:
-    """Learn in this process from `data`, the folder of `settings`, and write the outputs."""
+    """Learn in this process from `data`, the content of the folder in `settings`, and write the outputs."""
     files = silo_files(Path(settings.data), selected_silos(settings), settings.by)
-    # Masked messages contain the run id; one as long as that of a flow run gives them the same size.
+    # Masked messages contain the run id. An id as long as a flow run's id gives the messages the same size.
     declared = declarations(data.about, reading_of(settings))
     folder = Path(str(settings.out))
     with run_lock(folder, fresh=True):
@@ -77,7 +77,7 @@ def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Liste
 
 
 def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "Ready | None" = None) -> CompletedRun:
-    """Learn through Prefect and Dask, with the user's Prefect server or one for this run alone.
+    """Learn through Prefect and Dask, with the user's Prefect server or a server for this run alone.
 
     `server` waits for a server that was already started. A finished run counts even if Prefect fails. Raises `BadInput`
     if Prefect cannot start the run.
@@ -101,7 +101,8 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "R
 def client_settings(url: str) -> dict[Any, Any]:
     """Prefect's settings for a run on the server at `url`.
 
-    Without heartbeats if the server ends with the run: nobody needs them, and the run would wait a second for the last.
+    If the server ends with the run, heartbeats are off: nobody needs them, and the run would wait a second for the last
+    heartbeat.
     """
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 
@@ -113,7 +114,7 @@ def client_settings(url: str) -> dict[Any, Any]:
 
 
 def _flow_run(settings: LearnSettings, url: str, context: RunContext) -> CompletedRun:
-    """Run the flow; raises the error of its body, and `BadInput` if Prefect at `url` failed before that started."""
+    """Run the flow; raises the error of its body, and `BadInput` if Prefect at `url` failed before the body started."""
     from .learn import learn_flow
 
     outcome = context.outcome

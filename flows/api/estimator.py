@@ -27,13 +27,15 @@ ALL = "all"
 class StructureLearner(BaseEstimator):  # type: ignore[misc]
     """Learn a Bayesian network from rows with known silos, in this process.
 
-    `algorithm` and `params` are those of `fedbnsl.learn`, or settings such as `FedSparse(rounds=60)`; `options` are its
-    other options, such as {"epsilon": 2, "forbidden_arcs": "a->b"}; `random_state` is its seed. Columns of an array are
-    numbers; those of a DataFrame follow the rules for folders and may have labels.
+    `algorithm` is a name, as in `fedbnsl.learn`, with the settings `params`, or a settings object such as
+    `FedSparse(rounds=60)`. `options` are other options of `fedbnsl.learn`, such as {"epsilon": 2, "forbidden_arcs":
+    "a->b"}, and `random_state` is the seed. Columns of an array are numbers; columns of a DataFrame follow the rules
+    for folders and may have labels.
 
-    The attributes after `fit` are `learned_`, the complete result; `adjacency_` and `weights_`, `[n_features,
-    n_features]`, with the edge i → j in row i and column j (undirected edges, and all edges of a PAG, are in both
-    directions); `n_features_in_`, and for a DataFrame `feature_names_in_`.
+    After `fit`, the attribute `learned_` is the complete result. `adjacency_` and `weights_`, `[n_features,
+    n_features]`, have the edge i → j in row i and column j; undirected edges, and all edges of a PAG, are in both
+    directions. `n_features_in_` is the number of columns, and `feature_names_in_` has the names of a DataFrame's
+    columns.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
         return self
 
     def score_samples(self, X: Any) -> FloatArray:
-        """The log likelihood of each row of `X` under the learned network, `[n_rows]`.
+        """The log-likelihood of each row of `X` under the learned network, `[n_rows]`.
 
         Raises `ValueError` if the network has no parameters, and `BadInput` for an unknown label.
         """
@@ -80,7 +82,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
         return network.log_likelihood(np.column_stack(columns))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The mean log likelihood of the rows of `X` under the learned network: the higher, the better."""
+        """The mean log-likelihood of the rows of `X` under the learned network; higher is better."""
         return float(self.score_samples(X).mean())
 
     def __sklearn_tags__(self) -> Any:
@@ -92,7 +94,7 @@ class StructureLearner(BaseEstimator):  # type: ignore[misc]
 
 
 def _frame(estimator: StructureLearner, X: Any, *, reset: bool) -> pd.DataFrame:
-    """`X` as a DataFrame with string names, after scikit-learn's checks."""
+    """`X` as a DataFrame with text as column names, after scikit-learn's checks."""
     if isinstance(X, pd.DataFrame):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X.rename(columns=str)

@@ -1,4 +1,4 @@
-"""Graphs in the formats of other libraries, scores of one graph against another, and changes between runs."""
+"""Graphs in the formats of other libraries, scores of a graph against the true graph, and changes between runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,15 +28,15 @@ def evaluate(
 ) -> dict[str, Metric]:
     """The scores of the graph `learned` against the graph `truth`: SHD, TPR, FDR, F1 and others.
 
-    Each is the result of `learn`, a CSV file with the columns source and target (and type, if some edges are
-    undirected), a DataFrame of weights `[n_variables, n_variables]` with the variables as index and columns, or a
-    `networkx.DiGraph`; an edge in both directions makes the graph a CPDAG. Variables are matched by name; files have
-    those of their edges, and variables without edges do not change the scores.
+    Each graph is the result of `learn`, a CSV file, a DataFrame of weights or a `networkx.DiGraph`. A CSV file has the
+    columns source and target (and type, if some edges are undirected). A DataFrame `[n_variables, n_variables]` has the
+    variables as index and columns. An edge in both directions makes the graph a CPDAG. Variables are matched by name. A
+    file contains only the variables of its edges, but variables without edges do not change the scores.
 
     Raises
     ------
     BadInput
-        A ValueError, for graphs in other forms, over different variables, and for a cyclic truth.
+        A ValueError, for graphs in other forms, and for a cyclic truth.
     """
     named = dict.fromkeys([*_variables(truth), *_variables(learned)])
     found, true = (as_structure(one, tuple(named)) for one in (learned, truth))
@@ -46,14 +46,14 @@ def evaluate(
 def compare(before: Learned | str | Path, after: Learned | str | Path) -> Comparison:
     """The differences of the run `after` from the run `before`: edges gained, lost and turned, and parameter drift.
 
-    Each is the result of `learn` or the folder of a finished run, over the same variables. The answer prints as one
-    sentence; its `metrics` are the figures, `structure.changed` the edges, and `drift` the Kullback-Leibler divergence
-    of the earlier model from the later one, in nats per row, by variable.
+    Each run is the result of `learn` or the folder of a finished run. The comparison prints as one sentence. Its
+    `metrics` are the figures, and `structure.changed` has the changed edges. `drift` is the Kullback-Leibler divergence
+    of the earlier model from the later model, in nats per row, by variable.
 
     Raises
     ------
     BadInput
-        A ValueError, for a folder without a finished run, and for other variables.
+        A ValueError, for a folder without a finished run.
     """
     return compare_runs(_past_run(before), _past_run(after))
 
@@ -70,7 +70,7 @@ def _variables(graph: Any) -> Sequence[str]:
 
 
 def as_structure(graph: Any, variables: Sequence[str] | None = None) -> Structure:
-    """`graph`, in a form that `evaluate` accepts, as a structure over `variables`, by default its own.
+    """`graph`, in a form that `evaluate` accepts, as a structure over `variables`, by default the graph's variables.
 
     Raises `BadInput` for other forms, and for a variable that is not among `variables`.
     """

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-"""namespaces of a stand-alone SVG; these are names only, and nothing is fetched from there"""
+"""namespaces of a stand-alone SVG; they are only names, and nothing is fetched from these addresses"""
 MAX_FINDINGS = 5
-"""maximum number of findings to show; the report has them all"""
+"""maximum number of findings to show; the report has all findings"""
 
 
 def headline(result: RunResult) -> str:
@@ -68,7 +68,7 @@ def standalone_svg(figure: "Figure") -> str:
 
 
 def notebook_figure(figure: "Figure") -> "Figure":
-    """`figure` with the method by which notebooks display it, which only figures of pyplot have."""
+    """`figure` with the method by which notebooks display it; otherwise, only figures of pyplot have this method."""
     vars(figure)["_repr_svg_"] = lambda: standalone_svg(figure)
     return figure
 
@@ -95,11 +95,11 @@ def _number(number: int, word: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Learned:
-    """The result of `learn`: `result` is complete, and the other attributes convert parts of it to common types."""
+    """The result of `learn`: `result` is complete, and the other attributes are parts of it in common types."""
 
     result: RunResult
     folder: Path | None = None
-    """the folder of its files, if they were written"""
+    """the folder of the run's files, if they were written"""
 
     def __repr__(self) -> str:
         """One line: algorithm, data, edges, scores, and how the run ended."""
@@ -118,7 +118,7 @@ class Learned:
 
     @cached_property
     def graph(self) -> "nx.DiGraph[str]":
-        """The structure as a directed networkx graph with edge attribute `weight`; a dynamic one is unrolled."""
+        """The structure as a directed networkx graph with edge attribute `weight`; dynamic structures are unrolled."""
         return self.result.structure.to_networkx()
 
     def to_networkx(self) -> "nx.DiGraph[str]":
@@ -127,7 +127,7 @@ class Learned:
 
     @cached_property
     def weights(self) -> pd.DataFrame:
-        """The weights, i → j in row i and column j; for a dynamic structure those within one time step."""
+        """The weights, with i → j in row i and column j; for a dynamic structure, the weights within a time step."""
         names = list(self.result.structure.variables)
         return pd.DataFrame(self.result.structure.weights, index=names, columns=names)
 
@@ -177,16 +177,23 @@ class Learned:
 
         Parameters
         ----------
-        treatment, outcome
-            The variable to change, or several that are changed together; the variable of interest.
-        compare, direct
-            The values of the treatment to compare; by default 0 and 1, or each label with the first one. Whether the
-            other parents of the outcome are held fixed.
+        treatment
+            The variable to change, or several variables that are changed together.
+        outcome
+            The variable of interest.
+        compare
+            The values of the treatment to compare; by default 0 and 1, or each label with the first label.
+        direct
+            Whether the other parents of the outcome are held fixed.
         data
-            The folder of the run's silos, to estimate from their rows by one more masked sum; default: from the model.
-        bootstrap, placebo, by_silo
-            The number of resamples of `data` in each of which the run learns a graph; the number of times that each
-            silo permutes the treatment among its rows; whether to estimate by silo, too.
+            The folder of the run's silos, to estimate from their rows by one more masked sum; by default, the effect is
+            computed from the model.
+        bootstrap
+            The number of resamples of `data`; a graph is learned from each of them.
+        by_silo
+            Whether to estimate the effect in each silo, too.
+        placebo
+            The number of times that each silo permutes the treatment among its rows.
 
         Returns
         -------
@@ -196,7 +203,8 @@ class Learned:
         Raises
         ------
         BadInput
-            As `fedbnsl effect` prints it: unknown variables or values, no model, an ε, time series, other rows.
+            With the message that `fedbnsl effect` prints: for unknown variables or values, for other rows than the
+            run's, and for a run without a model, with an ε, or on time series.
         """
         treatments = [treatment] if isinstance(treatment, str) else list(treatment)
         return effects(
@@ -215,8 +223,8 @@ class Learned:
     def query(self, text: str, *, seed: int = 0) -> QueryAnswer:
         """The model's answer to a query such as "P(disease | smoke=yes, do(age=40))".
 
-        The answer has `answer.probabilities` by labels, or `answer.mean`, `sd` and `quantiles`; `rests_on` states
-        whether it is exact. If not, it is computed from samples with `seed`. Raises `BadInput` with the message that
+        The answer has `probabilities` by labels, or `mean`, `sd` and `quantiles`; `rests_on` states whether it is
+        exact. If it is not exact, it is computed from samples with `seed`. Raises `BadInput` with the message that
         `fedbnsl query` prints.
         """
         return query(self.result, text, seed=seed)
@@ -229,10 +237,11 @@ class Learned:
         return simulate(self.result, rows, do=do, seed=seed)
 
     def predict(self, table: str | Path, targets: Sequence[str] = (), *, seed: int = 0) -> pd.DataFrame:
-        """The table in the file `table` with its empty cells, or all of `targets`, predicted from the filled ones.
+        """The table in the file `table` with predictions in its empty cells, or in all cells of `targets`.
 
-        A column `sd(X)` or `P(X)` for each predicted variable has its standard deviation or probability. Raises
-        `BadInput` for a table that does not fit the model, and for a model over time.
+        Each cell is predicted from the filled cells of its row. A further column for each predicted variable X, `sd(X)`
+        or `P(X)`, has the standard deviation or the probability of the prediction. Raises `BadInput` for a table that
+        does not fit the model, and for a model over time.
         """
         return predict(self.result, Path(table), targets, seed=seed)
 
@@ -240,8 +249,9 @@ class Learned:
     def model(self) -> Any:
         """The structure with its parameters as a pgmpy network, discrete or linear Gaussian.
 
-        For a dynamic structure it has nodes for several times, such as "x" and "x[t-1]". For mixed data it is this
-        package's `MixedNetwork`, with `sample` and `query`. Raises `ValueError` with the reason if there is no model.
+        For a dynamic structure, the network has nodes for several times, such as "x" and "x[t-1]". For mixed data, the
+        model is a `MixedNetwork` of this package, with `sample` and `query`. Raises `ValueError`, with the reason, if
+        there is no model.
         """
         from fedbnsl.tracking.model import network_of
 
@@ -251,8 +261,8 @@ class Learned:
     def to_pgmpy(self) -> Any:
         """The structure with its parameters as a new pgmpy network, discrete or linear Gaussian.
 
-        Raises `ValueError` with the reason if there is none. pgmpy has no networks of mixed variables; use `model` for
-        these.
+        Raises `ValueError`, with the reason, if there is no such network. pgmpy has no networks of mixed variables; use
+        `model` for these.
         """
         from fedbnsl.tracking.model import pgmpy_model
 
@@ -271,8 +281,8 @@ class Learned:
     def save(self, folder: str | Path) -> Path:
         """Write the files of the run to the new or empty `folder` and return it; `fedbnsl.load` reads them.
 
-        These are the files of `fedbnsl learn`, including the report; if the run has a folder, they are copied from it.
-        Raises `BadInput` for a folder that is not empty or cannot be written.
+        The files are those of `fedbnsl learn`, including the report. If the run has a folder, the files are copied from
+        there. Raises `BadInput` for a folder that is not empty or cannot be written.
         """
         folder = Path(folder)
         check_out(folder)
@@ -290,9 +300,10 @@ class Learned:
 
 
 def confidence_in(folder: Path, structure: Structure, metrics: dict[str, Metric]) -> Confidence | None:
-    """The confidence of the edges of the run in `folder`, None if it had no resamples.
+    """The confidence in the edges of the run in `folder`; None if the run had no resamples.
 
-    Counts of pairs without an edge in the structure and the averaged network are not in the files, and NaN here.
+    The files have no counts of pairs that have an edge neither in the structure nor in the averaged network. These
+    counts are NaN.
     """
     path = folder / AVERAGED
     if not path.is_file():

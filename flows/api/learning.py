@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The name of the algorithm and its given parameters, from a settings object or keywords.
 
-    From a settings object only the fields that differ from their defaults count, so that the run can set others, such
-    as the seed. Raises `BadInput` if `algorithm` is neither a name nor settings, for parameters beside settings, and
-    for an unknown keyword, with the nearest known one.
+    From a settings object, only the fields that differ from their defaults count, so that the run can set other fields,
+    such as the seed. Raises `BadInput` if `algorithm` is neither a name nor settings, if there are parameters beside
+    settings, and for a misspelt keyword, with the nearest option.
     """
     if isinstance(algorithm, str):
         check_keywords(algorithm, params)
@@ -78,9 +78,9 @@ def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str,
 
 
 def name_of(settings: Any) -> str:
-    """The algorithm of `settings`: the one with the name of their class, or else the only one that uses the class.
+    """The algorithm of `settings`: the algorithm with the name of their class, or the only algorithm with this class.
 
-    Raises `BadInput` if no algorithm or several use the class.
+    Raises `BadInput` if no algorithm or several algorithms use the class.
     """
     if isinstance(settings, type):
         raise BadInput(f"algorithm is the class {settings.__name__}: give its settings, {settings.__name__}()")
@@ -104,7 +104,7 @@ def name_of(settings: Any) -> str:
 
 
 CLOSE = 0.7
-"""minimum similarity of a misspelt keyword and an option"""
+"""minimum similarity at which a keyword counts as a misspelt option"""
 
 
 def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
@@ -216,12 +216,12 @@ def learn(
     Parameters
     ----------
     data : folder, FederatedData, DataFrame, dict or list of tables
-        A folder has one file per silo, or is itself a file with the column `by`; a dict or a list has one table
-        (DataFrame or array, rows x variables) per silo. The privacy ledgers of a folder are kept in it, those of tables
+        A folder has one file per silo; a single file has the column `by`. A dict or a list has one table (DataFrame or
+        array, rows x variables) per silo. The privacy ledgers of a folder are kept in the folder; the ledgers of tables
         end with the call.
     algorithm : str or settings
         A name of `fedbnsl algorithms`, with its settings as further keywords, or a settings object such as
-        `FedSparse(l1=0.1)` of `fedbnsl.settings`; `auto` chooses one that suits the data.
+        `FedSparse(l1=0.1)` of `fedbnsl.settings`; `auto` chooses an algorithm that suits the data.
     by : str
         The column of a single DataFrame or file that names the silo of each row.
     about : dict
@@ -246,7 +246,7 @@ def learn(
 
 @contextmanager
 def errors_in_python() -> Iterator[None]:
-    """Name options as keywords of `learn` in the errors of the block: `held_out` for `--held-out`."""
+    """Name options as keywords of `learn` in the errors of the block, such as `held_out` for `--held-out`."""
     try:
         yield
     except BadInput as error:
@@ -258,7 +258,7 @@ def errors_in_python() -> Iterator[None]:
 OPTIONS = {
     name: field for name, field in LearnOptions.model_fields.items() if name not in ("algorithm", "params", "by")
 }
-"""the options of `learn` that are keywords of their own"""
+"""the options that are added to the signature of `learn` as keywords"""
 
 
 PYTHON_TYPES: dict[str, Any] = {"out": str | Path | None}
@@ -291,9 +291,9 @@ _document_options()
 
 
 def prepare(kind: str, out: str | Path | None = None, **options: Any) -> FederatedData:
-    """A data set of `kind`, written to the folder `out` if given.
+    """A data set of `kind`; if `out` is given, it is also written to this folder.
 
-    The kinds are the commands of `fedbnsl prepare`, and the options are those of `fedbnsl prepare KIND`. Raises
+    The kinds are the commands of `fedbnsl prepare`, and the options are the options of `fedbnsl prepare KIND`. Raises
     `BadInput` for an unknown kind, option or value.
     """
     requested = recipe(kind, **options)
@@ -349,7 +349,7 @@ def _learned(
 def _learn_inline(
     settings: LearnSettings, tables: FederatedData, folder: Path | None, listeners: tuple[Listener, ...]
 ) -> Learned:
-    """Learn from `tables`; if they come from `folder`, the run charges the ledgers beside its files."""
+    """Learn from `tables`; if they come from `folder`, the run charges the ledgers beside the folder's files."""
     out = None if settings.out is None else Path(settings.out)
     if out is not None:
         check_out(out)

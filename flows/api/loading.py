@@ -42,10 +42,10 @@ from .learned import Learned, confidence_in
 def load(path: str | Path) -> Learned:
     """The result of the finished run whose files are in the folder `path`, as `learn` returned it.
 
-    It has the content of the files: structure, model, scores, rounds, settings, findings, ε spent, the silos' own
-    structures. The files do not have the true graph, descriptions of the rows, and the strengths of edges that are
-    neither in the structure nor in the averaged network. Raises `BadInput` for a folder without a finished run, naming
-    the missing or damaged file.
+    The result has the content of the files: structure, model, scores, rounds, settings, findings, spent ε, and the
+    silos' own structures. Three parts are not in the files: the true graph, descriptions of the rows, and the strengths
+    of edges that are neither in the structure nor in the averaged network. Raises `BadInput` for a folder without a
+    finished run, naming the missing or damaged file.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -115,7 +115,7 @@ def _schema(config: dict[str, Any]) -> Schema:
 
 
 def _padded(structure: Structure, lags: int) -> Structure:
-    """`structure` with all lags of the run, as the file has only lags with an edge."""
+    """`structure` with all lags of the run; the file has lags only up to the last lag with an edge."""
     if not lags:
         return structure
     lagged: NDArray[np.float64] = np.zeros((lags, *structure.weights.shape))
@@ -173,7 +173,7 @@ def _privacy(config: dict[str, Any] | None) -> PrivacySpent | None:
 
 
 def _or_infinity(spent: float | None) -> float:
-    """A number of JSON, with null for infinity, the cost of a release without noise."""
+    """A number from JSON, where null stands for infinity, the cost of a release without noise."""
     return math.inf if spent is None else spent
 
 
@@ -186,7 +186,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _table(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV file of numbers without their empty cells; empty without a file."""
+    """The rows of a CSV file of numbers, without their empty cells; no rows if there is no file."""
     if not path.is_file():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -197,7 +197,7 @@ def _table(path: Path) -> list[dict[str, Any]]:
 
 
 def _value(cell: str) -> Metric:
-    """The number or truth value in a cell, or else its text."""
+    """The number or truth value in a cell; otherwise its text."""
     words: dict[str, Metric] = {"True": True, "False": False}
     if cell in words:
         return words[cell]
@@ -211,7 +211,7 @@ def _value(cell: str) -> Metric:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raise `BadInput` that names `path` for missing or invalid content."""
+    """Raise `BadInput`, naming `path`, if the block finds missing or invalid content."""
     try:
         yield
     except BadInput:

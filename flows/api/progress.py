@@ -12,14 +12,17 @@ from ..job.run import OPEN_ENDED, Listener, Progress, progress_text
 UPDATE_SECONDS = 0.2
 """minimum time between two updates of the line"""
 MAX_LINE_CHARACTERS = 110
-"""length of the line: longer lines wrap on many terminals, and could not be rewritten"""
+"""maximum length of the line; longer lines wrap on many terminals, and could not be rewritten"""
 
 Write = Callable[[str], None]
 
 
 @contextmanager
 def progress_line(wanted: bool | None) -> Iterator[tuple[Listener, ...]]:
-    """Yield the listeners that show the progress; none if it is not `wanted` or, for None, outside of notebooks."""
+    """Yield the listeners that show the progress.
+
+    There are none if `wanted` is False, or if it is None outside of notebooks.
+    """
     shell = notebook()
     if wanted is False or (wanted is None and shell is None):
         yield ()
@@ -39,10 +42,10 @@ def notebook() -> Any:
 
 
 class _Line:
-    """The line: round, measures and bytes, then how many resamples have converged."""
+    """The line, which shows round, measures and bytes, and later the number of converged resamples."""
 
     def __init__(self, write: Write) -> None:
-        """Show that the run is starting, as the first round may take a while."""
+        """Show that the run is starting, because the first round may take a while."""
         self._write, self._next = write, 0.0
         self._begin = time.monotonic()
         self._update("starting", always=True)
@@ -54,7 +57,7 @@ class _Line:
         self._update(f"round {progress.round.number}{most}: {progress_text(progress)}", always=ended)
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
-        """Show how many resamples have converged."""
+        """Show the number of converged resamples."""
         done = job.resamples - running
         self._update(f"{done} of {job.resamples} resamples done, {exchanges} exchanges", always=not running)
 

@@ -29,10 +29,10 @@ FORMS = (
 def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> dict[Any, pd.DataFrame]:
     """The table of each silo, by the given name.
 
-    Silos of a list have the names silo-1, silo-2, ..., and columns of an array x1, x2, ...; the numbers are padded with
-    zeros to equal length. Raises
-    `BadInput` for `data` of another type, for an invalid table, and for a column `by` that does not exist, has empty
-    cells (without their place in a `private` run), or is superfluous.
+    Silos of a list get the names silo-1, silo-2, ..., and columns of an array get the names x1, x2, ...; the numbers
+    are padded with zeros to equal length. Raises `BadInput` for `data` of another type, for an invalid table, and for a
+    column `by` that does not exist, has empty cells, or is superfluous. In a `private` run, the error omits the row of
+    an empty cell.
     """
     data = _frame(data)
     if isinstance(data, pd.DataFrame):
@@ -96,8 +96,8 @@ def tables_in_memory(
 ) -> FederatedData:
     """The data set of tables in memory, as `split_tables` accepts them, described by `about` in place of `about.json`.
 
-    A `FederatedData` keeps its tables; only transforms and outliers follow `reading`. Raises `BadInput` as reading a
-    folder does.
+    A `FederatedData` keeps its tables; only transforms, targets and outliers follow `reading`. Raises `BadInput` as
+    reading a folder does.
     """
     if isinstance(data, FederatedData):
         if about is not None:
@@ -155,7 +155,7 @@ def _declared_by_types(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
 
 
 def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> None:
-    """Write the table of one silo; raises `BadInput` for an invalid table, in a `private` run without its values."""
+    """Write the table of one silo; raises `BadInput` for an invalid table. In a `private` run, it names no values."""
     import pyarrow
 
     if not isinstance(silo, str):

@@ -26,13 +26,14 @@ METRICS = (
     *("edges", "true_edges", "rounds", "converged", "seconds", "bytes_up", "bytes_down", "formula_megabytes"),
     *("epsilon", "fit_failing_share"),
 )
-"""the metrics of a run that are kept"""
+"""the metrics of a run that enter the results"""
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
-    """The row of the results for `cell`: scores, costs, and whether it failed and why.
+    """The row of the results for `cell`: scores, costs, and whether the run failed, with the reason.
 
-    `cpu` is the CPU time in seconds of all threads, and of the programs that the run called, with reading and scoring.
+    `cpu` is the CPU time in seconds, including reading and scoring, of all threads and of the programs that the run
+    called.
     """
     row = {"key": cell.key, "data": cell.source.name, "algorithm": cell.learner.name, "seed": cell.seed}
     begin = _cpu_seconds()
@@ -68,7 +69,7 @@ def _learned(cell: Cell) -> dict[str, Any]:
 
 
 def _by_program(cell: Cell) -> dict[str, Any]:
-    """Run the program on the rows of all silos and score its edges; raises `BadInput` for one that fails."""
+    """Run the program on the rows of all silos and score its edges; raises `BadInput` if the program fails."""
     data = data_of(cell.source, cell.seed)
     if data.truth is None:
         raise BadInput(f"{cell.source.name}: has no true graph to compare with")
@@ -82,7 +83,7 @@ def _by_program(cell: Cell) -> dict[str, Any]:
 
 
 def pooled_frame(data: FederatedData) -> pd.DataFrame:
-    """The rows of all silos in one table, labels as text."""
+    """The rows of all silos in one table, with labels as text."""
     frame = pd.concat(
         [pd.DataFrame(data.tables[silo], columns=list(data.schema.variables)) for silo in data.schema.silos]
     )
@@ -92,7 +93,7 @@ def pooled_frame(data: FederatedData) -> pd.DataFrame:
 
 
 def _run(learner: Learner, paths: dict[str, str]) -> float:
-    """Run the command with these paths; the seconds that it took."""
+    """Run the command with these paths, and return its duration in seconds."""
     words = [word.format(**paths) for word in shlex.split(learner.program)]
     begin = time.perf_counter()
     try:

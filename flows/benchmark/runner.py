@@ -21,18 +21,18 @@ from .tables import files_of
 JOURNAL = "runs.jsonl"
 """a line for each finished run; the source of the tables"""
 Listener = Callable[[dict[str, Any], int, int], None]
-"""called with the row of a finished run, the number of finished runs and that of all"""
+"""called with the row of a finished run, the number of finished runs, and the number of all runs"""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A finished benchmark: one row for each run, and where its files are."""
+    """A finished benchmark: one row for each run, and the folder of its files."""
 
     rows: pd.DataFrame
     folder: Path
 
     def __repr__(self) -> str:
-        """One line: how many runs succeeded, and the folder."""
+        """One line with the number of runs that succeeded, and the folder."""
         done = int((self.rows["status"] == "ok").sum()) if "status" in self.rows else 0
         return f"Benchmark({done} of {len(self.rows)} runs succeeded; {self.folder})"
 
@@ -50,20 +50,20 @@ def benchmark(
     track: bool = False,
     **options: Any,
 ) -> Benchmark:
-    """Compare algorithms on data sets over seeds, and write tables and pictures.
+    """Compare algorithms on data sets with several seeds, and write tables and pictures.
 
     Parameters
     ----------
     data
-        A data set or a list of them: folders, mappings such as {"prepare": "homogeneous", "variables": 20}, a
-        `FederatedData`, a dict of DataFrames by silo, or a mapping with tables in any form of `learn`, such as
-        {"data": frame, "by": "hospital", "truth": graph, "name": "mine"}.
+        A data set or a list of data sets. A data set is a folder, a mapping such as {"prepare": "homogeneous",
+        "variables": 20}, a `FederatedData`, a dict of DataFrames by silo, or a mapping with tables in any form of
+        `learn`, such as {"data": frame, "by": "hospital", "truth": graph, "name": "mine"}.
     algorithms
         Names, and mappings such as {"algorithm": "fed-pc", "alpha": .001} or {"program": "peer {rows} {edges}"}.
     seeds
-        Their number, or a list.
+        The number of seeds, or a list of seeds.
     out
-        The folder of results; an interrupted benchmark in it goes on.
+        The folder of results; an interrupted benchmark in this folder is resumed.
     workers
         The number of processes, by default one for each core; 0 runs in this process.
     track
@@ -74,7 +74,7 @@ def benchmark(
     Raises
     ------
     BadInput
-        A ValueError, for an unusable description, and for a folder of something else.
+        A ValueError, for an invalid description, and for a folder that has other files.
     """
     return run_benchmark(spec_of(data, algorithms, seeds, options), Path(out), workers=workers, track=track)
 
@@ -84,7 +84,7 @@ def run_benchmark(
 ) -> Benchmark:
     """Execute the runs of `spec` that are not in the journal of `out`, and write the tables of all runs.
 
-    Raises `BadInput` if `out` is a folder of something else.
+    Raises `BadInput` if `out` has other files.
     """
     prepare_environment(quiet=True)
     if out.exists() and not (out / JOURNAL).exists() and (not out.is_dir() or any(out.iterdir())):
@@ -113,7 +113,7 @@ def _described(cell: Cell, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _journal(out: Path) -> dict[str, dict[str, Any]]:
-    """The rows of the journal in `out` by key, the last one of each; a line that was cut short is left out."""
+    """The last row for each key in the journal in `out`; incomplete lines are left out."""
     rows = {}
     if (out / JOURNAL).exists():
         for line in (out / JOURNAL).read_text("utf-8").splitlines():
@@ -126,7 +126,7 @@ def _journal(out: Path) -> dict[str, dict[str, Any]]:
 
 
 def _results(cells: list[Cell], workers: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `cells` as they are finished."""
+    """Yield the rows of `cells` in the order in which their runs finish."""
     count = min(os.cpu_count() or 1 if workers is None else workers, len(cells))
     if count < 1:
         yield from map(run_cell, cells)

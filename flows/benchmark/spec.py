@@ -50,9 +50,9 @@ class DataSource:
     prepare: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     data: FederatedData | None = field(default=None, compare=False, repr=False)
-    """a data set in memory, in place of a folder"""
+    """a data set in memory, instead of a folder"""
     digest: str = ""
-    """of the data set in memory"""
+    """a digest of the data set in memory"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A digest of everything that determines the run, by which a repeated benchmark skips it."""
+        """A digest of everything that determines the run, so that a resumed benchmark can skip finished runs."""
         described = asdict(replace(self, source=replace(self.source, data=None)))
         described["source"] = {key: one for key, one in described["source"].items() if key not in ("data", "digest")}
         if self.source.digest:
@@ -86,7 +86,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Spec:
-    """Data sets, learners and seeds, all of which are combined."""
+    """Data sets, learners and seeds; a benchmark runs all combinations."""
 
     name: str
     sources: tuple[DataSource, ...]
@@ -94,7 +94,7 @@ class Spec:
     seeds: tuple[int, ...]
 
     def cells(self) -> Iterator[Cell]:
-        """The runs, seed by seed, so that an interrupted benchmark has some of each."""
+        """The runs, seed by seed, so that an interrupted benchmark has runs of each data set and learner."""
         for seed in self.seeds:
             for source in self.sources:
                 for learner in self.learners:
@@ -102,7 +102,7 @@ class Spec:
 
 
 def read_spec(path: Path) -> Spec:
-    """The spec in the YAML file at `path`; raises `BadInput` for an invalid one. Folders are relative to the file."""
+    """The spec in the YAML file at `path`; raises `BadInput` for an invalid file. Folders are relative to the file."""
     import yaml
 
     try:
@@ -140,7 +140,10 @@ def spec_of(
     timeout: float = TIMEOUT,
     beside: Path = Path(),
 ) -> Spec:
-    """The spec of these data sets, algorithms and seeds, in the form of the YAML file; raises `BadInput` for others."""
+    """The spec of these data sets, algorithms and seeds, in the form of the YAML file.
+
+    Raises `BadInput` for an invalid form.
+    """
     sources = tuple(_source(one, beside) for one in _listed(data, "data"))
     common = dict(options or {})
     learners = tuple(_learner(one, common, timeout) for one in _listed(algorithms, "algorithms"))
@@ -191,7 +194,7 @@ def _source(given: Any, beside: Path) -> DataSource:
 
 
 def _is_tables(given: Mapping[Any, Any]) -> bool:
-    """Whether `given` has a table for each silo, as `learn` takes it."""
+    """Whether `given` has a table for each silo, in a form that `learn` accepts."""
     return bool(given) and not any(isinstance(one, str | int | float | None) for one in given.values())
 
 
@@ -199,7 +202,7 @@ IN_MEMORY_KEYS = ("data", "by", "about", "truth", "name")
 
 
 def _in_memory(given: Any) -> DataSource:
-    """The data set of tables, in the forms of `learn`, or of a mapping with them and its options of reading."""
+    """The data set of tables in a form that `learn` accepts, or of a mapping with tables and `IN_MEMORY_KEYS`."""
     named = given if isinstance(given, Mapping) and "data" in given else {"data": given}
     for key in named:
         if key not in IN_MEMORY_KEYS:

@@ -30,7 +30,7 @@ TABULATED = {
     "megabytes": ("MB sent in both directions", "least"),
     "epsilon": ("ε spent", "least"),
 }
-"""the metrics with a table: title, and which value is the best"""
+"""the metrics that have a table, with its title, and whether the least or the greatest value is best"""
 DRAWN = ("shd", "lagged_shd", "seconds", "megabytes", "epsilon")
 LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "ε": r"$\varepsilon$"}
 LATEX |= {"α": r"$\alpha$", "λ": r"$\lambda$", "±": r"$\pm$", "–": "--", "~": r"\textasciitilde{}"}
@@ -100,7 +100,7 @@ def summaries(rows: pd.DataFrame, metric: str) -> dict[tuple[str, str], Summary]
 
 
 def _tables(rows: pd.DataFrame) -> dict[str, tuple[list[str], list[list[Summary | str]]]]:
-    """For each metric its title: the header, and a row for each data set."""
+    """For each metric, by the title of its table: the header, and a row for each data set."""
     algorithms = list(dict.fromkeys(rows["algorithm"]))
     tables: dict[str, tuple[list[str], list[list[Summary | str]]]] = {}
     for metric, (title, _) in TABULATED.items():

@@ -1,4 +1,4 @@
-"""`fedbnsl inspect`: how the tables of a folder are read, column by column, before anything is learned."""
+"""`fedbnsl inspect`: show how the tables of a folder are read, column by column, before anything is learned."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show_folder(folder: Path, options: LearnOptions) -> None:
 
 
 def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:
-    """The cells that may mark missing values; columns with a scale factor are skipped, as it has changed their cells."""
+    """The cells that may mark missing values; columns with a scale factor are skipped, as it changed their cells."""
     from fedbnsl.data.folder.missing_codes import missing_codes
 
     if data.schema.kind in ("time-series", "events"):

@@ -183,7 +183,7 @@ def _print_price_of_a_silo(name: str, silos: int) -> None:
 
 
 def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
-    """Print the table of the algorithms for labels; return the recommended algorithm, or None if it finds too little."""
+    """Print the table of the algorithms for labels; return the recommended one, or None if it would find too little."""
     from rich.table import Table
 
     from fedbnsl.algorithms.constraint.orientation import FCI, PC
@@ -216,7 +216,7 @@ def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, de
 
 
 def weakest_dependence(rows: int, noise: float) -> float:
-    """Cramér's V of the weakest dependence that a test is likely to find between two binary variables with even odds."""
+    """Cramér's V of the weakest dependence that a test is likely to find, for two binary variables with even odds."""
     return math.sqrt(DETECTION_POWER * (1 + EVEN * noise**2 / rows) / rows)
 
 

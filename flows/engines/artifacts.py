@@ -1,7 +1,7 @@
 """The artifacts and the log of a run on Prefect's pages: progress, picture, tables and links.
 
-Log lines are sent directly to the server, several at a time: Prefect's own log worker would print errors on the
-terminal when the server ends, and the command line silences Prefect's loggers.
+Log lines are sent directly to the server, several at a time. Prefect's own log worker is not used, because it would
+print errors on the terminal when the server ends, and the command line silences Prefect's loggers.
 """
 
 import base64
@@ -31,7 +31,7 @@ from fedbnsl.tracking.result import CANDIDATE_COLUMNS, CompletedRun
 from ..job.run import Progress, outcome_text, progress_text
 
 UPDATE_SECONDS = 2.0
-"""seconds between two updates of the progress: each is a request to the server"""
+"""minimum time between two updates of the progress, each of which is a request to the server"""
 MAX_PICTURE_BYTES = 1_000_000
 """maximum size of a picture in Prefect's database"""
 
@@ -40,13 +40,13 @@ class ProgressArtifact:
     """A listener that updates the progress artifact of the current flow run."""
 
     def __init__(self, orchestration: Orchestration) -> None:
-        """Start without an artifact: the first round creates it."""
+        """Start without an artifact, because the first round creates it."""
         self._orchestration = orchestration
         self._id: UUID | None = None
         self._next = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Update the artifact if it is time, or the run is over."""
+        """Update the artifact after `UPDATE_SECONDS`, and when the run is over."""
         if self._id is None or progress.round.outcome or time.monotonic() >= self._next:
             done = 100.0 if progress.round.outcome else 100.0 * progress.round.number / progress.max_rounds
             self._orchestration.report(lambda: self._show(done))
@@ -106,9 +106,9 @@ def tag_flow_run(flow_run_id: str, tags: list[str]) -> None:
 Line = dict[str, Any]
 """a log line in the form of Prefect's API"""
 SEND_SECONDS = 2.0
-"""seconds between two requests"""
+"""minimum time between two requests with log lines"""
 MAX_LINE_CHARACTERS = 10_000
-"""length of a line"""
+"""maximum length of a log line"""
 SCORES = ("shd", "tpr", "fdr", "f1", "edges", "lagged_shd", "lagged_edges", "epsilon", "seconds")
 
 
@@ -129,7 +129,7 @@ class FlowRunLog:
         self.log(round_line(progress), now=progress.round.outcome is not None)
 
     def log(self, line: str, level: int = logging.INFO, *, now: bool = False) -> None:
-        """Log `line`: `now`, or with the first line after `SEND_SECONDS`."""
+        """Log `line`; it is sent `now`, or with the first line after `SEND_SECONDS`."""
         entry = {
             "name": "fedbnsl",
             "level": level,

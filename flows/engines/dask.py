@@ -1,4 +1,4 @@
-"""The silos of a run on Dask: embedded workers that read a folder, or workers that their owners have started."""
+"""The silos of a run on Dask: workers on this machine that read a folder, or workers that owners have started."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -35,7 +35,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Silos:
-    """The connected silos of a run: the session over them, and the description and truth of their folder."""
+    """The connected silos of a run: the session with them, and the description and the truth of the data folder."""
 
     session: Session
     about: dict[str, Any]
@@ -49,13 +49,13 @@ class Silos:
     def begin(self, job: Job) -> dict[str, Pin]:
         """Have every silo admit `job` by its owner's policy, and return the pins of the run.
 
-        Raises `NotAllowed` if one refuses; no silo has then spent any ε.
+        Raises `NotAllowed` if a silo refuses the job; no silo has then spent any ε.
         """
         seals = self.seals(job, job.run_id)
         return {silo: Pin(self.session.schema.rows[silo], seal) for silo, seal in seals.items()}
 
     def seals(self, job: Job, context: str) -> dict[str, str]:
-        """Have every silo admit `job`, and return the seals of their rows for one `context`, as `begin` does."""
+        """Have every silo admit `job`, and return the seals of the silos' rows for one `context`; raises as `begin`."""
         federation = self.connect(job, job.spec, job.run_id)
         hidden = registry.build(job.spec).is_masked(self.session.schema, requested=job.settings.secure)
         federation.ask("admit", federation.terms, hidden, tolerates_dropout=False)
@@ -68,7 +68,7 @@ class Silos:
 
 
 def _files(settings: LearnSettings) -> dict[str, Path]:
-    """The silos of a folder with their files, or a single silo with all files for algorithms that pool the rows."""
+    """The silos of a folder with their files; a single silo with the whole folder for algorithms that pool the rows."""
     folder = Path(settings.data)
     return (
         {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, selected_silos(settings), settings.by))
@@ -76,7 +76,7 @@ def _files(settings: LearnSettings) -> dict[str, Path]:
 
 
 def _cluster(settings: LearnSettings, started: Workers | None) -> tuple[AbstractContextManager[Any], Names]:
-    """The Dask client of the silos, as a context, and the silos that take part; empty for all connected ones."""
+    """The Dask client of the silos, as a context manager, and the silos that take part; empty if all connected do."""
     selected = selected_silos(settings)
     if settings.federation is None:
         files = _files(settings)
@@ -109,8 +109,8 @@ def connect_silos(
 ) -> Iterator[Silos]:
     """Yield the silos of `settings`, or of the `resumed` run; `workers` may have been started before.
 
-    `changed_rows` is the minimum number of changed rows between two runs without an ε, even if no owner sets one.
-    Raises `SilosUnavailable` if one is missing, `BadInput` if its rows are unusable.
+    `changed_rows` is the minimum number of changed rows between two runs without an ε, even if no owner sets such a
+    number. Raises `SilosUnavailable` if a silo is missing, and `BadInput` if the rows of a silo cannot be used.
     """
     folder, pooled = Path(settings.data), needs_pooling(settings)
     cluster, expected = _cluster(settings, workers)
@@ -150,13 +150,13 @@ def connect_silos(
 
 
 def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared: Declared) -> RunTerms:
-    """The terms of an exchange of `job` by the algorithm of `spec`."""
+    """The terms of an exchange of `job` that runs the algorithm `spec`."""
     seed, terms_schema = job.settings.seed, job.run_schema(schema)
     return RunTerms(run_id, registry.pack(spec), terms_schema, seed, job.budget, declared, step_of=job.run_id)
 
 
 def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[str, ...]:
-    """A line on the effects of owners' policies on small counts or on the noise of a private run."""
+    """A line on what owners' policies change: small counts, or the noise of a private run; empty if nothing."""
     if not is_private(settings):
         return (SUPPRESSED_CELLS,) if inferred.suppressed_cells else ()
     if not inferred.without_members:

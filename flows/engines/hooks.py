@@ -28,7 +28,7 @@ from ..options.repeat import Event, HookOptions, RepeatSettings
 from .run_comparison import Unchanged, is_drift
 
 HOOK_TIMEOUT_SECONDS = 30.0
-"""seconds that a hook may take"""
+"""maximum duration of a hook in seconds"""
 
 Message = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ Message = Mapping[str, Any]
 def notify_finished(
     settings: LearnSettings, repeat: RepeatSettings, finished: CompletedRun, hooks: HookOptions
 ) -> None:
-    """Notify of a finished run: `failure` if silos were lost, else `learned`, and also `drift` if there is any."""
+    """Notify of a finished run: `failure` if silos were lost; otherwise `learned`, and `drift` if there is drift."""
     result = finished.result
     if result.outcome == "silo lost":
         notify(hooks, "failure", _message(settings, repeat) | {"reason": "silos were lost"})
@@ -50,7 +50,7 @@ def notify_finished(
 
 
 def notify_failed(settings: LearnSettings, repeat: RepeatSettings, error: BaseException, hooks: HookOptions) -> None:
-    """Send `failure` with the kind of error, without its text."""
+    """Send `failure` with the kind of the error, but without its text."""
     reason = "the run failed"
     if isinstance(error, BadInput):
         reason = "silos did not respond" if isinstance(error, SilosUnavailable) else "wrong input"
@@ -86,7 +86,7 @@ def _message(settings: LearnSettings, repeat: RepeatSettings) -> dict[str, Any]:
 
 
 def _call_hook(what: str, call: Callable[[], None]) -> None:
-    """Call a hook; a notice on its failure has only the kind of error, as the text may contain a secret address."""
+    """Call a hook; if it fails, the notice has only the kind of the error, whose text may contain a secret address."""
     try:
         call()
     except Exception as error:
@@ -116,8 +116,8 @@ def run_recurring(
 ) -> Any:
     """The result of `learned`, or the state of a skipped run; notifies the hooks of the outcome.
 
-    A line in the log of `serve` has the outcome. A run that fails with a `BadInput`, as for a missing silo, has its
-    message there and in its state, in place of Prefect's traceback.
+    A line in the log of `serve` reports the outcome. If a run fails with a `BadInput`, for instance because a silo is
+    missing, the message is in this line and in the state of the run, instead of Prefect's traceback.
     """
     named = repeat.model_copy(update={"deployment": repeat.deployment or str(deployment.name or "")})
     hooks = HookOptions.of_environment()

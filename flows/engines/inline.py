@@ -31,8 +31,8 @@ def run_inline(
 ) -> RunResult:
     """Run `job` on `data` in this process, with one BLAS thread as on a silo's worker.
 
-    `files` are the silos' files, read as `declared`; beside them are their privacy ledgers and, in a private run, their
-    journals. Without files, both end with the run.
+    `files` are the silos' files, read as `declared`. The silos' privacy ledgers and, in a private run, their journals
+    are beside these files. Without files, ledgers and journals end with the run.
     """
     if registry.entry(job.spec.name).pooled:
         data, files = pool(data), None
@@ -45,7 +45,7 @@ def run_inline(
 def inline_session(
     job: Job, data: FederatedData, files: Mapping[str, Path] | None = None, declared: Declared = NO_DECLARATION
 ) -> Iterator[Session]:
-    """Yield a session for `job` with the silos of `data` in this process; arguments as those of `run_inline`."""
+    """Yield a session for `job` with the silos of `data` in this process; the arguments are as for `run_inline`."""
     with on_one_thread(), _hosted(job, data, files or {}) as transport:
         federations: list[SiloFederation] = []
 
@@ -60,7 +60,7 @@ def inline_session(
         try:
             yield Session(data.schema, connect, notes=data.notes)
         finally:
-            # The run cannot be resumed, so the keys of its noise are erased even if it was interrupted.
+            # An inline run cannot be resumed, so the keys of its noise are erased even if it was interrupted.
             for federation in federations:
                 federation.finish()
 

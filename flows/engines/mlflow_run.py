@@ -1,6 +1,6 @@
-"""The MLflow run of a run: its name, parameters and tags; opened before round 1, marked as failed on errors.
+"""The MLflow run of a run: its name, parameters and tags.
 
-A run never waits for MLflow.
+It is opened before round 1, and marked as failed if the run raises an error. A run never waits for MLflow.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,13 +21,13 @@ from ..job.run import Listener, Resumed
 from .resuming import Started
 
 PROMISES = ("epsilon", "delta", "budget")
-"""settings that give a guarantee only if they are above zero"""
+"""the settings that give a guarantee only if they are above zero"""
 
 
 def mlflow_run_name(job: Job) -> str:
-    """The name of the run: algorithm, seed, time, data set; the varying parts are first, as tables truncate names.
+    """The name of the run: algorithm, seed, time and data set.
 
-    A name from the user stays unchanged.
+    The parts that vary are first, because tables truncate names. A name from the user stays unchanged.
     """
     generated = f"{job.settings.algorithm}-{job.dataset[:100]}-seed{job.settings.seed}-"
     name = job.settings.name or ""
@@ -38,7 +38,7 @@ def mlflow_run_name(job: Job) -> str:
 
 
 def mlflow_params(job: Job) -> dict[str, Any]:
-    """The parameters of the run: those of all algorithms, and the algorithm's own settings.
+    """The parameters of the run: parameters that all runs have, and the settings of the algorithm.
 
     Budgets without a guarantee are left out, because ε = 0 would look like perfect privacy.
     """
@@ -66,7 +66,7 @@ def mlflow_run(
 ) -> Iterator[BackgroundTracker]:
     """Yield the tracker of `job`, whose results go to `folder`; `interrupted` is the run to resume, if any.
 
-    Another thread calls `opened` with the `RunStart` that has the id of the MLflow run, once there is one. Raises
+    `opened` is called at once with a `RunStart`; another thread calls it again when the MLflow run has an id. Raises
     `BadInput` for an invalid tracking URI.
     """
     labels = {

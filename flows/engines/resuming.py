@@ -1,8 +1,8 @@
 """The files for resuming a run from its folder: lock, settings, fingerprints of the silos' rows, last checkpoint.
 
-Only one process at a time may work on a run's folder; the kernel releases the lock when a process dies. A seal, which
-only a silo can compute, identifies its rows (`tasks/silo/journal.py`). It shows the coordinator whether the rows are
-the same as before, and discloses nothing else.
+Only one process at a time may work on a run's folder; the kernel releases the lock when a process dies. A seal
+identifies the rows of a silo, and only this silo can compute it (`tasks/silo/journal.py`). It shows the coordinator
+whether the rows are the same as before, and discloses nothing else.
 """
 
 import json
@@ -33,8 +33,8 @@ LOCK = ".running"
 def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
     """Lock the run in `folder`: create the folder if needed, and remove temporary files of a killed run.
 
-    Raises `BadInput` if another process has the lock, if the folder cannot be written, and, for a `fresh` run, if it is
-    not empty. On file systems without locks, such as some network drives, there is no lock.
+    Raises `BadInput` if another process has the lock, if the folder cannot be written, or if the run is `fresh` and the
+    folder is not empty. On file systems that do not support locks, such as some network drives, there is no lock.
     """
     new = not folder.exists()
     try:
@@ -59,7 +59,7 @@ def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> int:
-    """The descriptor of the locked lock file; opens it again if it was removed in the meantime."""
+    """The descriptor of the locked lock file; opens the file again if it was removed in the meantime."""
     while True:
         held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         if sys.platform == "win32":
@@ -81,7 +81,7 @@ def _locked(folder: Path) -> int:
 
 @dataclass(frozen=True)
 class Pin:
-    """The state of a silo when the run began: its number of rows and their seal."""
+    """The state of a silo when the run began: its number of rows, and the seal of the rows."""
 
     rows: int
     seal: str
@@ -89,14 +89,14 @@ class Pin:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The silos of an interrupted run: the pin of each, and the reason for each silo that the run had dropped."""
+    """The silos of an interrupted run: the pin of each silo, and for each dropped silo the reason."""
 
     pins: Mapping[str, Pin]
     gone: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_pins(began: Mapping[str, Pin], now: Mapping[str, Pin]) -> None:
-    """Raise `BadInput` naming a silo that is missing or new, or whose rows are not those with which the run began."""
+    """Raise `BadInput`, naming the silo, if a silo is missing or new, or its rows have changed since the run began."""
     for silo, pin in began.items():
         if silo not in now:
             raise BadInput(f"silo {silo} took part when the run began, and is not connected")
@@ -117,7 +117,7 @@ STARTED = "started.json"
 
 @dataclass(frozen=True)
 class Started:
-    """The file of settings and pins, written before round 1: the run can be resumed from any working folder."""
+    """The content of the file that is written before round 1: with it, a run can be resumed from any working folder."""
 
     settings: LearnSettings
     run_id: str
@@ -143,7 +143,7 @@ def write_started(folder: Path, started: Started) -> None:
 
 
 def read_started(folder: Path) -> Started:
-    """The settings and pins of the run in `folder`; raises `BadInput` if it cannot be resumed."""
+    """The settings and pins of the run in `folder`; raises `BadInput` if the run cannot be resumed."""
     path = folder / STARTED
     if (folder / "metrics.json").exists() and not path.exists():
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
@@ -178,7 +178,7 @@ def interrupted_silos(folder: Path) -> Interrupted:
 
 
 def resumed_from(folder: Path) -> Resumed | None:
-    """The last finished round of the run in `folder`, None if the first was not finished."""
+    """The last finished round of the run in `folder`; None if no round was finished."""
     if not (folder / CHECKPOINT).exists():
         return None
     last = load(folder / CHECKPOINT)
@@ -187,7 +187,7 @@ def resumed_from(folder: Path) -> Resumed | None:
 
 
 def checkpoint_listener(folder: Path, before: float = 0.0) -> Callable[[Progress], None]:
-    """A listener that writes a checkpoint after every round; `before` is the run time in seconds until now."""
+    """A listener that writes a checkpoint after every round; `before` is the duration of the run until now."""
     start = perf_counter() - before
 
     def write_checkpoint(progress: Progress) -> None:

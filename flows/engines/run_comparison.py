@@ -1,8 +1,8 @@
-"""Scheduled runs: skip a run if nothing has changed, else compare it with the previous run of its deployment.
+"""Scheduled runs: skip a run if nothing has changed, otherwise compare it with the previous run of its deployment.
 
-The last finished run of a deployment is kept in a small file beside the runs. Of the rows it has only the seals
-(`tasks/silo/journal.py`): without the silo's secret, they only show whether the rows are the same as before. ε does not
-account for that.
+A small file beside the runs records the last finished run of a deployment. Of the silos' rows, this file has only the
+seals (`tasks/silo/journal.py`). Without the silo's secret, seals only show whether the rows are the same as before. ε
+does not account for this disclosure.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from ..options.repeat import RepeatSettings
 
 
 def read_run(folder: Path) -> PastRun:
-    """The finished run with results in `folder`; raises `BadInput` naming the missing or invalid file.
+    """The finished run with results in `folder`; raises `BadInput`, naming the file, if a file is missing or invalid.
 
     A damaged model is ignored, so that the graphs can still be compared.
     """
@@ -51,7 +51,7 @@ def read_run(folder: Path) -> PastRun:
 
 
 def network_in(folder: Path) -> BayesianNetwork | None:
-    """The model of the run in `folder`, None without one; raises `BadInput` if it is damaged."""
+    """The model of the run in `folder`, None if there is no model; raises `BadInput` if the model is damaged."""
     bif, other = folder / "model.bif", folder / "model.json"
     try:
         if bif.is_file():
@@ -64,9 +64,9 @@ def network_in(folder: Path) -> BayesianNetwork | None:
 
 
 LAST_RUN_FILE = ".repeated"
-"""the folder of these files, beside those of the runs"""
+"""the folder of the files that record last runs, beside the folders of the runs"""
 IRRELEVANT_OPTIONS = {"name", "out", "resume", "silo_patience"}
-"""settings that do not affect the result"""
+"""the settings that do not affect the result"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def last_run_file(runs: Path, deployment: str) -> Path:
 
 
 def read_last_run(file: Path) -> LastRun | None:
-    """The last run, None without one or if the file is damaged."""
+    """The last run; None if there is none, or if the file is damaged."""
     try:
         content = json.loads(file.read_text("utf-8"))
         seals = {str(silo): str(seal) for silo, seal in content["seals"].items()}
@@ -105,9 +105,9 @@ def write_last_run(file: Path, last: LastRun) -> None:
 
 
 def settings_digest(settings: LearnSettings) -> str:
-    """A digest of all relevant settings, the version, and the files besides the rows.
+    """A digest of all relevant settings, the version, and the files other than the rows.
 
-    `about.json` enters without its checksums, which are digests of rows.
+    The digest covers `about.json` without its checksums, which are digests of rows.
     """
     folder = place_of(Path(settings.data))
     about = read_about(folder)
@@ -124,12 +124,12 @@ Seals = Callable[[str], Mapping[str, str]]
 
 
 class Unchanged(Exception):  # noqa: N818 - no error: the run has nothing to learn
-    """A run is skipped, because nothing has changed since the previous run, or too few rows for a new publication."""
+    """A run is skipped, because nothing has changed since the previous run, or because too few rows have changed."""
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """A new run of a deployment: the file of the last run, the new run's own record, and the previous results."""
+    """A new run of a deployment: the file that records the last run, the record of this run, and the previous run."""
 
     file: Path
     now: LastRun
@@ -144,7 +144,7 @@ class RunComparison:
         return replace(result, changes=changes, metrics=result.metrics | changes.metrics)
 
     def save(self, result: RunResult) -> None:
-        """Write the finished run as the last one, without the silos that it lost; prints a notice on failure."""
+        """Record the finished run as the last run, without the silos that it lost; prints a notice on failure."""
         if result.outcome == "silo lost":
             return
         seals = {silo: seal for silo, seal in self.now.seals.items() if silo not in result.lost}
@@ -157,7 +157,7 @@ class RunComparison:
 def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals: Seals) -> RunComparison:
     """The comparison of the run of the named `settings` with the last run of its deployment.
 
-    Raises `Unchanged` if nothing has changed and `repeat` skips such runs, before the run spends any ε; and if a silo
+    Raises `Unchanged`, before the run spends any ε, if nothing has changed and `repeat` skips such runs, or if a silo
     refuses the run because too few of its rows have changed.
     """
     folder = Path(str(settings.out)).absolute()
@@ -175,14 +175,14 @@ def compare_with_last_run(settings: LearnSettings, repeat: RepeatSettings, seals
 
 
 def is_drift(changes: Comparison, repeat: RepeatSettings) -> bool:
-    """Whether `changes` are drift: enough changed edges, enough parameter drift, or other variables."""
+    """Whether `changes` are drift: enough changed edges, enough parameter drift, or added or removed variables."""
     moved = changes.drift is not None and changes.drift.total >= repeat.drift_parameters
     others = bool(changes.structure.added_variables or changes.structure.removed_variables)
     return moved or others or changes.edges_changed >= repeat.drift_edges
 
 
 def _results(folder: Path) -> PastRun | None:
-    """The run in `folder`, None if its results were deleted."""
+    """The run in `folder`; None if its results were deleted."""
     try:
         return read_run(folder)
     except BadInput:

@@ -1,8 +1,8 @@
-"""The context of one run of the flow `learn` in this process, which is not part of the flow's parameters.
+"""The context of one run of the flow `learn` in this process.
 
-Prefect shows, stores and validates the parameters of a flow. The flow function is therefore a closure over everything
-else that the command line and Python provide: listeners, started workers, and the outcome. The outcome of a finished
-run counts even if Prefect fails afterwards.
+Prefect shows, stores and validates the parameters of a flow, so the context is not a parameter. The flow function is a
+closure over the context, which has everything else that the command line and Python provide: listeners, started
+workers, and the outcome. The outcome of a finished run counts even if Prefect fails afterwards.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ class Workers:
     """Workers on this machine that were started before the run."""
 
     files: dict[str, Path]
-    """the file of each silo on them"""
+    """for each silo on these workers, its file"""
     client: Any
-    """their Dask client"""
+    """the Dask client of the workers"""
 
 
 @dataclass
 class Outcome:
-    """The finished run, or the error that ended it; neither before the end."""
+    """The finished run, or the error that ended it; before the end, both are None."""
 
     finished: CompletedRun | None = None
     error: BaseException | None = None
@@ -38,12 +38,12 @@ class RunContext:
     """The context of a run in addition to its settings; empty for a run of a deployment."""
 
     listeners: tuple[Listener, ...] = ()
-    """called after every round"""
+    """the listeners that are called after every round"""
     workers: Workers | None = None
     outcome: Outcome = field(default_factory=Outcome)
 
     def record(self, work: Callable[[], CompletedRun]) -> CompletedRun:
-        """Return the result of `work` or raise its error, and store either as the outcome."""
+        """Return the result of `work` or raise its error, and store the result or the error as the outcome."""
         try:
             self.outcome.finished = work()
         except BaseException as error:

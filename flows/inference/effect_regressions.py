@@ -1,7 +1,7 @@
 """Effects from regressions over the rows of a finished run, in one exchange for all treatments and adjustment sets.
 
-They are needed if second moments do not suffice: for outcomes of two labels, tables of numbers and labels, and empty
-cells. Placebos also use such regressions.
+Regressions are needed if second moments do not suffice: for outcomes with two labels, tables of numbers and labels, and
+empty cells. Placebos also use such regressions.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,10 @@ REGRESSIONS = AlgorithmSpec("adjusted-regressions", AdjustedRegressions(masked=T
 def regression_estimator(
     data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, values: Values | None
 ) -> FromRegressions:
-    """The estimator of the effects of `treatments`, one at a time; raises `BadInput` for an outcome of many labels."""
+    """The estimator of the effects of `treatments`, one at a time.
+
+    Raises `BadInput` for an outcome with more than two labels.
+    """
     schema, structure = data.rows.schema, data.result.structure
     levels = schema.levels.get(outcome, ())
     if len(levels) not in (0, 2):
@@ -41,14 +44,14 @@ def regression_estimator(
 
 
 def question(schema: Schema, x: str, covariates: Sequence[str], values: Values) -> Question:
-    """The question for the effect of `x` under an adjustment set, with numbers and codes for names."""
+    """The question for the effect of `x` given the `covariates`, with numbers for variables and codes for labels."""
     place = {name: number for number, name in enumerate(schema.variables)}
     first, second = (float(schema.levels[x].index(str(one)) if x in schema.levels else one) for one in values)
     return Question(place[x], tuple(place[name] for name in covariates), (first, second))
 
 
 def with_placebos(data: RunData, effects: Sequence[Effect], repeats: int) -> list[Effect]:
-    """The identified `effects`, all on one outcome, with the estimates for this number of permuted treatments.
+    """The `effects`, all on one outcome; identified effects get the estimates for `repeats` permuted treatments.
 
     Each silo permutes the treatment among its own rows and sends the sums of the same regressions.
     """

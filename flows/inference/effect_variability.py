@@ -1,8 +1,8 @@
-"""How effects vary: the graph learned from resamples of the run's rows, and each silo's own effect.
+"""Variability of effects: over graphs that are learned from resamples of the run's rows, and between silos.
 
-What leaves a silo: with resamples, for each of them what the learner sends, and the second moments of all pairs as
-masked sums over the silos; by silo, the second moments of treatment, covariates and outcome in a sum over that silo
-alone, which hides nothing.
+What leaves a silo with resamples: for each resample, the replies of the learner, and the second moments of all pairs as
+masked sums over the silos. What leaves a silo for effects by silo: the second moments of treatment, covariates and
+outcome, in a sum over that silo alone, which hides nothing.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ def _learned_anew(data: RunData, resamples: int) -> tuple[list[Structure], list[
 
 
 def with_silos(data: RunData, effects: Sequence[Effect]) -> list[Effect]:
-    """The `effects` with those of each silo, where the graph identifies them as not zero."""
+    """The `effects`; effects that the graph identifies and that it does not make zero also get each silo's effect."""
     variables = data.rows.schema.variables
     place = {name: number for number, name in enumerate(variables)}
     identified = [one for one in effects if one.status == "identified"]

@@ -1,10 +1,10 @@
 """Effects in the graph of a finished run: from its model, or from one more masked sum over the silos' rows.
 
-Without `data` nothing leaves a silo: the model of the run suffices. With `data`, the folder of the run's silos, effects
-come from the rows. Of numbers without empty cells, the silos send the units of the columns, then the means and
-variances of all columns and the second moments of the pairs among treatment, covariates and outcome (all pairs for
-joint interventions), about each silo's own means, as masked sums. Otherwise they send the sums of adjusted regressions
-(`effect_regressions.py`).
+Without `data` nothing leaves a silo, because the model of the run suffices. With `data`, the folder of the run's silos,
+effects come from the rows. If the rows are numbers without empty cells, the silos send masked sums: first the units of
+the columns, then the means and variances of all columns and second moments about each silo's own means. Second moments
+are sent for the pairs among treatment, covariates and outcome, and for joint interventions for all pairs. For other
+rows, the silos send the sums of adjusted regressions (`effect_regressions.py`).
 """
 
 from collections.abc import Sequence
@@ -55,26 +55,30 @@ def effects(
     ----------
     result
         A finished run.
-    treatments, outcome
-        The variables to change, one at a time or all of them at once if `joint`; the variable of interest.
+    treatments
+        The variables to change, one at a time, or all of them at once if `joint`.
+    outcome
+        The variable of interest.
     kind
         "total", or "direct" for the effect with all other parents of the outcome held fixed.
     values
-        The values to compare, by default 0 and 1, or each label with the first one.
+        The values to compare, by default 0 and 1, or each label with the first label.
     joint
-        Whether all treatments are changed together; this takes the second moments of all pairs from `data`.
+        Whether all treatments are changed together; with `data`, this needs the second moments of all pairs.
     data
-        The folder of the run's silos for one more exchange; None for effects from the run's model.
-    bootstrap, placebo, by_silo
-        The number of resamples of these rows from each of which the graph is learned again; the number of times that
-        the treatment is permuted within each silo, which must have no effect; whether each silo's own effect is
-        estimated.
+        The folder of the run's silos, for one more exchange; None if effects are computed from the run's model.
+    bootstrap
+        The number of resamples of the rows; the graph is learned again from each of them.
+    by_silo
+        Whether to estimate each silo's own effect, too.
+    placebo
+        The number of times that the treatment is permuted within each silo; a permuted treatment must have no effect.
 
     Raises
     ------
     BadInput
-        For unknown variables and values, a run without a model, with an ε or of time series, and a folder of other
-        rows.
+        For unknown variables and values; for a run without a model, with an ε or of time series; and for a folder with
+        other rows than the run's.
     """
     _check_question(result, treatments, outcome)
     _check_run(result, from_rows=data is not None)
@@ -89,7 +93,7 @@ def effects(
 
 
 def _with_checks(rows: RunData, found: list[Effect], bootstrap: int, *, by_silo: bool, placebo: int) -> list[Effect]:
-    """The effects with the figures of the checks that the user chose."""
+    """The effects with the results of the requested checks: resamples, effects by silo, placebos."""
     found = with_resamples(rows, found, bootstrap) if bootstrap else found
     found = with_silos(rows, found) if by_silo else found
     return with_placebos(rows, found, placebo) if placebo else found
@@ -129,7 +133,7 @@ def _check_question(result: RunResult, treatments: Sequence[str], outcome: str) 
 
 
 def _check_variability(result: RunResult, data: Path | None, bootstrap: int, *, by_silo: bool, joint: bool) -> None:
-    """Raise `BadInput` for resamples or effects by silo that cannot be computed."""
+    """Raise `BadInput` if resamples or effects by silo are requested, but cannot be computed."""
     if not bootstrap and not by_silo:
         return
     option = "--bootstrap" if bootstrap else "--by-silo"
@@ -146,7 +150,7 @@ def _check_variability(result: RunResult, data: Path | None, bootstrap: int, *, 
 
 
 def _check_placebo(data: Path | None, placebo: int, *, joint: bool) -> None:
-    """Raise `BadInput` for placebos that cannot be computed."""
+    """Raise `BadInput` if placebos are requested, but cannot be computed."""
     if placebo < 0:
         raise BadInput(f"--placebo is {placebo}: it must be 1 or more, or 0 for none")
     if placebo and data is None:
@@ -201,7 +205,10 @@ def _from_rows(
     *,
     joint: bool,
 ) -> Estimator:
-    """The estimator of one exchange over the rows; raises `BadInput` for joint interventions on other than numbers."""
+    """The estimator from one exchange over the rows.
+
+    Raises `BadInput` for joint interventions, unless the data are numbers without empty cells.
+    """
     if has_moments(data.result):
         return _moments(data, treatments, outcome, kind, joint=joint)
     if joint:
@@ -210,7 +217,7 @@ def _from_rows(
 
 
 def _moments(data: RunData, treatments: Sequence[str], outcome: str, kind: EffectKind, *, joint: bool) -> FromMoments:
-    """The moments of one exchange over the rows: of the pairs among treatments, covariates and outcome."""
+    """The second moments of the pairs among treatments, covariates and outcome, from one exchange over the rows."""
     structure = data.result.structure
     place = {name: number for number, name in enumerate(structure.variables)}
     needed = {place[name] for name in (*treatments, outcome)}
@@ -224,7 +231,7 @@ def _moments(data: RunData, treatments: Sequence[str], outcome: str, kind: Effec
 
 
 def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], data: Path | None) -> tuple[str, ...]:
-    """The assumptions behind the effects, a sentence each."""
+    """The assumptions behind the effects, in one sentence each."""
     kinds = {"dag": "DAG", "cpdag": "class of DAGs (CPDAG)", "pag": "PAG"}
     lines = [
         f"Graph: the {kinds[result.structure.kind]} that {result.algorithm} learned is taken as true; intervals do not "

@@ -1,7 +1,7 @@
-"""Queries, simulation and prediction with the model of a finished run: nothing leaves a silo for them.
+"""Queries, simulation and prediction with the model of a finished run; nothing leaves a silo for them.
 
 A query is written as in textbooks: `P(disease | smoke=yes, do(age=40))`, `P(disease=yes, age>60)`, `P(age | sex=m)`.
-Numbers are in the units of the data: columns that silos transformed are transformed here and back again.
+Numbers are in the units of the data: if silos transformed a column, its numbers are transformed here, and back again.
 """
 
 import re
@@ -37,15 +37,15 @@ from fedbnsl.tracking.model import network_of
 from fedbnsl.tracking.result import RunResult
 
 BURN_IN = 200
-"""steps of a simulated series before those that are returned"""
+"""number of first steps of a simulated series that are not returned"""
 MAX_ROWS = 10_000_000
-"""rows of a simulated table"""
+"""maximum number of rows of a simulated table"""
 FORM = "write it as P(X | Y=value, do(Z=value)), with labels or numbers as values"
 
 
 @dataclass(frozen=True)
 class QueryAnswer:
-    """The answer to a query; `str` of it is what the command line prints."""
+    """The answer to a query; the command line prints its `str`."""
 
     query: NetworkQuery
     answer: NetworkAnswer
@@ -87,8 +87,8 @@ class QueryAnswer:
 def query(result: RunResult, text: str, *, seed: int = 0, samples: int = SAMPLES) -> QueryAnswer:
     """The answer of the model of `result` to the query `text`.
 
-    Raises `BadInput` for a query that cannot be read, names no variable of the model, or has no answer, and for a run
-    without a model.
+    Raises `BadInput` for a query that cannot be read, has unknown variables, or has no answer, and for a run without a
+    model.
     """
     network = _network(result)
     parsed = parse(text)
@@ -182,7 +182,7 @@ def _on_model_scale(query: NetworkQuery, transforms: Mapping[str, Transform], re
 
 
 def _in_units(found: NetworkAnswer, query: NetworkQuery, transforms: Mapping[str, Transform]) -> NetworkAnswer:
-    """The answer in the units of the data: quantiles of a transformed number; its mean has no such formula."""
+    """The answer in the units of the data; for a transformed number only quantiles, as its mean has no such formula."""
     if found.mean is None or query.targets[0] not in transforms:
         return found
     transform = transforms[query.targets[0]]
@@ -224,7 +224,7 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
     """Rows drawn from the model of `result`, in the units and labels of the data, after the interventions `do`.
 
     A model over time gives one series, in which `do` holds at every step. Raises `BadInput` for a run without a model,
-    an unknown name or label, and a number of rows that is not from 1 to `MAX_ROWS`.
+    for an unknown name or label, and if `rows` is not from 1 to `MAX_ROWS`.
     """
     if not 1 <= rows <= MAX_ROWS:
         raise BadInput(f"rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
@@ -241,7 +241,7 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
 def _series(
     network: DynamicGaussianNetwork | DynamicMixedNetwork, rows: int, do: Mapping[str, Value], rng: np.random.Generator
 ) -> FloatArray:
-    """A series `[rows, d]` of a network over time, after `BURN_IN` steps; raises `BadInput` if it would explode."""
+    """A series `[rows, d]` of a network over time, after `BURN_IN` steps; raises `BadInput` if series explode."""
     names, mixed = network.variables, as_mixed(network)
     settings = {names[mixed.index(name)]: mixed.code(name, value) for name, value in do.items() if name in names}
     unknown = [name for name in do if name not in names]
@@ -273,25 +273,25 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
     Parameters
     ----------
     result
-        A finished run with a model of rows; `forecast` of a network over time predicts time series.
+        A finished run with a model of independent rows (a network over time has the method `forecast` instead).
     path
         A CSV or Parquet file with columns of the model; a missing column counts as empty.
     targets
-        Variables to predict in every row, whatever their cells hold; by default all empty cells.
+        Variables to predict in every row, even if their cells are filled; by default, all empty cells are predicted.
     seed
-        Of the samples that rows with several empty cells of labels and numbers need.
+        The seed of the samples that are needed if a row has several empty cells of labels and numbers.
 
     Returns
     -------
     pandas.DataFrame
-        The columns of the model: predictions are means or the likeliest labels. A column `sd(X)` or `P(X)` for each
-        predicted variable has the standard deviation or the probability, where a cell was predicted.
+        The columns of the model, with means or the most probable labels as predictions. For each predicted variable X,
+        a column `sd(X)` or `P(X)` has the standard deviation or the probability of each predicted cell.
 
     Raises
     ------
     BadInput
         For a run without such a model, an unknown target, a cell that is no number or label of the model, and a table
-        without an empty cell.
+        that has no empty cell although no targets are given.
     """
     network = _network(result)
     if isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
@@ -322,7 +322,7 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
 def _read(
     path: Path, variables: Sequence[str], levels: Mapping[str, Sequence[str]], transforms: Mapping[str, Transform]
 ) -> FloatArray:
-    """The cells `[n_rows, d]` of the table at `path` on the scale of the model, labels as codes, empty cells as NaN."""
+    """The cells `[n_rows, d]` of the table at `path` on the model's scale: codes for labels, NaN for empty cells."""
     columns = {column.name: column for column in read_columns(path)}
     known = [name for name in variables if name in columns]
     if not known:
@@ -354,7 +354,7 @@ def _cells(path: Path, column: Column, levels: Sequence[str] | None) -> FloatArr
 def _as_frame(
     result: RunResult, variables: Sequence[str], levels: Mapping[str, Sequence[str]], table: FloatArray
 ) -> pd.DataFrame:
-    """The table with labels and in the units of the data."""
+    """The `table` with labels instead of codes, and in the units of the data."""
     transforms = _formulas(result)
     frame: dict[str, Any] = {}
     for v, name in enumerate(variables):

@@ -1,8 +1,8 @@
-"""A graph that was edited by hand, over the silos of the run that learned it: fit, parameters, diagnoses, scores.
+"""Scores of a graph that was edited by hand, over the silos of the run that learned it: fit, parameters, diagnoses.
 
-The exchanges are those that follow the rounds of a run: the diagnosis, the parameters, and for labels the count tables
-of the fit, for the learned and for the edited graph alike, masked if the run was. No graph is learned. Owners'
-policies hold as for a run.
+No graph is learned. For the learned graph and for the edited graph, there are the exchanges that follow the rounds of a
+run: the diagnosis, the parameters and, for labels, the count tables of the fit. They are masked if the run was. Owners'
+policies apply as in a run.
 """
 
 import csv
@@ -41,14 +41,14 @@ EDITED = "The edges were edited by hand: no direction rests on the data alone."
 
 @dataclass(frozen=True)
 class Rescored:
-    """The learned and the edited graph, with the figures of both from the same rows."""
+    """The learned and the edited graph, with figures of both graphs from the same rows."""
 
     learned: RunResult
     edited: RunResult
 
     @property
     def rows(self) -> list[tuple[str, Metric, Metric]]:
-        """The figures of both that are numbers, by name."""
+        """The numeric figures of both graphs, by name."""
         names = [
             name
             for name, value in (self.learned.metrics | self.edited.metrics).items()
@@ -58,10 +58,10 @@ class Rescored:
 
 
 def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
-    """Compare the graph in the file `edges` with the one that a run learned from the silos of the folder `data`.
+    """Compare the graph in the file `edges` with the graph that a run learned from the silos of the folder `data`.
 
-    Raises `BadInput` for a bad file, naming line and value, for a run with an ε, of time series or of events, and for a
-    folder of other rows.
+    Raises `BadInput` for an invalid file, naming line and value; for a run with an ε, of time series or of events; and
+    for a folder with other rows than the run's.
     """
     if result.privacy is not None:
         raise BadInput(f"{result.name}: the run has an ε: another exchange over the rows would be a release")
@@ -99,7 +99,10 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
 
 
 def edited_structure(path: Path, variables: Sequence[str]) -> Structure:
-    """The graph in `path`; raises `BadInput` naming line and value for an unknown variable, a duplicate or a cycle."""
+    """The graph in `path`.
+
+    Raises `BadInput`, naming line and value, for an unknown variable, a duplicate or a cycle.
+    """
     structure = read_structure(path, variables)
     cycle = structure.cycle
     if cycle:
@@ -113,7 +116,7 @@ def edited_structure(path: Path, variables: Sequence[str]) -> Structure:
 
 
 def _check_rows(result: RunResult, data: FederatedData, folder: Path) -> None:
-    """Raise `BadInput` for data that are not those of the run."""
+    """Raise `BadInput` unless the data are the data of the run."""
     if data.schema.kind != result.schema.kind or set(data.schema.variables) != set(result.structure.variables):
         raise BadInput(f"{folder}: not the data of the run, which learned from {result.schema.kind} data")
     for silo, rows in result.schema.rows.items():
@@ -122,7 +125,7 @@ def _check_rows(result: RunResult, data: FederatedData, folder: Path) -> None:
 
 
 def _checked(job: Job, session: Session, result: RunResult, structure: Structure) -> RunResult:
-    """The result of a run that ends with `structure`, without rounds."""
+    """The result of a run without rounds that ends with `structure`."""
     algorithm, ordered = registry.build(job.spec), structure.reordered(session.schema.variables)
     last = Round(0, None, Traffic(), "converged")
     after = (job, session, algorithm, last, ordered)

@@ -1,7 +1,7 @@
 """The rows of a finished run, read again in the same way as in the run, for further exchanges.
 
-The folder must be that of the run: the same silos with as many rows each and, if they were recorded, the same
-checksums. Columns are transformed, selected and dated as in the run.
+The folder must be the folder of the run: it has the same silos with the same numbers of rows and, if checksums were
+recorded, the same checksums. Columns are selected, and numbers and dates are converted, as in the run.
 """
 
 from collections.abc import Sequence
@@ -41,9 +41,9 @@ REQUESTED: dict[str, RequestedTransform] = {
     "sqrt": "sqrt",
     "normal-scores": "normal-scores",
 }
-"""the option that gives a transform; `anscombe` is that of columns of counts, without an option"""
+"""for each transform, the option that requests it; `anscombe` has no option, because counts get it by default"""
 MOMENTS = AlgorithmSpec("regressions", Regressions(center=True, masked=True))
-"""second moments about the silos' own means, masked"""
+"""the exchange of masked second moments about the silos' own means"""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,14 @@ class RunData:
     rows: FederatedData
 
     def restricted(self, silo: str) -> "RunData":
-        """The same with one silo only."""
+        """The data of the run with only the silo `silo`."""
         schema = replace(self.rows.schema, rows={silo: self.rows.schema.rows[silo]})
         return replace(self, rows=replace(self.rows, schema=schema, tables={silo: self.rows.tables[silo]}))
 
     def exchanges(self, specs: Sequence[tuple[str, AlgorithmSpec, Any]]) -> list[ExchangeResult]:
-        """Run one exchange after the other over the silos: its name, algorithm, and the server's initial state or None.
+        """Run exchanges over the silos, one after the other.
+
+        Each of `specs` has the name of an exchange, its algorithm, and the server's initial state or None.
 
         Raises `BadInput` if a silo does not respond.
         """
@@ -82,12 +84,12 @@ class RunData:
 
 
 def has_moments(result: RunResult) -> bool:
-    """Whether second moments of the rows give effects: all columns of the run are numbers without empty cells."""
+    """Whether second moments of the rows give effects, because all columns are numbers without empty cells."""
     return result.schema.kind == "continuous" and not result.metrics.get("filling_exchanges")
 
 
 def read_run_data(result: RunResult, folder: Path) -> RunData:
-    """The rows of the run `result` in `folder`; raises `BadInput` for other rows."""
+    """The rows of the run `result` in `folder`; raises `BadInput` if the folder has other rows."""
     schema = result.schema
     options = LearnOptions(
         only=schema.variables,
@@ -120,7 +122,7 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
 
 
 def within_moments(data: RunData, needed: Sequence[bool]) -> WithinMoments:
-    """The moments about the silos' own means, of the pairs of the `needed` columns `[d]`; zero for other pairs."""
+    """The second moments about the silos' own means, for pairs of `needed` columns `[d]`; zero for other pairs."""
     clique = np.triu(np.outer(needed, needed), 1).astype(np.bool_)
     (found,) = data.exchanges([("effects", MOMENTS, start(data.rows.schema, clique))])
     return moments_of(found.last.server, len(data.rows.schema.silos) - len(found.last.lost))

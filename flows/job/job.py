@@ -171,7 +171,7 @@ class Session:
     connect: Callable[[Job, AlgorithmSpec, str], Federation]
     """(job, algorithm, run id) -> a federation whose silos run that algorithm, masked if the job requires it"""
     wrap: Callable[[Algorithm, Federation], Algorithm] = lambda algorithm, federation: algorithm
-    """(algorithm, federation) -> the algorithm with its steps at the coordinator wrapped, such as in tasks of Prefect"""
+    """(algorithm, federation) -> the algorithm with the coordinator's steps wrapped, such as in tasks of Prefect"""
     evaluate: Callable[[Work], Any] = lambda work: work()
     """a function that evaluates the result, for instance as a task of Prefect"""
     notes: tuple[str, ...] = ()

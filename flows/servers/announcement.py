@@ -1,7 +1,7 @@
-"""How a run finds the Prefect server that `fedbnsl ui` started: a file that only this user may read or write.
+"""The file by which a run finds the Prefect server that `fedbnsl ui` started; only this user may read or write it.
 
-The server holds a lock on the file for as long as it lives. If a run can lock the file, the server has ended, and the
-run does not send the token of this user to another account that may have taken over the port.
+The server holds a lock on the file as long as it runs. If a run can lock the file, the server has ended. The run then
+does not send this user's token, because another account may have taken over the port.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ from fedbnsl.tracking.staging import create_private_folder
 
 SERVER_FILE = "fedbnsl-server"
 ANSWER = 5.0
-"""timeout in seconds of a request that shows whether a server is there"""
+"""timeout in seconds of a request that checks whether a server responds"""
 
 
 @dataclass
@@ -62,7 +62,7 @@ def announcement(home: Path) -> Iterator[Announcement]:
 
 
 def announced_server(home: Path, token: Callable[[], str]) -> str | None:
-    """The URL of the API of the server that is announced in `home` and takes the `token`; None without one.
+    """The URL of the API of the server that is announced in `home` and accepts the `token`; None without such a server.
 
     Without a server, the token is neither read nor written.
     """
@@ -81,7 +81,7 @@ def announced_server(home: Path, token: Callable[[], str]) -> str | None:
 
 
 def _locked(file: int, kind: int = fcntl.LOCK_EX) -> bool:
-    """Whether another process has locked the open file; if not, this one has now."""
+    """Whether another process has locked the open file; if not, this process locks it."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

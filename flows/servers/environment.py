@@ -43,17 +43,17 @@ QUIET = {
 
 
 def prepare_environment(*, quiet: bool = False) -> None:
-    """Set the defaults; `quiet` also silences Prefect's own messages, as the command line wants."""
+    """Set the defaults; `quiet` also silences Prefect's own messages, for the command line."""
     for name, value in (DEFAULTS | QUIET if quiet else DEFAULTS).items():
         os.environ.setdefault(name, value)
 
 
 @contextmanager
 def prestart(engine: str, *, quiet: bool) -> Iterator[Callable[[], str] | None]:
-    """Start a Prefect server unless the user has one, and the process that workers are forked from.
+    """Start a Prefect server unless the user has one, and the process from which workers are forked.
 
-    Yield a function that waits for the server and returns the URL of its API; None for an engine other than Prefect,
-    which needs neither. `quiet` silences Prefect's own messages.
+    Yield a function that waits for the server and returns the URL of its API. For an engine other than Prefect, yield
+    None and start nothing. `quiet` silences Prefect's own messages.
     """
     prepare_environment(quiet=quiet)
     if engine != "prefect":

@@ -1,7 +1,7 @@
-"""A federation on one machine, for trying it out: a coordinator and three silos, each a process of its own.
+"""A demonstration of a federation on one machine: a coordinator and three silos, each in a separate process.
 
-The rows of the silos are drawn from a linear model. Certificates, configuration files, policies and connections are
-those of a federation over machines; only the addresses are local.
+The rows of the silos are drawn from a linear model. Certificates, configuration files, policies and connections are the
+same as in a federation over several machines; only the addresses are local.
 """
 
 import shutil

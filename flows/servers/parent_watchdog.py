@@ -1,8 +1,7 @@
-"""Run a module that ends with the process that started it.
+"""Run a module so that it ends when the process that started it ends.
 
-`python -m fedbnsl.flows.servers.parent_watchdog MODULE ARGUMENTS...` is how servers are started.
-
-Without it a server would outlive a coordinator that is killed.
+Servers are started by `python -m fedbnsl.flows.servers.parent_watchdog MODULE ARGUMENTS...`. Otherwise, a server would
+outlive a coordinator that is killed.
 """
 
 import ctypes
@@ -15,7 +14,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Let the kernel end this process when its parent ends; only Linux can do so."""
+    """Let the kernel end this process when its parent ends; this works only on Linux."""
     if sys.platform == "linux":
         parent = os.getppid()
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

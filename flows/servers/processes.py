@@ -32,11 +32,11 @@ from fedbnsl.tracking.staging import create_private_folder
 from .announcement import ANSWER, announced_server, announcement
 
 PATIENCE = 10.0
-"""seconds for the server to name the experiment"""
+"""timeout in seconds of the request for the experiment"""
 
 
 def view_lines(mlflow: str) -> list[str]:
-    """A line for each saved view on the MLflow server at `mlflow`; none if it has no runs of ours yet."""
+    """A line for each saved view on the MLflow server at `mlflow`; none if the server has no runs of this project."""
     request = f"{mlflow.rstrip('/')}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT)}"
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
@@ -68,10 +68,10 @@ FOR_ONE_RUN = {
 
 @contextmanager
 def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
-    """Yield the URL of a Prefect server's API: the user's (`PREFECT_API_URL`), or one that runs within the block.
+    """Yield the URL of a Prefect server's API: the user's server (`PREFECT_API_URL`), or a server for the block.
 
-    It uses the same database as runs without a server, so that they are seen, too. Runs of this user find it while it
-    is up.
+    The server of the block uses the same database as runs without this server, so that it shows these runs, too. Runs
+    of this user find it while it is up.
     """
     known = users_server()
     if known:
@@ -81,7 +81,7 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     _begin_database()
     port = free_port(port)
     url = f"http://{HOST}:{port}/api"
-    # Without the last setting the pages would ask port 4200, whatever port they came from.
+    # Without the last setting, the pages would send requests to port 4200, even if the server has another port.
     env = {"PREFECT_API_URL": url, "PREFECT_SERVER_UI_API_URL": url, "PREFECT_UI_API_URL": url}
     env |= protection(port, api_token())
     words = [*CHILD, "prefect", "server", "start", "--host", HOST, "--port", str(port)]
@@ -102,10 +102,10 @@ TOKEN_FILE = "fedbnsl-token"
 
 
 def protection(port: int, token: str) -> dict[str, str]:
-    """The environment of a Prefect server at `port` that answers the holders of `token` only.
+    """The environment of a Prefect server at `port` that answers only requests with `token`.
 
-    Every account of this machine and every page in a browser can connect to the port: without a token they could start
-    runs as this user. Pages of other origins are not allowed to read answers either, and writes need a CSRF token.
+    Every account of this machine and every page in a browser can connect to the port. Without a token, they could start
+    runs as this user. Also, pages of other origins may not read answers, and writes need a CSRF token.
     """
     origins = ",".join(f"http://{host}:{port}" for host in (HOST, "localhost"))
     return {
@@ -117,12 +117,12 @@ def protection(port: int, token: str) -> dict[str, str]:
 
 
 def new_token() -> str:
-    """A random user name and password, as Prefect's API takes them."""
+    """A user name and a random password, in the form that Prefect's API accepts."""
     return f"fedbnsl:{secrets.token_urlsafe(24)}"
 
 
 def api_token() -> str:
-    """The token of this user's servers: as set in the environment, else of a file that only the user may read."""
+    """The token of this user's servers, from the environment or else from a file that only the user may read."""
     if os.environ.get(TOKEN):
         return os.environ[TOKEN]
     path = _home() / TOKEN_FILE
@@ -137,7 +137,7 @@ def api_token() -> str:
 
 
 def api_settings(url: str) -> dict[Any, Any]:
-    """The settings with which this process reaches the API at `url`: its token only where it is ours or the user's."""
+    """The settings with which this process reaches the API at `url`, with the token of the environment, if any."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 
     token = os.environ.get(TOKEN)
@@ -158,7 +158,7 @@ def export_words(url: str) -> str:
 
 
 Ready = Callable[[], str]
-"""waits for a server to answer and returns the URL of its API"""
+"""a function that waits until a server answers, and returns the URL of its API"""
 
 
 @contextmanager
@@ -167,8 +167,8 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
 
     Yield a function that waits until the server answers and returns the URL of its API.
 
-    It is Prefect's own ephemeral server, with the same database, but it starts while this process still imports: half
-    the time to the first round.
+    This is Prefect's own ephemeral server with the same database, but it starts while this process still imports
+    modules, which halves the time to the first round.
     """
     known = users_server()
     if known:
@@ -216,7 +216,7 @@ def _token(token: str) -> Iterator[None]:
 
 
 def users_server() -> str | None:
-    """The URL of the user's own Prefect API from Prefect, the environment or a profile; None without one."""
+    """The URL of the user's own Prefect API, from Prefect, the environment or a profile; None if there is none."""
     if "prefect" in sys.modules:
         from prefect.settings import PREFECT_API_URL
 
@@ -239,13 +239,13 @@ def _home() -> Path:
 
 
 def _begin_database() -> None:
-    """Begin Prefect's database, unless it is there: servers that begin it at once make each other's tables fail."""
+    """Create Prefect's database if it does not exist; otherwise, servers that start together could both create it."""
     create_from_template("prefect", _home() / "prefect.db")
 
 
 @contextmanager
 def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
-    """Yield the URL of an MLflow server that shows the runs: the user's, or one that runs within the block."""
+    """Yield the URL of an MLflow server that shows the runs: the user's server, or a server for the block."""
     from fedbnsl.tracking.mlflow.store import tracking_uri
 
     uri = tracking_uri()
@@ -285,10 +285,10 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
 def process(
     words: list[str], env: dict[str, str], log: Path | None = None, inherited: tuple[int, ...] = ()
 ) -> Iterator["subprocess.Popen[Any]"]:
-    """Run a program within the block, in a session of its own; it and its children end with the block.
+    """Run a program within the block, in its own session; the program and its children end with the block.
 
-    Its output goes to the file `log`, if given, and it keeps the `inherited` open files. If `words` begin with `CHILD`,
-    it also ends when this process is killed and never leaves the block, and imports nothing from the working directory.
+    The output goes to the file `log`, if given, and the program keeps the `inherited` open files. If `words` begin with
+    `CHILD`, the program also ends when this process is killed, and imports nothing from the working directory.
     """
     if tuple(words[: len(CHILD)]) == CHILD:
         env = {SAFE_PATH: "1", **env}
@@ -326,14 +326,14 @@ def check_reachable(url: str) -> None:
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, ssl.SSLError) or getattr(error, "code", None) in (401, 403):
-            return  # Prefect has settings of its own for whom to trust, and who it is.
+            return  # Prefect has its own settings for trusted certificates and for credentials.
         raise BadInput(f"Prefect at {url} does not answer: {reason}; {advice}") from None
     if not healthy:
         raise BadInput(f"{url} is not the API of a Prefect server; {advice}")
 
 
 def wait_until_up(url: str, server: "subprocess.Popen[Any]", what: str, patience: float) -> None:
-    """Wait until `url` answers; raises `BadInput` if the server ends or stays silent."""
+    """Wait until `url` answers; raises `BadInput` if the server ends, or does not answer within `patience` seconds."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if server.poll() is not None:
@@ -347,7 +347,7 @@ def wait_until_up(url: str, server: "subprocess.Popen[Any]", what: str, patience
 
 
 def free_port(wanted: int) -> int:
-    """`wanted` if nothing listens there, else a free port."""
+    """The port `wanted` if nothing listens there, otherwise a free port."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

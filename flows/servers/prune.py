@@ -1,7 +1,7 @@
-"""Prefect's own database on this machine: how much of it is old, and removing that by Prefect's own means.
+"""Prefect's own database on this machine: count old records, and remove them with Prefect's own functions.
 
-A server does the same by itself while it runs (`environment.py` has after how long), but a run's own server ends with
-the run, and a file of SQLite never shrinks by itself.
+A server removes old records while it runs (`environment.py` has the retention periods). But a run's own server ends
+with the run, and a file of SQLite never shrinks by itself.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from fedbnsl.tasks.prefect_internals import COUNT_OLD_EVENTS, COUNT_OLD_RUNS, va
 
 @dataclass(frozen=True)
 class OldHistory:
-    """What Prefect's database has that is older than asked for, and the bytes of its file."""
+    """The numbers of old runs and events in Prefect's database, and the size of its file."""
 
     runs: int
     events: int
@@ -30,7 +30,7 @@ class OldHistory:
 
 
 def database_file() -> Path | None:
-    """The SQLite file in which Prefect keeps the runs of this machine, None if there is none."""
+    """The SQLite file in which Prefect keeps the runs of this machine; None if there is no such file."""
     from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
     from sqlalchemy import make_url
 
@@ -42,7 +42,7 @@ def database_file() -> Path | None:
 def old_history(database: Path, age: timedelta) -> OldHistory:
     """Count the finished runs and the events in `database` that are older than `age`; nothing is changed.
 
-    Raises `BadInput` if it cannot be read.
+    Raises `BadInput` if the database cannot be read.
     """
     before = (datetime.now(UTC) - age).strftime("%Y-%m-%d %H:%M:%S")
     try:
@@ -56,7 +56,7 @@ def old_history(database: Path, age: timedelta) -> OldHistory:
 def prune(database: Path, age: timedelta) -> int:
     """Remove records older than `age` from `database`, and return the bytes of its file afterwards.
 
-    Raises `BadInput` if another process keeps it busy.
+    Raises `BadInput` if the database cannot be cleaned, for instance because another process has locked it.
     """
     from prefect.settings import (
         PREFECT_SERVER_EVENTS_RETENTION_PERIOD,

@@ -1,4 +1,4 @@
-"""The summary that `learn` prints: structure, scores, how the run ended, and the paths of its results.
+"""The summary that `learn` prints: structure, scores, outcome, and the paths of the results.
 
 While a run is in progress, a terminal shows a bar with round, h, residuals, edges and bytes; other outputs get short
 lines. A search by independence tests shows the size of the conditioning sets, the tests so far and the edges left, with
@@ -49,10 +49,11 @@ def show_scores(scores: Mapping[str, Any]) -> None:
 
 
 def show_structure(structure: Structure, most: int = 40, strengths: Strengths | None = None) -> None:
-    """Print at most `most` edges, those with the largest absolute weights first.
+    """Print at most `most` edges, in the order of their absolute weights, the largest first.
 
     For a dynamic structure, edges within one time step and edges across time are printed separately. With `strengths`,
-    each edge has the share of resamples that contain it, and a directed edge the share of these with its direction.
+    the share of resamples that contain an edge is printed beside it; for a directed edge, also the share of these
+    resamples in which the edge has the same direction.
     """
     within = " within one time step" * bool(structure.lags)
     _show_edges(classify(structure, None), within, most, strengths, weighted=weighted(structure))
@@ -81,7 +82,7 @@ def _show_edges(edges: Sequence[Edge], where: str, most: int, strengths: Strengt
 
 
 def _strengths(edge: Edge, strengths: Strengths | None) -> list[str]:
-    """The share of resamples with `edge`, and for a directed edge the share of those with its direction."""
+    """The share of resamples with `edge`; for a directed edge, also the share of these resamples with its direction."""
     if strengths is None:
         return []
     strength, direction = strengths.strength_and_direction(edge)
@@ -244,7 +245,7 @@ def privacy_line(privacy: PrivacySpent) -> str:
 
 
 LINE_INTERVAL_SECONDS = 5.0
-"""seconds between two lines of progress if stderr is not a terminal"""
+"""minimum time between two lines of progress if stderr is not a terminal"""
 
 
 @contextmanager
@@ -288,7 +289,7 @@ class _Bar:
         )
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
-        """Show how many resamples have converged."""
+        """Show the number of converged resamples."""
         done, shown = job.resamples - running, f"{self._name}: resamples"
         self._progress.update(
             self._task,
@@ -300,14 +301,14 @@ class _Bar:
 
 
 class _Lines:
-    """Lines for the first and last round, and one every few seconds; in a search also for the first of every level."""
+    """Lines for the first and the last round, and a line every few seconds; in a search, also a line for each level."""
 
     def __init__(self) -> None:
         """Start the clock."""
         self._next, self._level = 0.0, -1.0
 
     def __call__(self, update: Round) -> None:
-        """Print a line if it is time."""
+        """Print a line if one is due."""
         level = update.row.get(SEARCH_LEVEL, self._level)
         if time.monotonic() >= self._next or update.round.outcome or level != self._level:
             self._next, self._level = time.monotonic() + LINE_INTERVAL_SECONDS, level
@@ -315,7 +316,7 @@ class _Lines:
             print(f"round {update.round.number}{most}: {progress_text(update)}", file=sys.stderr, flush=True)
 
     def resampled(self, job: Job, running: int, exchanges: int) -> None:
-        """Print how many resamples have converged, if it is time."""
+        """Print the number of converged resamples, if a line is due."""
         if time.monotonic() >= self._next or not running:
             self._next = time.monotonic() + LINE_INTERVAL_SECONDS
             done = f"{job.resamples - running} of {job.resamples} resamples done"
