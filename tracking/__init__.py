@@ -1,7 +1,8 @@
 """Results of runs, their reports, pictures, files and checkpoints, and their records in MLflow.
 
-Importing this package sets environment variables of MLflow before anything can import MLflow: no telemetry, no output,
-and seconds of retries instead of minutes if a tracking server does not answer. Variables that are already set stay.
+Importing this package sets environment variables of MLflow before anything can import MLflow. They turn off telemetry
+and output, and limit retries to seconds instead of minutes if a tracking server does not answer. Variables that are
+already set stay.
 Functions import MLflow, pgmpy and matplotlib only when they need them.
 """
 

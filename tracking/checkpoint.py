@@ -1,6 +1,7 @@
 """A checkpoint: the coordinator's state after a round, from which an interrupted run can continue.
 
-It is one file that is replaced atomically, so a reader always finds the last complete checkpoint. Nothing is pickled.
+The checkpoint is one file that is replaced atomically, so a reader always finds the last complete checkpoint. Nothing
+is pickled.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ class Checkpoint:
     """the rows of `rounds.csv` so far"""
     seconds: float = 0.0
     lost: tuple[str, ...] = ()
-    """silos that the run had given up"""
+    """the silos that the run has dropped"""
 
     def state(self, kind: type[T]) -> T:
         """The coordinator's state as `kind`, the algorithm's `server_type`. Raises `ValueError` for another type."""
@@ -73,7 +74,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the renaming of a file in `folder` durable, where the system can."""
+    """Make the renaming of a file in `folder` durable, if the system supports this."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

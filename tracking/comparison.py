@@ -1,4 +1,4 @@
-"""Comparison of a run with an earlier one: edges gained, lost and turned, and the drift of the parameters."""
+"""Comparison of a run with an earlier run: edges gained, lost and turned, and the drift of the parameters."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ COUNTED: dict[str, Fate] = {
 
 @dataclass(frozen=True)
 class PastRun:
-    """A finished run: its name, its structure, and its model if there is one that can be read."""
+    """A finished run: its name, its structure, and its model, which is None if there is no readable model."""
 
     name: str
     structure: Structure
@@ -30,7 +30,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Changes since the run `earlier`; without `drift`, `no_drift` is the reason."""
+    """Changes since the run `earlier`; if there is no `drift`, `no_drift` is the reason."""
 
     earlier: str
     structure: StructureChanges
@@ -56,7 +56,7 @@ class Comparison:
         return self.summary
 
     def __repr__(self) -> str:
-        """The comparison in one sentence, as a notebook shows it."""
+        """The text that a notebook shows, with the comparison in one sentence."""
         return f"Comparison({self.summary})"
 
     @property

@@ -13,12 +13,12 @@ from .result import RunResult
 
 
 def why_no_model(result: RunResult) -> str | None:
-    """The reason why the run has no network with parameters, None if it has one."""
+    """The reason why the run has no network with parameters; None if it has such a network."""
     return result.parameters.how if result.parameters.network is None else None
 
 
 def network_of(result: RunResult) -> BayesianNetwork:
-    """The network of a run; raises `ValueError` with the reason if there is none."""
+    """The network of a run; raises `ValueError`, with the reason, if there is no network."""
     if result.parameters.network is None:
         raise ValueError(f"no Bayesian network: {result.parameters.how}")
     return result.parameters.network
@@ -27,8 +27,8 @@ def network_of(result: RunResult) -> BayesianNetwork:
 def pgmpy_model(result: RunResult) -> Any:
     """The network as a pgmpy `DiscreteBayesianNetwork` or `LinearGaussianBayesianNetwork`.
 
-    A dynamic network has nodes for several times, such as "x" and "x[t-1]". Raises `ValueError` with the reason if
-    there is none, as for mixed variables.
+    A dynamic network has nodes for several times, such as "x" and "x[t-1]". Raises `ValueError`, with the reason, if
+    there is no such network, for instance for mixed variables.
     """
     network = network_of(result)
     if not network.in_pgmpy:
@@ -37,10 +37,10 @@ def pgmpy_model(result: RunResult) -> Any:
 
 
 def pgmpy_dynamic(structure: Structure) -> Any:
-    """A dynamic structure as a pgmpy `DynamicBayesianNetwork`: edges within a time slice, and into the next.
+    """A dynamic structure as a pgmpy `DynamicBayesianNetwork`, with edges within a time slice and into the next slice.
 
-    It has no parameters: in dynamic networks, pgmpy supports only discrete variables. Raises `ValueError` unless the
-    structure is an acyclic graph with a single lag.
+    The network has no parameters, because pgmpy's dynamic networks support only discrete variables. Raises `ValueError`
+    unless the structure is an acyclic graph with a single lag.
     """
     from pgmpy.models import DynamicBayesianNetwork
 
@@ -57,10 +57,10 @@ def pgmpy_dynamic(structure: Structure) -> Any:
 
 
 def model_file(result: RunResult) -> dict[str, str]:
-    """The content of the network's file by its name: `model.bif` if it is discrete, else `model.json`.
+    """The content of the network's file by its name: `model.bif` if the network is discrete, otherwise `model.json`.
 
-    The JSON of a Gaussian network is in pgmpy's format; that of a mixed network has fields of its own. Empty if
-    there is no network.
+    The JSON of a Gaussian network is in pgmpy's format, and the JSON of a mixed network has its own fields. The result
+    is empty if there is no network.
     """
     network = result.parameters.network
     if network is None:
@@ -71,7 +71,7 @@ def model_file(result: RunResult) -> dict[str, str]:
 
 
 def as_pgmpy(content: dict[str, Any]) -> Any:
-    """The pgmpy network from the description that `as_json` made."""
+    """The pgmpy network whose description in the form of `as_json` is `content`."""
     if "tables" not in content:
         from io import StringIO
 

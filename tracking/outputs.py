@@ -29,7 +29,7 @@ from .result import NOT_COVERED, FoundTargets, Metric, RunResult, silo_edges, st
 from .staging import write_files
 
 MODELS = ("model.bif", "model.json")
-"""a run with parameters has one of these: for a discrete network, or for another"""
+"""the files of the model: a run with parameters has `model.bif` if its network is discrete, otherwise `model.json`"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
 OPTIONAL_OUTPUTS = (
     "matrices.png",
@@ -40,7 +40,7 @@ OPTIONAL_OUTPUTS = (
     "intensities.csv",
     "delays.png",
 )
-"""for dynamic structures whose `structure.png` is a drawing, and for runs in which each silo has its own structure"""
+"""the files that only some runs have, such as time series, event sequences, or runs with a structure for each silo"""
 AVERAGED = "averaged.csv"
 """the averaged network of a run with resamples"""
 CHANGES = "changes.csv"
@@ -49,13 +49,13 @@ METRICS = (
     *("shd", "tpr", "fdr", "edges", "rounds", "converged", "acyclic", "seconds"),
     *("bytes_up", "bytes_down", "formula_megabytes", "epsilon", "delta"),
 )
-"""metrics that `metrics.json` always has, null if unknown"""
+"""the metrics that `metrics.json` always has; their value is null if it is unknown"""
 
 
 def write_outputs(result: RunResult, folder: Path) -> dict[str, Path]:
-    """Write the files of `result` into `folder` and return their paths by name; other files there stay.
+    """Write the files of `result` into `folder` and return their paths by name; other files in `folder` stay.
 
-    They appear when all are complete (`staging.py`).
+    The files appear when all of them are complete (`staging.py`).
     """
     contents = _contents(result)
     encoded = {name: content.encode() if isinstance(content, str) else content for name, content in contents.items()}
@@ -104,12 +104,13 @@ def structure_csv(
     knowledge: Knowledge = NO_KNOWLEDGE,
     experimental: Mapping[tuple[str, str], str] | None = None,
 ) -> str:
-    """One line per edge: source, target, weight (a PAG has none), and its type if the structure is not a DAG.
+    """One line per edge: source, target, weight (except in a PAG), and the type of the edge except in a DAG.
 
-    A dynamic structure has an additional column `lag`, 0 within one time step. With `strengths` there are columns
-    `strength` and `direction`, empty if no resample has the edge. With background `knowledge` there is a column
-    `imposed`: 1 for a required edge, else 0. With `experimental` arcs, `experiment` is "target" for a direction that
-    rests on experiments, "follows" for one that follows from these, else empty.
+    A dynamic structure has a further column `lag`, which is 0 within one time step. With `strengths` there are columns
+    `strength` and `direction`; `direction` is empty if no resample has the edge. With background `knowledge` there is a
+    column `imposed`, which is 1 for a required edge and otherwise 0. With `experimental` arcs there is a column
+    `experiment`: "target" for a direction that rests on experiments, "follows" for a direction that follows from such
+    directions, otherwise empty.
     """
     return _csv(*edge_table(structure, strengths, knowledge, experimental))
 
@@ -148,7 +149,7 @@ def edge_table_of(result: RunResult) -> tuple[tuple[str, ...], list[tuple[Any, .
 
 
 def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
-    """One line per edge of every silo's own structure: the silo, then as in `structure_csv`."""
+    """One line per edge of every silo's own structure: the silo, then the columns of `structure_csv`."""
     tables = {silo: _structure_rows(structures[silo]) for silo in sorted(structures)}
     columns = max((header for header, _ in tables.values()), key=len)
     named = [(silo, dict(zip(header, row, strict=True))) for silo, (header, rows) in tables.items() for row in rows]
@@ -156,7 +157,7 @@ def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
 
 
 def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
-    """One line per edge of any silo: the number of silos with it, its mean weight, and its weight at each silo."""
+    """One line per edge of any silo: the number of silos with this edge, its mean weight, and its weight at each silo."""
     silos = sorted(structures)
     rows = []
     for one in silo_edges(structures):
@@ -185,17 +186,17 @@ def targets_csv(found: FoundTargets) -> str:
 
 
 def silos_csv(scores: Mapping[str, Mapping[str, Metric]]) -> str:
-    """One line per silo: the scores of its own structure, empty if unknown."""
+    """One line per silo with the scores of its own structure; unknown scores are empty."""
     columns = list(dict.fromkeys(name for silo in scores for name in scores[silo]))
     rows = ([silo, *(scores[silo].get(name) for name in columns)] for silo in sorted(scores))
     return _csv(("silo", *columns), rows)
 
 
 def changes_csv(comparison: Comparison) -> str:
-    """One line per edge of either run and one per variable, with the kind and size of the change.
+    """One line per edge of either run and one line per variable, with the kind and size of the change.
 
-    For an edge, `moved` is the difference of its weights; for a variable, `drift` is its term of the divergence of the
-    model from the previous one, in nats per row.
+    For an edge, `moved` is the difference of its weights. For a variable, `drift` is its term in the divergence of the
+    model from the previous model, in nats per row.
     """
     rows: list[tuple[Any, ...]] = []
     for one in comparison.structure.edges:
@@ -223,7 +224,7 @@ def _structure_rows(structure: Structure) -> tuple[tuple[str, ...], list[tuple[A
 
 
 def rounds_csv(rounds: Iterable[Mapping[str, float]]) -> str:
-    """One line per round; the columns are those that occur in any round, `round` first."""
+    """One line per round; the columns are all measures that occur in any round, after `round`."""
     rows = list(rounds)
     columns = list(dict.fromkeys(("round", *(name for row in rows for name in row))))
     return _csv(columns, ([row.get(name, "") for name in columns] for row in rows))
@@ -294,7 +295,7 @@ def _conditions(schema: Schema) -> dict[str, dict[str, int]]:
 
 
 def json_text(value: Any) -> str:
-    """`value` as indented JSON, with null for infinity and NaN, which JSON does not have."""
+    """`value` as indented JSON, with null for infinity and NaN, because JSON has no such numbers."""
     return json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

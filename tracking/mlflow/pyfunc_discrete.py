@@ -1,4 +1,4 @@
-"""The discrete model that MLflow saves with a run, as code (models-from-code): it needs no fedbnsl to be loaded.
+"""The discrete model that MLflow saves with a run, as code (models-from-code); it can be loaded without fedbnsl.
 
 MLflow copies this file into the model, beside `network.json`: levels, parents and probability tables by variable.
 Nothing is pickled.
@@ -26,10 +26,11 @@ class LikeliestGivenParents(PythonModel):
         self.likeliest = {name: np.argmax(np.array(table), axis=-1) for name, table in network["tables"].items()}
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """The likeliest label of each variable given its parents' labels, by row; the first among equals.
+        """The likeliest label of each variable given its parents' labels, by row.
 
-        A variable without parents gets its most frequent label. Other columns are ignored. Raises `ValueError` for a
-        missing column, and for a cell that is not a label of its variable.
+        If labels are equally likely, the first is predicted. A variable without parents gets its most frequent label.
+        Other columns are ignored. Raises `ValueError` for a missing column, and for a cell that is not a label of its
+        variable.
         """
         missing = [name for name in self.variables if name not in model_input.columns]
         if missing:

@@ -1,7 +1,7 @@
-"""The dynamic model that MLflow saves with a run, as code (models-from-code): it needs no fedbnsl to be loaded.
+"""The dynamic model that MLflow saves with a run, as code (models-from-code); it can be loaded without fedbnsl.
 
-MLflow copies this file into the model, beside `network.json`, a linear Gaussian network over the times t − lags, ..., t
-in pgmpy's format, and runs it when the model is loaded. Nothing is pickled.
+MLflow copies this file into the model, and runs it when the model is loaded. Beside it is `network.json`, a linear
+Gaussian network over the times t − lags, ..., t in pgmpy's format. Nothing is pickled.
 """
 
 import json
@@ -14,7 +14,7 @@ from mlflow.pyfunc.model import PythonModel
 
 
 class ForecastsOneStepAhead(PythonModel):
-    """Forecasts the next row of a time series from the last ones."""
+    """Forecasts the next row of a time series from the last rows."""
 
     def load_context(self, context: Any) -> None:
         """Read the network and solve it for the present: x_t = (c + Σ_k x_{t−k} A_k)(I − W)⁻¹."""
@@ -33,11 +33,11 @@ class ForecastsOneStepAhead(PythonModel):
         self.weights = weights[d:] @ now
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """The forecast of the row after each row that has enough rows before it, under that row's index.
+        """For each row that has enough rows before it, the forecast of the next row, with the index of that row.
 
-        The rows follow each other in time, the latest last: `lags` of them give one forecast, each further row one
-        more. Columns that are not variables are ignored. Raises `ValueError` if a variable has no column, or there are
-        fewer rows than lags.
+        The rows follow each other in time, and the latest is last. `lags` rows give one forecast, and each further row
+        gives one more. Columns that are not variables are ignored. Raises `ValueError` if a variable has no column, or
+        if there are fewer rows than lags.
         """
         missing = [name for name in self.variables if name not in model_input.columns]
         if missing:

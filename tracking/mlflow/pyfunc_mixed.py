@@ -1,4 +1,4 @@
-"""The mixed model that MLflow saves with a run, as code (models-from-code): it needs no fedbnsl to be loaded.
+"""The mixed model that MLflow saves with a run, as code (models-from-code); it can be loaded without fedbnsl.
 
 MLflow copies this file into the model, beside `network.json`: levels, parents and regressions or tables by variable.
 Nothing is pickled.
@@ -14,9 +14,9 @@ from mlflow.pyfunc.model import PythonModel
 
 
 class MixedGivenParents(PythonModel):
-    """Predicts every variable of a row from its parents: the mean of a number, the likeliest label.
+    """Predicts every variable of a row from its parents: a number by its mean, and a label by the likeliest label.
 
-    Parents are in the same row or, in a model over time, in the rows before it.
+    Parents are in the same row; in a model over time, they are also in the rows before.
     """
 
     def load_context(self, context: Any) -> None:
@@ -30,11 +30,11 @@ class MixedGivenParents(PythonModel):
         self.families: dict[str, Any] = network["families"]
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
-        """The mean or likeliest label of each variable given its parents, by row; the first among equals.
+        """The mean or likeliest label of each variable given its parents, by row.
 
-        Other columns are ignored. A model over time takes rows that follow each other, the latest last, and predicts
-        those that have enough rows before them. Raises `ValueError` for a missing column, for too few rows, and for a
-        cell that is not a label of its variable.
+        If labels are equally likely, the first is predicted. Other columns are ignored. In a model over time, the rows
+        follow each other, and the latest is last; the model predicts the rows that have enough rows before them. Raises
+        `ValueError` for a missing column, for too few rows, and for a cell that is not a label of its variable.
         """
         missing = [name for name in self.variables if name not in model_input.columns]
         if missing:

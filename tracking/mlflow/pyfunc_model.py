@@ -1,7 +1,7 @@
-"""The model that MLflow saves with a run, as code (models-from-code): it needs no fedbnsl to be loaded.
+"""The model that MLflow saves with a run, as code (models-from-code); it can be loaded without fedbnsl.
 
-MLflow copies this file into the model, beside `network.json`, a linear Gaussian Bayesian network in pgmpy's format, and
-runs it when the model is loaded. Nothing is pickled.
+MLflow copies this file into the model, and runs it when the model is loaded. Beside it is `network.json`, a linear
+Gaussian Bayesian network in pgmpy's format. Nothing is pickled.
 """
 
 import json

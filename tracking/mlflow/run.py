@@ -2,8 +2,8 @@
 
 `RunStart`, `RoundEvent` and `RunEnd` are the records of a run as plain values; `RunLog` logs them, and `tracker.py`
 stores them if MLflow is not available. There is no active run and no global tracking URI, so that several runs can be
-logged in one process. A round has its metrics, named `round/…`, its structure as JSON, and sometimes a picture of the
-adjacency matrix; the end of the run has the scores, files and model, and metrics with plain names.
+logged in one process. Each round logs its metrics, named `round/…`, its structure as JSON, and sometimes a picture of
+the adjacency matrix. The end of the run logs the scores, files and model, and metrics with plain names.
 """
 
 import re
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunStart:
-    """The start of a run: name, parameters, tags, data; `run_id` is that of its MLflow run at `uri`, if any."""
+    """The start of a run: name, parameters, tags, data; `run_id` is the id of its MLflow run at `uri`, if any."""
 
     name: str
     params: dict[str, Any]
@@ -61,11 +61,11 @@ class RunEnd:
     network: dict[str, Any] | None
     """the model in the form of `as_json`"""
     parameters: str
-    """source of the model's parameters, or the reason for having no model"""
+    """the source of the model's parameters, or the reason why there is no model"""
     candidates: tuple[dict[str, Any], ...] = ()
-    """of a tuned run: name, params and metrics of each candidate, for child runs"""
+    """for a tuned run: name, params and metrics of each candidate, for child runs"""
     register: str = ""
-    """the name under which the model is registered; empty for none"""
+    """the name under which the model is registered; empty if it is not registered"""
 
 
 def ending_of(result: RunResult) -> RunEnd:
@@ -101,10 +101,11 @@ REGISTERED_ALIAS = "current"
 
 
 PICTURED = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
-"""rounds with a picture, in addition to the last: structures change most at first, and a picture takes 20 ms of CPU"""
+"""the rounds that have a picture, like the last round; structures change most at first, and a picture takes 20 ms of
+CPU"""
 
 MAX_BATCH = 1000
-"""metrics that MLflow accepts in one call"""
+"""maximum number of metrics that MLflow accepts in one call"""
 
 
 @dataclass
@@ -138,7 +139,7 @@ class RunLog:
     def finish(self, ending: RunEnd, folder: Path) -> str | None:
         """Log scores, the output files in `folder` and the model, and end the run; returns the URI of the model.
 
-        Without a model, the tag `model` has the reason.
+        If there is no model, the tag `model` has the reason.
         """
         number = ending.rounds
         if number > self.pictured:
@@ -166,7 +167,7 @@ class RunLog:
         return {metric.step for metric in self.client.get_metric_history(self.run_id, "round/bytes_up")}
 
     def figures(self, rows: Iterable[Mapping[str, float]]) -> None:
-        """Log the metrics of finished rounds: those of a round in one call, so that it is complete or absent."""
+        """Log the metrics of finished rounds; a round is logged in one call, so that it is complete or absent."""
         batch: list[tuple[str, float, int]] = []
         for row in rows:
             metrics = [(f"round/{name}", value, int(row["round"])) for name, value in row.items() if name != "round"]
@@ -182,7 +183,7 @@ class RunLog:
         self.client.set_terminated(self.run_id, "FAILED")
 
     def _log_metrics(self, figures: Iterable[tuple[str, float, int]]) -> None:
-        """Log metrics: name, value, round."""
+        """Log metrics, which are given as name, value and round."""
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
@@ -218,7 +219,7 @@ class RunLog:
         return f"models:/{model.model_id}"
 
     def _log_candidates(self, candidates: Sequence[Mapping[str, Any]]) -> None:
-        """Log a child run for each candidate, unless an earlier upload has."""
+        """Log a child run for each candidate, unless an earlier upload has logged them."""
         where = f"tags.`mlflow.parentRunId` = '{self.run_id}'"
         if not candidates or self.client.search_runs([self.experiment_id], where, max_results=1):
             return
@@ -235,7 +236,7 @@ class RunLog:
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        # A URI "models:/..." would be looked up in the store of this process' environment, which may be another one.
+        # MLflow would look up a URI "models:/..." in the store of this process' environment, which may be another store.
         source = self.client.get_logged_model(model.removeprefix("models:/")).artifact_location
         version = self.client.create_model_version(ending.register, source, run_id=self.run_id).version
         self.client.set_registered_model_alias(ending.register, REGISTERED_ALIAS, version)
@@ -264,7 +265,7 @@ def open_run(opening: RunStart) -> RunLog:
 
 
 def reopen_run(run_id: str, uri: str) -> RunLog | None:
-    """Continue an interrupted run; None if the store at `uri` does not have the run, or only as deleted.
+    """Continue an interrupted run; None if the store at `uri` does not have the run, or if the run was deleted.
 
     Raises `BadInput` if the store cannot be opened.
     """
@@ -284,10 +285,11 @@ def reopen_run(run_id: str, uri: str) -> RunLog | None:
 
 
 def log_effects(name: str, folder: str, effects: Sequence[Effect]) -> str:
-    """Add the `effects` to the MLflow run `name` with its results in a folder called `folder`; returns its link.
+    """Add the `effects` to the MLflow run `name`, whose results are in a folder called `folder`; returns its link.
 
-    An identified effect is a metric such as `effect/dose 0 to 1 on mean of response`, its interval `.../low` and
-    `.../high`; those that are not identified are left out. Raises `BadInput` if MLflow has no such run.
+    An identified effect is a metric such as `effect/dose 0 to 1 on mean of response`, and the ends of its interval are
+    the metrics `.../low` and `.../high`. Effects that are not identified are left out. Raises `BadInput` if MLflow has
+    no such run.
     """
     uri = tracking_uri()
     client = open_client(uri)

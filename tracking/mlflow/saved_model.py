@@ -1,7 +1,7 @@
 """The artifacts of a run in MLflow: its model, its data set and the structures of its rounds.
 
-A model is a folder with its code; `load_pgmpy` loads it for pgmpy. A data set has its schema, sizes and checksums, and
-no rows. A structure is JSON, with a small picture of its matrix or matrices.
+A model is a folder with its code; `load_pgmpy` loads it for pgmpy. A data set consists of its schema, sizes and
+checksums, without rows. A structure is JSON, with a small picture of its matrix or matrices.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ MODEL_SCHEME = "models:/"
 def save_pyfunc(network: dict[str, Any], folder: Path, identity: dict[str, Any]) -> None:
     """Write a network in the form of `as_json` to the new `folder` as an MLflow model.
 
-    `identity` becomes part of its description (`MLmodel`). Its inputs may have any type, as MLflow would refuse
-    integers for a column of doubles.
+    `identity` becomes part of the model's description (`MLmodel`). The inputs of the model may have any type, because
+    MLflow would refuse integers for a column of doubles.
     """
     import mlflow.pyfunc
     from mlflow.models import Model, ModelSignature
@@ -63,7 +63,7 @@ def save_pyfunc(network: dict[str, Any], folder: Path, identity: dict[str, Any])
 
 
 def _code(network: dict[str, Any]) -> str:
-    """The name of the file that predicts from `network`."""
+    """The name of the file with the code that predicts from `network`."""
     if "tables" in network:
         return "pyfunc_discrete.py"
     if "families" in network:
@@ -72,10 +72,10 @@ def _code(network: dict[str, Any]) -> str:
 
 
 def load_pgmpy(uri: str, store: str | None = None) -> Any:
-    """The pgmpy network of a model: `models:/<model id>`, `models:/NAME@ALIAS` or `models:/NAME/VERSION`, or a folder.
+    """The pgmpy network of the model at `uri`.
 
-    `store` is the tracking URI: by default MLFLOW_TRACKING_URI, else `mlflow.db` in this folder. Raises `BadInput` if
-    it cannot be opened.
+    `uri` is `models:/<model id>`, `models:/NAME@ALIAS`, `models:/NAME/VERSION`, or a folder. `store` is the tracking
+    URI, by default that of `tracking_uri`. Raises `BadInput` if the store cannot be opened.
     """
     from mlflow.artifacts import download_artifacts
 
@@ -86,7 +86,7 @@ def load_pgmpy(uri: str, store: str | None = None) -> Any:
 
 
 def _location(client: "MlflowClient", model: str) -> str:
-    """Where the files of a model are: NAME@ALIAS and NAME/VERSION of a registered one, or the id of a logged one."""
+    """The location of a model's files; `model` is NAME@ALIAS or NAME/VERSION if it is registered, otherwise its id."""
     name, at, alias = model.rpartition("@")
     if at:
         return str(client.get_model_version_by_alias(name, alias).source)
@@ -97,7 +97,7 @@ def _location(client: "MlflowClient", model: str) -> str:
 
 
 SOURCE_LIMIT = 65_535
-"""maximum bytes of the source of a data set in MLflow"""
+"""maximum number of characters of the source of a data set in MLflow"""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,10 @@ class TrackedData:
 
     @property
     def digest(self) -> str:
-        """A digest of the files' checksums, or else of the sizes; distinguishes data sets of the same name."""
+        """A digest of the files' checksums or, without checksums, of names and sizes.
+
+        It distinguishes data sets with the same name.
+        """
         known = self.about.get("checksums") or {"variables": self.schema.variables, "rows": self.schema.rows}
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -142,15 +145,15 @@ def dataset_input(data: TrackedData) -> "DatasetInput":
 
 BLUE, RED, AMBER, GREY = (22, 84, 160), (196, 48, 18), (224, 160, 48), (150, 150, 150)
 MATRIX_PIXELS = 320
-"""pixels of a matrix, or a few fewer"""
+"""maximum width of a matrix in pixels, which is rounded down to whole cells"""
 GAP = 12
-"""pixels between the matrices of a dynamic structure"""
+"""distance between the matrices of a dynamic structure, in pixels"""
 
 
 def structure_json(structure: Structure, number: int) -> str:
-    """A structure as JSON: its variables, and source, target, type and weight (none in a PAG) of every edge.
+    """A structure as JSON: its variables, and source, target, type and weight of every edge (a PAG has no weights).
 
-    A dynamic one also has its number of `lags`, and every edge its `lag`, 0 within one time step.
+    A dynamic structure also has its number of `lags`, and every edge has its `lag`, which is 0 within one time step.
     """
     names, dynamic = structure.variables, structure.lagged is not None
     edges: list[dict[str, Any]] = [
@@ -175,11 +178,11 @@ def structure_json(structure: Structure, number: int) -> str:
 
 
 def adjacency_image(structure: Structure) -> NDArray[np.uint8]:
-    """The structure as a picture `[height, width, 3]`: the row causes the column, and cells without an edge are white.
+    """The structure as a picture `[height, width, 3]`: rows are causes, columns are effects, and other cells are white.
 
-    Positive weights are blue, negative ones red; even the weakest edge has a quarter of the full colour. For a PAG the
-    colour is the mark at the column's variable: blue for an arrow, amber for a circle, grey for a tail. For a dynamic
-    structure the matrices W and A_1, A_2, ... are side by side, each on its own scale.
+    Positive weights are blue, and negative weights are red; even the weakest edge has a quarter of the full colour. For
+    a PAG the colour shows the mark at the column's variable: blue for an arrow, amber for a circle, grey for a tail.
+    For a dynamic structure the matrices W and A_1, A_2, ... are side by side, each on its own scale.
     """
     if structure.kind == "pag":
         weights = structure.weights

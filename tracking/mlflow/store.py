@@ -3,7 +3,7 @@
 A new SQLite database is a copy of an empty template, which the installation stores, because creating the tables takes
 seconds. The experiment has two saved views: the run table with its scores, and a comparison of runs in charts. MLflow
 stores a view as a tag of the experiment and opens it by a link. The link also selects the pages for model training;
-without it, MLflow 3.17 shows those for language models. `source_tags` names the source code of a run.
+without it, MLflow 3.17 shows the pages for language models. `source_tags` names the source code of a run.
 """
 
 import json
@@ -99,7 +99,7 @@ def comparison_link(base: str, experiment: str) -> str:
 
 
 def comparison_of(run_link: str) -> str:
-    """The link to the charts that compare the run behind `run_link` with the others of its experiment."""
+    """The link to the charts that compare the run behind `run_link` with the other runs of its experiment."""
     base, _, rest = run_link.partition("/#/experiments/")
     return comparison_link(base, rest.partition("/")[0])
 
@@ -159,13 +159,14 @@ EXPERIMENT = "fedbnsl"
 EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 """the kind of the experiment; in MLflow 3.17 the link selects its pages"""
 TRAINING_PAGES = "workflowType=machine_learning"
-"""the query of a link to MLflow's pages for models; without it, MLflow 3 opens those for language models"""
+"""the query of a link to MLflow's pages for models; without it, MLflow 3 opens the pages for language models"""
 OPEN_TRIES = 2
-"""attempts to open a database, each with the five seconds that SQLite waits for a lock"""
+"""number of attempts to open a database; in each, SQLite waits five seconds for a lock"""
 TIMEOUT_SECONDS = 4.0
 """timeout of a connection to a tracking server, and of waiting for another process that opens a database"""
 HOME = "FEDBNSL_HOME"
-"""the variable that names the folder of the database; without it, every working folder has one of its own"""
+"""the environment variable that names the folder of the database; without it, every working folder has its own
+database"""
 UI_URL = "http://127.0.0.1:5000"
 """the address at which `fedbnsl ui` shows a database"""
 
@@ -173,8 +174,8 @@ UI_URL = "http://127.0.0.1:5000"
 def tracking_uri(uri: str | None = None) -> str:
     """The tracking URI: `uri`, else MLFLOW_TRACKING_URI, else the database `mlflow.db` in the folder FEDBNSL_HOME.
 
-    Without FEDBNSL_HOME it is in the working folder. Raises `BadInput` for a plain folder, in which MLflow 3 does not
-    store runs.
+    Without FEDBNSL_HOME, the database is in the working folder. Raises `BadInput` for a plain folder, because MLflow 3
+    does not store runs in plain folders.
     """
     home = Path(os.environ.get(HOME) or Path.cwd()).expanduser().absolute()
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
@@ -184,7 +185,7 @@ def tracking_uri(uri: str | None = None) -> str:
 
 
 def opened_by(link: str) -> str:
-    """The command to start before a browser can show `link`; empty for a user's own server."""
+    """A note on the command that must run before a browser can show `link`; empty for a user's own server."""
     if not link.startswith(UI_URL):
         return ""
     anywhere = os.environ.get(HOME) or os.environ.get("MLFLOW_TRACKING_URI")
@@ -217,9 +218,9 @@ def open_client(uri: str) -> "MlflowClient":
 
 
 def experiment_id(client: "MlflowClient", uri: str) -> str:
-    """The id of the experiment, which is created with its views if needed, also if two processes do so at once.
+    """The id of the experiment, which is created with its views if needed; two processes may create it at once.
 
-    The artifacts of an SQLite database are beside it, in `mlartifacts`; a server determines the place of its own.
+    The artifacts of an SQLite database are beside it, in `mlartifacts`; a server stores artifacts in its own place.
     """
     from mlflow.exceptions import MlflowException
 
@@ -264,7 +265,7 @@ def _without_password(text: str, uri: str) -> str:
 
 
 def database_of(uri: str) -> Path | None:
-    """The file of an SQLite database, None for any other store."""
+    """The file of an SQLite database; None for any other store."""
     if not uri.startswith("sqlite:///"):
         return None
     return Path(uri.removeprefix("sqlite:///").partition("?")[0]).resolve()
@@ -281,7 +282,7 @@ def _artifacts(uri: str) -> str | None:
 
 @contextmanager
 def _creation_lock(database: Path | None) -> Iterator[None]:
-    """Let one process on this machine at a time create the tables of a database, as MLflow fails if two do."""
+    """Let only one process at a time create the tables of a database, because MLflow fails if two processes do."""
     if database is None or sys.platform == "win32":
         yield
         return
@@ -311,7 +312,7 @@ def _lock(folder: int) -> None:
 
 HERE = Path(__file__).parent
 PLACE = "tracking/mlflow/"
-"""this folder in a checkout of the project"""
+"""the path of this folder in a checkout of the project"""
 
 
 def source_tags() -> dict[str, str]:
@@ -323,9 +324,9 @@ def source_tags() -> dict[str, str]:
 
 @cache
 def checkout_commit(folder: Path) -> str | None:
-    """The commit of the checkout of this project that contains `folder`, None outside of one or without git.
+    """The commit of the checkout of this project that contains `folder`; None outside of a checkout, or without git.
 
-    A package that is installed inside another project's checkout has another place there, and so no commit.
+    A package that is installed inside another project's checkout has another path there, and therefore no commit.
     """
     command = ["git", "-C", str(folder), "rev-parse", "--show-prefix", "HEAD"]
     try:
@@ -337,9 +338,9 @@ def checkout_commit(folder: Path) -> str | None:
 
 
 BENCHMARK_WORDS = ("data", "algorithm", "seed", "status", "reason")
-"""the columns of a row that are parameters; the other numbers are metrics"""
+"""the columns of a row that are parameters; other columns with numbers are metrics"""
 LONGEST_VALUE = 500
-"""letters of the value of a parameter"""
+"""maximum number of letters of the value of a parameter"""
 
 
 def log_child_run(
@@ -366,7 +367,7 @@ def log_child_run(
 
 
 def log_benchmark(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Log the `rows` of the benchmark `name`, a child run for each; returns the id of the parent run.
+    """Log the `rows` of the benchmark `name`, with a child run for each row; returns the id of the parent run.
 
     Raises `BadInput` if the store cannot be opened.
     """

@@ -1,10 +1,11 @@
 """Tracking of a run that does not depend on MLflow: every call to MLflow is guarded here.
 
 Records that MLflow misses because it cannot be reached go to an outbox in the run's folder and are uploaded later. The
-outbox is one file: the start of the run, then a record for each round and for the end, each after its length and a
-checksum. It only grows, so a run that is killed leaves all records but the one it was writing. Nothing is pickled.
+outbox is one file: the start of the run, then a record for each round, and a record for the end. Before each record are
+its length and a checksum. The file only grows, so a run that is killed loses only the record that it was writing.
+Nothing is pickled.
 
-`BackgroundTracker` calls MLflow in a thread, in order, so that no round waits for it, nor for the import of MLflow.
+`BackgroundTracker` calls MLflow in a thread, in order, so that no round waits for MLflow or for its import.
 """
 
 import csv
@@ -51,7 +52,7 @@ def append_to_outbox(folder: Path, record: RunStart | RoundEvent | RunEnd) -> No
 
 
 def read_outbox(folder: Path) -> Outbox | None:
-    """The outbox of the run in `folder`, None if there is none. Raises `BadInput` if it is damaged."""
+    """The outbox of the run in `folder`; None if there is no outbox. Raises `BadInput` if it is damaged."""
     path = folder / OUTBOX_FILE
     if not path.exists():
         return None
@@ -65,9 +66,9 @@ def read_outbox(folder: Path) -> Outbox | None:
 def upload_outbox(outbox: Outbox, folder: Path, rows: Iterable[dict[str, float]] = ()) -> RunLog:
     """Upload the `outbox` of the run in `folder`, and delete it there; returns the log of the run.
 
-    Continues the MLflow run, or starts a new one if it was deleted. Also logs the metrics of earlier rounds that MLflow
-    does not have: `rows`, by default those of `rounds.csv`. Raises `BadInput` if the store cannot be opened, and
-    whatever MLflow raises.
+    Continues the MLflow run, or starts a new MLflow run if it was deleted. Also logs the metrics of earlier rounds that
+    MLflow does not have. These are `rows`, by default the rows of `rounds.csv`. Raises `BadInput` if the store cannot
+    be opened, and any error of MLflow.
     """
     opening = outbox.opening
     log = (reopen_run(opening.run_id, opening.uri) if opening.run_id else None) or open_run(opening)
@@ -84,13 +85,14 @@ def upload_outbox(outbox: Outbox, folder: Path, rows: Iterable[dict[str, float]]
 
 
 def _rewrite(folder: Path, outbox: Outbox, opening: RunStart) -> None:
-    """Write the outbox with another `opening`, so that after a failed upload the next one continues that MLflow run."""
+    """Write the outbox with another `opening`, so that after a failed upload, the next upload continues its MLflow run.
+    """
     for record in (opening, *outbox.rounds, *((outbox.ending,) if outbox.ending else ())):
         append_to_outbox(folder, record)
 
 
 def _records(content: bytes) -> Iterator[RunStart | RoundEvent | RunEnd]:
-    """Yield the records up to the end, or to the first incomplete one."""
+    """Yield the records up to the end, or up to the first incomplete record."""
     head, place = 1 + LENGTH + 32, 0
     while len(content) >= place + head:
         kind = KINDS.get(content[place : place + 1])
@@ -103,7 +105,7 @@ def _records(content: bytes) -> Iterator[RunStart | RoundEvent | RunEnd]:
 
 
 def _rows_of(folder: Path) -> list[dict[str, float]]:
-    """The rows of `rounds.csv`, none if it does not exist yet."""
+    """The rows of `rounds.csv`; no rows if the file does not exist yet."""
     path = folder / "rounds.csv"
     if not path.exists():
         return []
@@ -119,9 +121,9 @@ class Tracker:
     """
 
     def __init__(self, folder: Path, opening: RunStart, rows: tuple[dict[str, float], ...] = ()) -> None:
-        """Start an MLflow run, or continue the one that `opening` names; if it was deleted, start a new one.
+        """Continue the MLflow run that `opening` names; if there is none, or if it was deleted, start a new run.
 
-        Logs the metrics of earlier rounds, `rows`, that MLflow does not have.
+        Of the metrics of earlier rounds, `rows`, those that MLflow does not have are logged.
         """
         self._folder, self._opening = folder, opening
         self._log: RunLog | None = None
@@ -138,7 +140,7 @@ class Tracker:
 
     @property
     def url(self) -> str | None:
-        """The URL of the run in MLflow, None if it is not there."""
+        """The URL of the run in MLflow; None if MLflow does not have the run."""
         return self._log.url if self._log else None
 
     def rounds(self, events: Sequence[RoundEvent]) -> None:
@@ -158,7 +160,7 @@ class Tracker:
             notice("MLflow is available again: all records were uploaded")
 
     def fail(self, message: str) -> None:
-        """Log that the run failed; this does not go to the outbox, as the run can be resumed."""
+        """Log that the run failed; this record never goes to the outbox, because the run can be resumed."""
         if self._log is not None:
             try:
                 self._log.fail(message)
@@ -185,7 +187,7 @@ class Tracker:
             self._store(record)
 
     def _check_there(self) -> None:
-        """Raise `FileNotFoundError` if the database was deleted: SQLite would go on writing to the deleted file."""
+        """Raise `FileNotFoundError` if the database was deleted, because SQLite would still write to the deleted file."""
         database = database_of(self._opening.uri)
         if database is not None and not database.exists():
             raise FileNotFoundError(f"{database} was deleted")
@@ -208,24 +210,24 @@ class Tracker:
 
 
 def reason(error: Exception) -> str:
-    """The reason of an MLflow failure in one line: the message of the database, if it is from there."""
+    """The reason of an MLflow failure in one line; if the database failed, its message."""
     lines = str(error).splitlines()
     return next((line for line in lines if line.startswith("(sqlite3.")), first_line(error))
 
 
 START_TIMEOUT_SECONDS = 3.0
-"""time for the first round before MLflow is imported, as both would compete for the same processor"""
+"""maximum delay of the import of MLflow until the first round, because both would compete for the same processor"""
 SEND_INTERVAL_SECONDS = 0.5
-"""pause between uploads of rounds: each costs 15 ms of CPU, for any number of rounds"""
+"""pause between uploads of rounds; an upload costs 15 ms of CPU, for any number of rounds"""
 MAX_QUEUE = 64
-"""rounds that may wait for their upload, each with its structure, before the run waits for MLflow"""
+"""maximum number of rounds that wait for their upload, each with its structure; with more, the run waits for MLflow"""
 
 
 class BackgroundTracker:
-    """A `Tracker` in a thread of its own.
+    """A `Tracker` in a separate thread.
 
-    `opened` is called there with the start of the run once it has an MLflow run, so that a resumed run can continue it;
-    if that cannot be saved, a resumed run starts another MLflow run.
+    When the run has an MLflow run, the thread calls `opened` with the start of the run, which can then be saved. So a
+    resumed run can continue the same MLflow run; if saving fails, it starts another MLflow run.
     """
 
     def __init__(
@@ -235,7 +237,7 @@ class BackgroundTracker:
         rows: tuple[dict[str, float], ...] = (),
         opened: Callable[[RunStart], None] = lambda opening: None,
     ) -> None:
-        """Start an MLflow run, or continue the one that `opening` names, after the first round at the latest."""
+        """Start an MLflow run, or continue the run that `opening` names, after the first round at the latest."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="MLflow")
         self._room, self._begun, self._ending = BoundedSemaphore(MAX_QUEUE), Event(), Event()
         self._waiting: SimpleQueue[RoundEvent] = SimpleQueue()
@@ -251,7 +253,7 @@ class BackgroundTracker:
 
     @property
     def url(self) -> str | None:
-        """The URL of the run in MLflow, None if it is not there; waits until the MLflow run has started."""
+        """The URL of the run in MLflow, None if MLflow does not have it; waits until the MLflow run has started."""
         return self._tracker.result().url
 
     def round(self, row: Mapping[str, float], structure: Structure) -> None:

@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_CURVES = 8
-"""edges that are drawn, the strongest"""
+"""maximum number of edges that are drawn; the strongest edges are drawn"""
 MAX_LETTERS = 14
-"""letters of a type in a label"""
+"""maximum number of letters of a type of event in a label"""
 DELAYS = 4.0
-"""mean delays that the axis shows: by then 98 % of the further events have come"""
+"""length of the time axis in mean delays; in this time, 98 % of the further events have occurred"""
 SHARES = (0.5, 0.95)
 """shares of the further events whose times are marked"""
 LABEL_GAP = 0.055
-"""least distance of two labels, as a share of the height"""
+"""minimum distance between two labels, as a share of the height"""
 COLOUR, PALE = "#1f5a96", "#9a9a9a"
 
 
 def share_times(found: Intensities) -> tuple[float, ...]:
-    """The times after an event of a cause at which the `SHARES` of its further events have come."""
+    """The times after an event of a cause at which the `SHARES` of the further events that it causes have occurred."""
     return tuple(float(-found.delay * np.log1p(-share)) for share in SHARES)
 
 
 def draw_delays(found: Intensities, structure: Structure, title: str = "") -> "Figure":
-    """A figure with a curve for each of the strongest edges of `structure`, and the times of half and nearly all.
+    """A figure with a curve for each of the strongest edges of `structure`, and lines at the times of `SHARES`.
 
-    The process must have a delay: a run that lost a silo before it was chosen has none.
+    The process must have a delay; a run that lost a silo before the delay was chosen has none.
     """
     from matplotlib.figure import Figure
 

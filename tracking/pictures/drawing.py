@@ -22,7 +22,7 @@ from .layout import FloatArray, IndexArc, layered, reverse_feedback_arcs, topolo
 
 @dataclass(frozen=True)
 class Style:
-    """Colour, dash pattern in line widths (None: solid), marker in the heat map and line width in points."""
+    """Colour, dash pattern in line widths (None for a solid line), marker in the heat map, line width in points."""
 
     colour: str
     dash: tuple[float, ...] | None
@@ -51,7 +51,7 @@ INK = "#16202c"
 
 
 def legend_entries(edges: Sequence[Edge], compared: bool) -> list[tuple[Category, str]]:
-    """The categories that occur, and the default one in any case, each with its label and count.
+    """The categories that occur, each with its label and count; the default category is always included.
 
     `compared` is whether there was a true graph to compare with.
     """
@@ -64,10 +64,10 @@ def legend_entries(edges: Sequence[Edge], compared: bool) -> list[tuple[Category
 
 
 def layout_order(variables: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[IndexArc]]:
-    """The edges in their order of priority for the layout, and the arc that represents each there.
+    """The edges in their order of priority for the layout, and the arc that represents each edge in the layout.
 
     True edges come first, and a reversed edge is laid out in its true direction. Undirected edges come last and follow
-    the order that the others determine.
+    the order that the other edges determine.
     """
     index = {name: place for place, name in enumerate(variables)}
     rank: dict[Category, int] = dict.fromkeys(STYLES, 0) | {"extra": 1}
@@ -80,7 +80,7 @@ def layout_order(variables: Sequence[str], edges: Sequence[Edge]) -> tuple[list[
 
 
 def causal_order(variables: Sequence[str], edges: Sequence[Edge]) -> list[int]:
-    """The variables, causes before effects: by the true edges first, then by the learned ones where consistent."""
+    """The variables, causes before effects: by the true edges first, then by learned edges that are consistent."""
     _, arcs = layout_order(variables, edges)
     return topological(len(variables), reverse_feedback_arcs(len(variables), arcs))
 
@@ -91,7 +91,7 @@ def truncate(name: str, longest: int) -> str:
 
 
 UNSTABLE_OPACITY = 0.4
-"""opacity of edges that at most half of the resamples have"""
+"""opacity of edges that are in at most half of the resamples"""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Pen:
 
 
 def pens(edges: Iterable[Edge], strengths: Strengths | None) -> Callable[[Edge], Pen]:
-    """The pens of `edges`: by strength, paler if unstable, or, without `strengths`, by category and weight."""
+    """The pens of `edges`: by strength, and paler for unstable edges; without `strengths`, by category and weight."""
     if strengths is not None:
         return lambda edge: Pen(
             0.5 + 2.0 * strengths.strength_and_direction(edge)[0], UNSTABLE_OPACITY if strengths.unstable(edge) else 1.0
@@ -113,7 +113,7 @@ def pens(edges: Iterable[Edge], strengths: Strengths | None) -> Callable[[Edge],
 
 
 def count_unstable(edges: Iterable[Edge], strengths: Strengths | None) -> int:
-    """The number of learned edges that at most half of the resamples have; 0 without `strengths`."""
+    """The number of learned edges that are in at most half of the resamples; 0 without `strengths`."""
     return sum(strengths.unstable(edge) for edge in edges if edge.category != "missing") if strengths else 0
 
 
@@ -130,14 +130,14 @@ HEAD = 0.11
 RING = 0.038
 """radius of a circle mark, inches"""
 LEGEND, TITLE = 0.4, 0.35
-"""heights, inches"""
+"""heights of legend and title, inches"""
 MARGIN = 0.2
 MIN_WIDTH, ENTRY_WIDTH = 4.8, 1.2
-"""inches: of a figure, and of an entry of its legend"""
+"""minimum width of a figure, and width of an entry of its legend, inches"""
 FILL, LABELS_FILL = "#f2f5f9", "#fbeedd"
-"""colours of boxes: the default, and that of variables with labels where others have numbers"""
+"""colours of boxes: the default, and the colour for variables with labels if other variables have numbers"""
 NOT_IDENTIFIED = "#a9b2bd"
-"""colour of the dotted line between variables of which no row has both"""
+"""colour of the dotted line between two variables that no row observes together"""
 BAND, BAND_WIDTH = "#f0e442", 6.0
 """colour and width, in points, of the band behind a required edge"""
 TARGET, TARGET_WIDTH = "#8a2da5", 2.2
@@ -145,7 +145,7 @@ TARGET, TARGET_WIDTH = "#8a2da5", 2.2
 
 
 SET, CHANGED = "set by experiments", "with changed mechanisms"
-"""what the legend calls targets that were given, and those that were found"""
+"""names in the legend of targets that were given, and of targets that were found"""
 
 
 def draw_graph(
@@ -162,9 +162,10 @@ def draw_graph(
 ) -> "Figure":
     """A figure as large as the graph needs: one inch of layout is one inch on paper.
 
-    Line widths show the `strengths` or, without these, the weights. `required` edges have a yellow band behind them.
-    Variables with `labels`, where others have numbers, have square, tinted boxes. Dotted lines without marks
-    join the pairs that are `not_identified`; they come last in the layout. Boxes of `targets` have a thick border.
+    Line widths show the `strengths` or, without strengths, the weights. `required` edges have a yellow band behind
+    them. If other variables have numbers, variables with `labels` have square, tinted boxes. Dotted lines without marks
+    join the pairs that are `not_identified`; these lines come last in the layout. Boxes of `targets` have a thick
+    border.
     """
     from matplotlib.figure import Figure
 
@@ -206,7 +207,7 @@ def box_width(name: str) -> float:
 
 
 def is_required(edge: Edge, required: Collection[Arc]) -> bool:
-    """Whether the edge was learned and is one of those `required`."""
+    """Whether the edge was learned and is among the `required` arcs."""
     return edge.category != "missing" and (edge.source, edge.target) in required
 
 
@@ -220,7 +221,7 @@ def _draw_band(axes: "Axes", route: FloatArray) -> None:
 
 
 def _draw_dots(axes: "Axes", route: FloatArray) -> None:
-    """Draw the dotted line between variables of which no row has both."""
+    """Draw the dotted line between two variables that no row observes together."""
     from matplotlib.patches import PathPatch
 
     line = PathPatch(route_path(route), fill=False, edgecolor=NOT_IDENTIFIED, linewidth=1.0, linestyle=":")
@@ -231,7 +232,7 @@ def _draw_dots(axes: "Axes", route: FloatArray) -> None:
 def _draw_edge(axes: "Axes", edge: Edge, route: FloatArray, downwards: bool, pen: Pen) -> None:
     """Draw an edge with its marks.
 
-    `downwards` is whether its source is at the upper end of the route.
+    `downwards` is whether the source of the edge is at the upper end of the route.
     """
     from matplotlib.patches import PathPatch
 
@@ -263,7 +264,7 @@ def _draw_mark(axes: "Axes", mark: int, tip: FloatArray, inwards: int, colour: s
 
 
 def route_path(route: FloatArray) -> "Path":
-    """A route of the layout as a curve: S-curves between the layers, straight lines along them."""
+    """A route of the layout as a curve, with S-curves between the layers and straight lines through the layers."""
     from matplotlib.path import Path
 
     vertices, codes = [route[0]], [Path.MOVETO]
@@ -289,7 +290,7 @@ def draw_box(
     labels: bool = False,
     target: bool = False,
 ) -> None:
-    """Draw the box of a variable around (`x`, `y`) with its name, square for variables with `labels`.
+    """Draw the box of a variable around (`x`, `y`) with its name; the box is square if the variable has `labels`.
 
     The box of a `target` of experiments has a thick border.
     """
@@ -335,9 +336,9 @@ def write_header(
 ) -> None:
     """Write the title, and below it the legend, whose lower edge is at `bottom`.
 
-    `bands` counts the required edges, `unstable` those that at most half of the resamples have, `apart` the pairs that
-    are not identified, and `targets` the variables that experiments set, called `targets_label`. With `kinds`, the
-    legend distinguishes the boxes of numbers and of labels.
+    `bands` is the number of required edges, `unstable` the number of edges that are in at most half of the resamples,
+    and `apart` the number of pairs that are not identified. `targets` is the number of variables that experiments set,
+    which the legend calls `targets_label`. With `kinds`, the legend distinguishes the boxes of numbers and of labels.
     """
     from matplotlib.lines import Line2D
 

@@ -1,4 +1,4 @@
-"""A forest plot: effects on one outcome with their intervals, one row each, and the silos' own effects below them."""
+"""A forest plot: effects on one outcome with their intervals, in one row each, with the silos' effects below them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ROW_INCHES = 0.3
 
 @dataclass(frozen=True)
 class ForestRow:
-    """A row: its label, the range of estimates (equal ends for one), and the interval or None."""
+    """A row: its label, the range of estimates (with equal ends for a single estimate), and the interval or None."""
 
     label: str
     low: float
@@ -30,8 +30,8 @@ class ForestRow:
 def draw_forest(effects: Sequence[Effect], title: str = "") -> "Figure":
     """A figure of the `effects`, one row each, with a row for resamples and for each silo where they are known.
 
-    An estimate is a dot, a range over a class of graphs a thick bar, a 95 % interval a thin line. A hollow dot is an
-    effect that is zero by the graph. An effect that is not identified has a row with this text only.
+    An estimate is a dot, a range over a class of graphs is a thick bar, and a 95 % interval is a thin line. A hollow
+    dot is an effect that is zero by the graph. An effect that is not identified has a row with only this text.
     """
     from matplotlib.figure import Figure
 

@@ -1,8 +1,8 @@
 """Structures as matrices, for more variables than a drawn graph can show: rows are causes, columns are effects.
 
-`draw_heat_map` shows a mark for each edge. `draw_matrices` shows the weights of a dynamic structure, W and every A_k
-side by side, with the true ones below: positive weights are blue, negative ones red, each matrix on its own scale.
-Marks in the learned matrices show extra, missing and reversed edges.
+`draw_heat_map` shows a mark for each edge. `draw_matrices` shows the weights of a dynamic structure: W and every A_k
+are side by side, with the true matrices below. Positive weights are blue, negative weights are red, and each matrix has
+its own scale. Marks in the learned matrices show extra, missing and reversed edges.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,8 +33,8 @@ def draw_heat_map(
 ) -> "Figure":
     """A figure with a mark per edge and the variables in topological order of the true graph.
 
-    True edges are above the diagonal; a mark in the shaded half contradicts the order. Undirected edges and pairs
-    that are `not_identified` have marks in both cells. A white dot in row i and column j is the circle of a PAG at j.
+    True edges are above the diagonal; a mark in the shaded half contradicts the order. Undirected edges, and pairs that
+    are `not_identified`, have marks in both cells. In a PAG, a white dot in row i and column j is a circle at j.
     """
     from matplotlib.figure import Figure
 
@@ -111,18 +111,18 @@ def name_axes(axes: "Axes", variables: Sequence[str], place: dict[str, int], cel
 
 
 DIFFERENCES: tuple[Category, ...] = ("extra", "missing", "reversed", "half-directed")
-"""categories of edges that differ from the true graph"""
+"""the categories of edges that differ from the true graph"""
 COLOURS = "RdBu"
 LEFT_INCHES, BELOW_INCHES, GAP_INCHES = 0.85, 0.35, 0.3
-"""inches to the left of a matrix for the row names, below it for the axis label, and between matrices"""
+"""space to the left of a matrix for the row names, below it for the axis label, and between matrices"""
 HEADING_INCHES, LETTER_INCHES, MAX_LETTERS = 0.42, 0.06, 12
-"""inches above a matrix for its heading, and for each letter of the longest name; maximum letters of a name"""
+"""space above a matrix for its heading, and for each letter of the longest name; maximum number of letters of a name"""
 
 
 def draw_matrices(structure: Structure, truth: Structure | None, title: str = "") -> "Figure":
-    """A figure of W and the A_k of `structure`, and below them those of the truth if it has lagged edges.
+    """A figure of W and the A_k of `structure`, and below them the matrices of the truth if it has lagged edges.
 
-    A true graph without lags is one matrix below, and the learned matrices then have no marks.
+    A true graph without lags is a single matrix below, and the learned matrices then have no marks.
     """
     from matplotlib.figure import Figure
 
@@ -154,7 +154,7 @@ def draw_matrices(structure: Structure, truth: Structure | None, title: str = ""
 
 
 def _matrices(structure: Structure, lags: int) -> list[NDArray[np.float64]]:
-    """W and the A_k, `lags` of them; for a structure without lags only its summary."""
+    """W and A_1 to A_`lags`; for a structure without lags, only its summary."""
     if not structure.lags:
         return [summary_graph(structure).weights]
     return [structure.weights, *padded_lagged_weights(structure, lags)]

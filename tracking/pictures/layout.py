@@ -1,14 +1,14 @@
 """A layered drawing of a directed graph (Sugiyama, Tagawa & Toda 1981): causes above their effects.
 
 The four classic steps are: reverse arcs until there is no cycle, assign nodes to layers by longest path, order each
-layer to reduce crossings, and choose coordinates. An edge that spans several layers gets a slot of its own on each of
-them, so that it never runs through a node. Lengths are inches; y grows upwards.
+layer to reduce crossings, and choose coordinates. An edge that spans several layers gets its own slot on each layer
+that it passes, so that it never runs through a node. Lengths are inches; y grows upwards.
 
 The functions are in the order of the steps. Rows are ordered by barycentre sweeps (Sugiyama, Tagawa & Toda 1981), each
 followed by exchanges of neighbours while these help, from several starts.
 
-igraph draws 2 to 7 times as wide, as it gives a slot as much room as a node, with 3 to 4.5 times the crossings
-(`benchmarks/layout.py`), and is under the GPL.
+igraph is not used: it is under the GPL, and its drawings are 2 to 7 times as wide, because a slot gets as much room as
+a node, and have 3 to 4.5 times the crossings (`benchmarks/layout.py`).
 """
 
 from bisect import bisect_right, insort
@@ -29,9 +29,9 @@ IndexArc = tuple[int, int]
 
 
 def reverse_feedback_arcs(n: int, arcs: Sequence[IndexArc]) -> list[IndexArc]:
-    """All `arcs`, but those that would close a cycle with earlier ones reversed.
+    """All `arcs`, where each arc that would close a cycle with earlier arcs is reversed.
 
-    For drawing only: `graphs.dag.break_cycles` drops the weakest edges of a learned graph instead.
+    This is only for drawing; `graphs.dag.break_cycles` drops the weakest edges of a learned graph instead.
     """
     reaches = np.eye(n, dtype=bool)
     turned: list[IndexArc] = []
@@ -45,7 +45,8 @@ def reverse_feedback_arcs(n: int, arcs: Sequence[IndexArc]) -> list[IndexArc]:
 def topological(n: int, arcs: Sequence[IndexArc]) -> list[int]:
     """The nodes, sources before targets; `arcs` must be acyclic.
 
-    The order of `arcs` breaks ties, as the first arcs matter most; in `graphs.dag.topological_order` the index does.
+    The order of `arcs` breaks ties, because the first arcs matter most. In `graphs.dag.topological_order`, the index
+    of a node breaks ties.
     """
     children: list[list[int]] = [[] for _ in range(n)]
     waiting = [0] * n
@@ -62,9 +63,10 @@ def topological(n: int, arcs: Sequence[IndexArc]) -> list[int]:
 
 
 def assign_layers(n: int, arcs: Sequence[IndexArc], capacity: int) -> list[int]:
-    """The layer of each node, 0 on top: below all its parents, at most `capacity` nodes on a layer.
+    """The layer of each node, with layer 0 on top; a node is below all its parents.
 
-    Nodes are then pulled towards their children, which makes arcs shorter. Nodes without any arc come last.
+    A layer has at most `capacity` nodes. Nodes are then pulled towards their children, which makes arcs shorter. Nodes
+    without arcs come last.
     """
     parents: list[set[int]] = [set() for _ in range(n)]
     children: list[set[int]] = [set() for _ in range(n)]
@@ -88,7 +90,7 @@ def assign_layers(n: int, arcs: Sequence[IndexArc], capacity: int) -> list[int]:
 
 
 def _without_gaps(layer: list[int], joined: list[int], width: int) -> list[int]:
-    """The layers renumbered from 0, with isolated nodes below the others, `width` on a layer."""
+    """The layers renumbered from 0; isolated nodes are below the others, with `width` nodes on a layer."""
     used = sorted({layer[node] for node in joined})
     renumbered = {node: used.index(layer[node]) for node in joined}
     alone = [node for node in range(len(layer)) if node not in renumbered]
@@ -97,9 +99,10 @@ def _without_gaps(layer: list[int], joined: list[int], width: int) -> list[int]:
 
 
 def with_slots(layers: Sequence[int], arcs: Sequence[IndexArc]) -> tuple[list[list[int]], list[list[int]]]:
-    """The rows of nodes and slots, and per arc its chain: upper node, a slot on each layer between, lower node.
+    """The rows of nodes and slots, and the chain of each arc.
 
-    Slots are numbered after the nodes.
+    A chain consists of the upper node, a slot on each layer in between, and the lower node. Slots are numbered after
+    the nodes.
     """
     rows: list[list[int]] = [[] for _ in range(max(layers, default=-1) + 1)]
     for node, layer in enumerate(layers):
@@ -120,11 +123,11 @@ Rows = list[list[int]]
 SWEEPS = 16
 STARTS = 8
 MANY_NODES = 1500
-"""number of nodes and slots from which on there is a single start"""
+"""number of nodes and slots from which on the search has a single start"""
 
 
 def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
-    """The rows in the best order found, the one with the fewest crossings.
+    """The rows in the order with the fewest crossings that was found.
 
     A chain is an edge divided into pieces, with one node or slot on each row that it touches. The result is
     deterministic.
@@ -143,7 +146,7 @@ def order_rows(rows: Rows, chains: Sequence[Sequence[int]]) -> Rows:
 
 
 def crossings(rows: Rows, below: Sequence[Sequence[int]]) -> int:
-    """The number of crossings between neighbouring rows; `below[node]` has the lower ends of its edge pieces."""
+    """The number of crossings between neighbouring rows; `below[node]` has the lower ends of the node's edge pieces."""
     total = 0
     for upper, lower in pairwise(rows):
         place = {node: at for at, node in enumerate(lower)}
@@ -231,8 +234,8 @@ GAP_WIDTH = 0.2
 class Layout:
     """The positions of all elements: `centres` `[n_nodes, 2]`, `layers` `[n_nodes]`, and a route per arc.
 
-    A route is `[n_points, 2]` from the upper node of its arc to the lower one: an S-curve from the first point to the
-    second, a straight line down to the third, a curve to the fourth and so on. `down[k]` is whether arc k points
+    A route `[n_points, 2]` leads from the upper node of its arc to the lower node: by an S-curve from the first point
+    to the second, a straight line down to the third, a curve to the fourth and so on. `down[k]` is whether arc k points
     downwards; it is False for arcs that were reversed to break a cycle.
     """
 
@@ -255,7 +258,8 @@ class Layout:
 def layered(widths: Sequence[float], arcs: Sequence[IndexArc], height: float = 0.3) -> Layout:
     """Lay out nodes of the given widths, connected by `arcs` (source, target).
 
-    In a cycle, the first arcs keep their direction. A run draws its graph several times: the last layouts are kept.
+    In a cycle, the first arcs keep their direction. The last layouts are cached, because a run draws its graph several
+    times.
     """
     return _layered(tuple(widths), tuple(arcs), height)
 
@@ -277,9 +281,10 @@ def _layered(widths: tuple[float, ...], arcs: tuple[IndexArc, ...], height: floa
 
 
 def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArray, n: int) -> FloatArray:
-    """Each x: near the neighbours above and below, with straight long edges, in order and without overlap.
+    """The x of each node and slot: near its neighbours above and below, in order and without overlap.
 
-    Each row in turn moves to the nearest positions that keep the distances, by isotonic regression.
+    Long edges are nearly straight. Each row in turn moves to the nearest positions that keep the distances, by isotonic
+    regression.
     """
     pull = _pull(chains, len(widths), n)
     x = np.zeros(len(widths))
@@ -300,7 +305,8 @@ def horizontal(rows: list[list[int]], chains: list[list[int]], widths: FloatArra
 def isotonic(wanted: FloatArray, weights: FloatArray) -> FloatArray:
     """The nondecreasing sequence nearest to `wanted` in weighted squares, by pooling adjacent violators.
 
-    SciPy has the same (`scipy.optimize.isotonic_regression`), but importing `scipy.optimize` takes longer than drawing.
+    SciPy has the same function (`scipy.optimize.isotonic_regression`), but the import of `scipy.optimize` takes longer
+    than a drawing.
     """
     blocks: list[tuple[float, float, int]] = []
     for value, weight in zip(wanted.tolist(), weights.tolist(), strict=True):
@@ -332,7 +338,7 @@ def _offsets(widths: FloatArray, slot: NDArray[np.bool_]) -> FloatArray:
 def vertical(
     rows: list[list[int]], chains: list[list[int]], x: FloatArray, height: float, joined: set[int]
 ) -> FloatArray:
-    """Each y: rows from the top down, further apart where edges extend far sideways."""
+    """The y of each node and slot: rows from the top down, further apart if edges between them extend far sideways."""
     row_of = {node: r for r, row in enumerate(rows) for node in row}
     reach = np.zeros(len(rows) + 1)
     for chain in chains:
@@ -359,7 +365,7 @@ def _routes(centres: FloatArray, chains: list[list[int]], widths: FloatArray, he
 
 
 def _ports(ends: list[tuple[int, float]], centres: FloatArray, widths: FloatArray) -> list[float]:
-    """The x at which each edge touches its node: side by side, in the order of the edges' other ends."""
+    """The x at which each edge touches its node; edges are side by side, in the order of their other ends."""
     at_node: dict[int, list[int]] = {}
     for number, (node, _) in enumerate(ends):
         at_node.setdefault(node, []).append(number)

@@ -1,8 +1,9 @@
 """Pictures of a run: its structure, compared with the true graph if there is one, and its measures by round.
 
-Structures of up to 50 variables are drawn as layered graphs, larger ones as adjacency heat maps. Dynamic structures of
-up to 30 variables are drawn over time, larger ones as their matrices. The measures (acyclicity, residuals,
-edges, bytes) are small multiples. Figures use matplotlib's object interface, which is safe in threads.
+Structures of up to 50 variables are drawn as layered graphs, and larger structures as adjacency heat maps. Dynamic
+structures of up to 30 variables are drawn over time, and larger dynamic structures as their matrices. The measures
+(acyclicity, residuals, edges, bytes) are small multiples. Figures use matplotlib's object interface, which is safe in
+threads.
 """
 
 import re
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["as_png", "as_svg", "draw_matrices", "draw_rounds", "draw_structure"]
 
 MAX_DRAWN_VARIABLES = 50
-"""variables up to which a structure is drawn as a graph"""
+"""number of variables up to which a structure is drawn as a graph"""
 MAX_UNROLLED_VARIABLES = 30
-"""variables up to which a dynamic structure is drawn over time"""
+"""number of variables up to which a dynamic structure is drawn over time"""
 Rows = Sequence[Mapping[str, float]]
 Series = tuple[list[float], list[float]]
-"""rounds, values"""
+"""rounds, and the values in these rounds"""
 
 COLOURS = ("#1f5a96", "#d1400b", "#0b7d62", "#8a2da5", "#6f6f6f")
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), "-")
@@ -58,9 +59,9 @@ def draw_structure(
 ) -> "Figure":
     """A figure of `structure`, compared with `truth` if there is one; line widths show the `strengths`.
 
-    A drawing as a graph marks the edges that background knowledge `required`, the variables with `labels` where others
-    have numbers, and the `targets` of experiments. Pairs that are `not_identified` have a light dotted line without
-    marks. A true graph of time series without lags is not part of a drawing over time, but is shown beside the
+    A drawing as a graph marks the edges that background knowledge `required`, the `targets` of experiments and, if
+    other variables have numbers, the variables with `labels`. Pairs that are `not_identified` have a light dotted line
+    without marks. A true graph of time series without lags is not part of a drawing over time, but is shown below the
     matrices. Raises `ValueError` if the truth has other variables.
     """
     if structure.lags:
@@ -91,7 +92,7 @@ def as_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:
 def as_svg(figure: "Figure", label: str) -> str:
     """The figure as an SVG element for a page, without references to other files.
 
-    `label` distinguishes its element ids from those of other figures on the page.
+    `label` distinguishes the element ids of this figure from the ids of other figures on the page.
     """
     import matplotlib as mpl
 
@@ -108,7 +109,7 @@ def as_svg(figure: "Figure", label: str) -> str:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel: its title, a line per name, its unit, and whether its scale is logarithmic."""
+    """One panel: its title, its lines by name, its unit, and whether its scale is logarithmic."""
 
     title: str
     lines: dict[str, Series]
@@ -118,7 +119,7 @@ class Panel:
 
 
 def panels(rounds: Rows) -> list[Panel]:
-    """The panels of a run: h, residuals, edges, cumulative megabytes, then one for every other measure."""
+    """The panels of a run: h, residuals, edges, cumulative megabytes, then a panel for every other measure."""
     names = list(dict.fromkeys(name for row in rounds for name in row if name != "round"))
     residuals = [name for name in names if "residual" in name or name in ("primal", "dual")]
     sent = [name for name in names if name in SENT]
@@ -144,7 +145,7 @@ def panels(rounds: Rows) -> list[Panel]:
 
 
 def draw_rounds(rounds: Rows) -> "Figure":
-    """A figure of the rounds with two panels per row; a note instead if no round was completed."""
+    """A figure of the rounds with two panels per row; if no round was completed, it has only a note."""
     from matplotlib.figure import Figure
 
     drawn = panels(rounds)
@@ -200,7 +201,7 @@ def _summed(rounds: Rows, name: str) -> Series:
 
 
 def _other(rounds: Rows, name: str) -> Panel:
-    """The panel of an algorithm-specific measure: logarithmic if its values span three decades."""
+    """The panel of an algorithm-specific measure; it is logarithmic if the values span three decades."""
     series, unit = _series(rounds, name), COUNTED.get(name, "value (no unit)")
     smallest, largest = min(series[1], default=0.0), max(series[1], default=0.0)
     return Panel(name.replace("_", " "), {name: series}, unit, smallest > 0 and largest > 1e3 * smallest)

@@ -1,8 +1,8 @@
-"""A dynamic structure drawn over time: a column for each time from t − lags to t, a row for each variable.
+"""A dynamic structure drawn over time: a column for each time from t − lags to t, and a row for each variable.
 
-Lagged edges lead from an earlier column to the last one. Edges within one time step apply at every step but are drawn
-once, as arcs to the right of the last column. An edge over several lags passes between the boxes of the columns on its
-way. Lengths are inches.
+Lagged edges lead from an earlier column to the last column. Edges within one time step apply at every step but are
+drawn once, as arcs to the right of the last column. An edge over several lags passes between the boxes of the columns
+on its way. Lengths are inches.
 """
 
 import math
@@ -48,7 +48,7 @@ HEIGHT, PITCH = 0.28, 0.46
 """height of a box, and distance between rows"""
 HEADER = 0.35
 ARC = 0.22
-"""how far the arc between two neighbouring rows extends to the right"""
+"""distance to which the control points of an arc extend to the right, in addition to a term that grows with the rows"""
 
 
 End = Literal["source", "target"]
@@ -58,7 +58,7 @@ Ports = dict[tuple[Edge, End], float]
 
 @dataclass(frozen=True)
 class Grid:
-    """The positions of the boxes: rows from the top down, columns from the left, the last one for time t."""
+    """The positions of the boxes: rows from the top down, and columns from the left; the last column is time t."""
 
     row: dict[str, int]
     lags: int
@@ -72,7 +72,7 @@ class Grid:
         return (self.lags - lag) * (self.width + self.gap)
 
     def right(self, lag: int) -> float:
-        """The x of its right side."""
+        """The x of the right side of the column of t − `lag`."""
         return self.left(lag) + self.width
 
     def y(self, name: str) -> float:
@@ -89,7 +89,7 @@ def draw_unrolled(
     title: str = "",
     strengths: Strengths | None = None,
 ) -> "Figure":
-    """A figure of the edges `within` one time step and the `lagged` ones; causes are above effects where W decides."""
+    """A figure of the edges `within` one time step and the `lagged` edges; W determines the order of the rows."""
     from matplotlib.figure import Figure
 
     order = causal_order(variables, within)
@@ -133,7 +133,7 @@ def _draw_edges(
 
 
 def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> Ports:
-    """Where the edges touch their boxes: spread over the side of a box, so that few cross beside it.
+    """The heights at which edges touch their boxes, spread over the side of a box so that few edges cross beside it.
 
     Lagged edges are sorted by their targets. At each box, arcs that lead up are above those that lead down, and wider
     arcs enclose narrower ones.
@@ -171,7 +171,7 @@ def _draw_lagged(
     tracks: dict[tuple[LaggedEdge, int], float],
     pen: Pen,
 ) -> None:
-    """Draw an edge from an earlier column to the last one, on its track past the columns on its way."""
+    """Draw an edge from an earlier column to the last column, on its track past the columns on its way."""
     start, end = ports[edge, "source"], ports[edge, "target"]
     points = [(grid.right(edge.lag), start)]
     for lag in range(edge.lag - 1, 0, -1):
@@ -182,7 +182,7 @@ def _draw_lagged(
 
 
 def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, int], float]:
-    """The y at which each edge passes each column on its way: between two rows, side by side."""
+    """The y at which each edge passes each column on its way, between two rows and beside other edges."""
     between: dict[tuple[int, int], list[tuple[float, LaggedEdge]]] = defaultdict(list)
     for edge in lagged:
         start, end = grid.row[edge.source], grid.row[edge.target]
@@ -198,7 +198,7 @@ def _tracks(grid: Grid, lagged: Sequence[LaggedEdge]) -> dict[tuple[LaggedEdge, 
 
 
 def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, pen: Pen) -> None:
-    """Draw an edge within one time step, from the right side of a box at t to that of another."""
+    """Draw an edge within one time step, from the right side of a box at t to the right side of another box."""
     from matplotlib.path import Path
 
     x, bulge = grid.right(0), _reach(grid, edge)
@@ -212,7 +212,7 @@ def _draw_arc(axes: "Axes", grid: Grid, edge: Edge, ports: Ports, pen: Pen) -> N
 
 
 def _reach(grid: Grid, edge: Edge) -> float:
-    """How far the control points of an edge within one time step are to the right of its boxes."""
+    """The distance of the control points of an edge within one time step from the right side of its boxes."""
     return float(ARC + 0.62 * np.sqrt(abs(grid.row[edge.source] - grid.row[edge.target])))
 
 

@@ -18,7 +18,7 @@ MAX_LEVEL_LETTERS = 40
 
 
 def has_findings(schema: Schema, notes: tuple[str, ...]) -> bool:
-    """Whether there is more to report of the data than that they are tables of numbers, or of labels."""
+    """Whether there is more to report on the data than that they are tables of numbers, or tables of labels."""
     found = notes or schema.gaps or schema.aside or schema.complete_rows or schema.transforms
     return bool(found) or schema.kind == "mixed"
 
@@ -30,7 +30,7 @@ def data_header(schema: Schema) -> tuple[str, ...]:
 
 
 def data_rows(schema: Schema, holds: Mapping[str, str] | None = None) -> list[tuple[str, ...]]:
-    """A row for each variable: its kind, its levels or what it `holds`, the share of empty cells, by silo."""
+    """A row for each variable: its kind, its levels or its content (`holds`), and its shares of empty cells by silo."""
     rows = []
     for v, name in enumerate(schema.variables):
         levels = schema.levels.get(name)
@@ -79,7 +79,7 @@ def _empty(schema: Schema, v: int) -> tuple[str, ...]:
 
 
 def _share(empty: int, rows: int) -> str:
-    """The share of empty cells in per cent, "few" for a handful: an exact share would count them."""
+    """The share of empty cells in per cent, or "few" for a handful, because an exact share would reveal their number."""
     if not empty:
         return ""
     if empty == rows:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_SILO_PICTURES, MAX_SILO_VARIABLES = 6, 20
-"""number of silos whose own graphs are drawn, and of variables up to which they are"""
+"""maximum number of silos whose own graphs are drawn, and number of variables up to which they are drawn"""
 
 
 def draw_result(result: RunResult, title: str = "") -> "Figure":
-    """The figure of the structure of a run, with all that its marks show."""
+    """The figure of the structure of a run, with strengths, knowledge, labels and targets as marks."""
     return draw_structure(
         result.structure,
         result.truth,
@@ -39,7 +39,7 @@ def draw_result(result: RunResult, title: str = "") -> "Figure":
 
 
 def pictures(result: RunResult) -> dict[str, Any]:
-    """The pictures as SVG: a drawing of the structure, the matrices of a dynamic one, the measures by round."""
+    """The pictures as SVG: a drawing of the structure, the matrices of a dynamic structure, the measures by round."""
     structure, truth, strengths = result.structure, result.truth, strengths_in(result)
     found: dict[str, Any] = {"drawing": None, "matrices": None}
     variables = len(structure.variables)
@@ -60,7 +60,7 @@ def pictures(result: RunResult) -> dict[str, Any]:
 
 
 def _averaged_picture(result: RunResult) -> str | None:
-    """The averaged network, if it differs from the graph of a run of plain tables that is drawn as a graph."""
+    """The averaged network, if it differs from the learned graph, and if this is drawn as a graph and has no lags."""
     structure, found = result.structure, result.confidence
     if not found or structure.lags or len(structure.variables) > MAX_DRAWN_VARIABLES:
         return None

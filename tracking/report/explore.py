@@ -27,9 +27,9 @@ from ..pictures.layout import Layout, layered
 from ..result import RunResult, strengths_in
 
 MAX_GRAPH_EDGES = 3000
-"""edges up to which there is a graph; with more there is only the matrix"""
+"""number of edges up to which the view has a graph; with more edges, it has only the matrix"""
 MAX_LAYOUT_EDGES = 1500
-"""edges up to which lagged edges influence the positions of variables"""
+"""number of edges up to which lagged edges influence the positions of variables"""
 UNITS_PER_INCH = 72.0
 """units of the view per inch of the layout"""
 
@@ -119,7 +119,7 @@ LIBRARY, OWN_SCRIPTS = "cytoscape.min.js", ("words.js", "matrix.js", "graph.js",
 
 @dataclass(frozen=True)
 class Script:
-    """A script of the page; a script with a `name` is JSON, which the others find by that name."""
+    """A script of the page; a script with a `name` is JSON, which other scripts find by this name."""
 
     text: str
     name: str = ""
@@ -140,13 +140,13 @@ def explore_scripts(result: RunResult) -> list[Script]:
 
 
 def as_json(value: Any) -> str:
-    """`value` as JSON for a script element: nothing in it can end the element."""
+    """`value` as JSON for a script element; nothing in the JSON can end the element."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 @cache
 def script(name: str) -> str:
-    """The text of one of the scripts that come with the package."""
+    """The text of the script `name` of this package."""
     return files(__package__).joinpath("scripts", name).read_text("utf-8")
 
 
@@ -210,5 +210,5 @@ def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) 
 
 
 def _short(value: float | None) -> float | None:
-    """`value` to six significant digits; None if it is not finite, as JSON has no such numbers."""
+    """`value` to six significant digits; None if it is not finite, because JSON has no such numbers."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")

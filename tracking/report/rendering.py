@@ -1,4 +1,4 @@
-"""The template of the report: how values are written, and its compiled form, kept with the installation."""
+"""The template of the report, the format of values in it, and its compiled form, which the installation stores."""
 
 import sys
 from contextlib import suppress
@@ -20,7 +20,7 @@ INSTALLATION_FILES = Path(sys.prefix) / "share" / "fedbnsl"
 
 @cache
 def report_template() -> "Template":
-    """The template of the report with those that it includes; jinja2 compiles them where they are not kept."""
+    """The template of the report, with the templates that it includes; jinja2 compiles templates that are not stored."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     folder = files(__package__).joinpath("templates")
@@ -38,7 +38,7 @@ def report_template() -> "Template":
 
 
 def _kept_templates(folder: Path) -> "BytecodeCache":
-    """Compiled templates in `folder`, by their names and contents; a folder that cannot be written is not an error."""
+    """A cache of compiled templates in `folder`, by name and content; it raises no error if `folder` is read-only."""
     from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
     class Kept(FileSystemBytecodeCache):
