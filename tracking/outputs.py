@@ -157,7 +157,7 @@ def silo_structures_csv(structures: Mapping[str, Structure]) -> str:
 
 
 def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
-    """One line per edge of any silo: the number of silos with this edge, its mean weight, and its weight at each silo."""
+    """One line per edge of any silo: the number of silos with it, its mean weight, and its weight at each silo."""
     silos = sorted(structures)
     rows = []
     for one in silo_edges(structures):

@@ -1,7 +1,7 @@
 """The result of a run, from which output files, reports and MLflow records are written.
 
-The module also has the warnings on models of time series, and the comparison of the silos' own structures: how many
-silos have each edge, and with what weights.
+The module also has the warnings on models of time series, and the comparison of the silos' own structures: the number
+of silos that have each edge, and the weights of the edge.
 """
 
 import math
@@ -36,7 +36,7 @@ Metric = float | int | bool | str | None
 
 @dataclass(frozen=True)
 class PrivacySpent:
-    """The privacy guarantee of a run and the ε in the silos' ledgers; `broken` is why the guarantee does not hold."""
+    """The privacy guarantee of a run and the ε in the silos' ledgers; `broken` is the reason for no guarantee."""
 
     epsilon: float
     delta: float
@@ -48,9 +48,9 @@ class PrivacySpent:
     ever: dict[str, float]
     """by silo, ε of all runs on its rows, including this one"""
     releases: tuple[tuple[str, int, float], ...]
-    """releases at the silo that spent most: what, how often, and their total ρ"""
+    """releases at the silo that spent most: kind, number, and total ρ"""
     tight: float | None = None
-    """upper bound on the ε of the whole run by tight accounting; None if it is not below zCDP's"""
+    """upper bound on the ε of the whole run by tight accounting; None if only zCDP applies"""
 
     @property
     def spent(self) -> float:
@@ -73,7 +73,7 @@ NOT_COVERED = (
     "the lengths of uninterrupted segments of time series, and thus how often a time or a value was missing",
     "whether a silo's rows changed since an earlier run, if runs are repeated or resumed",
 )
-"""what ε does not protect, shown with every ε"""
+"""disclosures that ε does not cover; they are shown with every ε"""
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class Parameters:
 
     network: BayesianNetwork | None
     how: str
-    """where the parameters come from, or why there are none"""
+    """the source of the parameters, or the reason why there are none"""
     bytes_sent: int = 0
-    """in addition to the rounds"""
+    """number of bytes in addition to the rounds"""
     forecasts: Forecasts | None = None
-    """how well a dynamic model forecasts the data to which it was fitted, if the silos' sums determine it"""
+    """forecast errors of a dynamic model on the data to which it was fitted, if the silos' sums determine them"""
     intensities: Intensities | None = None
     """the Hawkes process of event sequences"""
 
@@ -97,19 +97,19 @@ CANDIDATE_COLUMNS = ("candidate", "edges", "instability", "held-out log-likeliho
 
 @dataclass(frozen=True)
 class TunedCandidate:
-    """TunedCandidate settings, and how they did on random halves of the rows, as means over the halves."""
+    """Candidate settings, and their results on random halves of the rows, as means over the halves."""
 
     params: dict[str, str]
     edges: float
     instability: float
     """mean over pairs of 2θ(1 − θ), θ the share of halves that join a pair"""
     log_likelihood: float | None
-    """of a row of the other half, in nats; None if candidates were compared by stability"""
+    """log-likelihood of a row of the other half, in nats; None if candidates were compared by stability"""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The comparison of candidate settings by `held-out` or `stars`, and which was chosen."""
+    """The comparison of candidate settings by `held-out` or `stars`, and the number of the chosen candidate."""
 
     by: str
     candidates: tuple[TunedCandidate, ...]
@@ -143,21 +143,21 @@ class HeldOutScores:
 
     by_silo: dict[str, float] = field(default_factory=dict)
     why: str = ""
-    """the reason for having none although they were requested"""
+    """the reason why there are no scores although they were requested"""
     bytes_sent: int = 0
 
     def mean(self, rows: Mapping[str, int]) -> float | None:
-        """The mean over all rows of the silos that have a score, None without one."""
+        """The mean over all rows of the silos that have a score; None if no silo has a score."""
         total = sum(rows[silo] for silo in self.by_silo)
         return sum(rows[silo] * score for silo, score in self.by_silo.items()) / total if total else None
 
     def metrics(self, rows: Mapping[str, int]) -> dict[str, Metric]:
-        """The mean over all rows and the bytes, empty if they were not requested."""
+        """The mean over all rows and the bytes; empty if the scores were not requested."""
         known: dict[str, Metric] = {"held_out_log_likelihood": self.mean(rows), "held_out_bytes": self.bytes_sent}
         return known if self.by_silo or self.why else {}
 
     def lines(self, rows: Mapping[str, int]) -> tuple[str, ...]:
-        """The scores in one line, or the reason for having none; empty if they were not requested."""
+        """The scores in one line, or the reason why there are none; empty if the scores were not requested."""
         if self.why:
             return (f"Held-out likelihood: {self.why}.",)
         mean = self.mean(rows)
@@ -172,12 +172,12 @@ class HeldOutScores:
 
 @dataclass(frozen=True)
 class FoundTargets:
-    """The mechanisms that were found to differ between silos or conditions, and what it took to find them."""
+    """The mechanisms that were found to differ between silos or conditions, and the cost of finding them."""
 
     changes: tuple[MechanismChange, ...]
     by: Literal["silo", "condition"]
     compared: int
-    """number of silos or conditions"""
+    """number of silos or conditions that were compared"""
     exchanges: int
     bytes_sent: int
 
@@ -217,7 +217,7 @@ class Diagnosed:
     findings: tuple[Finding, ...] = ()
     bytes_sent: int = 0
     sums: Any = None
-    """the sums of numbers that the exchange made, from which the fit follows; None for labels"""
+    """the sums of the exchange for numbers, from which the fit is computed; None for labels"""
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -235,7 +235,7 @@ class Confidence:
 
     strengths: Strengths
     threshold: float
-    """edges of the averaged network have a strength above this"""
+    """the strength above which an edge is in the averaged network"""
     averaged: Structure
     exchanges: int
     bytes_sent: int
@@ -245,7 +245,7 @@ SUPPRESSED_CELLS = (
     "an owner's policy sets small counts to 0 before they are added up: structure, model and diagnoses may differ from "
     "those of the pooled rows"
 )
-"""the note on a run over silos whose owners suppress cells; not which silo, nor which cells"""
+"""the note on a run over silos whose owners suppress cells; it names neither silos nor cells"""
 NO_PARAMETERS = Parameters(None, "parameters were not requested")
 
 
@@ -265,11 +265,11 @@ class RunDescription:
     asked: str = ""
     """the algorithm that the user requested, such as `auto`"""
     bootstrap: int = 0
-    """how many resamples were requested"""
+    """number of resamples from which the run learned"""
     register: str = ""
-    """the name under which MLflow registers the model; empty for none"""
+    """the name under which MLflow registers the model; empty if it is not registered"""
     small_cells: str | None = None
-    """whether cells of 1 and 2 rows are published, `blank` or `keep`; None for a run with an ε: its counts are noisy"""
+    """whether cells of 1 and 2 rows are published, `blank` or `keep`; None for a run with an ε, which has noisy counts"""
 
 
 @dataclass(frozen=True)
@@ -277,11 +277,11 @@ class RunResult(RunDescription):
     """One finished run.
 
     `rounds` has a row per round: `round`, the algorithm's measures (h, residuals, edges, ...), `bytes_up`,
-    `bytes_down` and `formula_bytes` of that round. `metrics` is flat: scores against the truth (None without one),
-    rounds, converged, acyclic, seconds, bytes of the whole run, ε spent. `refit` has, per silo, the normalised MSE of
-    the consensus weights and of the weights refitted on that silo's rows (Fassy El Fehri et al., B.2.2), if the truth
-    has weights. `silo_scores` has, per silo, the scores of its own structure against its own truth, or else against the
-    common one, if the algorithm learns a structure for each silo.
+    `bytes_down` and `formula_bytes` of that round. `metrics` is flat: scores in comparison with the truth (None without
+    a truth), rounds, converged, acyclic, seconds, bytes of the whole run, ε spent. `refit` has, per silo, the
+    normalised MSE of the consensus weights and of the weights refitted on that silo's rows (Fassy El Fehri et al.,
+    B.2.2), if the truth has weights. If the algorithm learns a structure for each silo, `silo_scores` has the scores of
+    each of these, compared with the silo's own truth or, without one, with the common truth.
     """
 
     def __repr__(self) -> str:
@@ -305,17 +305,17 @@ class RunResult(RunDescription):
     fit: Fit = NO_FIT
     """the fit of the graph without a truth"""
     edge_figures: Mapping[EdgeKey, EdgeFigures] = field(default_factory=dict)
-    """what each edge contributes to the fit, and its p-values, where they are known"""
+    """the contribution of each edge to the fit, and its p-values, if they are known"""
     found_targets: FoundTargets | None = None
     """the mechanisms that were found to differ between silos, if the targets of experiments are not known"""
     tuning: Tuning | None = None
     """the comparison of candidate settings, if requested"""
     held_out: HeldOutScores = HeldOutScores()
-    """the likelihood of each silo's rows under the model of the others, if requested"""
+    """the likelihood of each silo's rows under the model of the other silos, if requested"""
     basis: tuple[str, ...] = ()
     """choices made from the data, and the assumptions behind the directions of the edges"""
     privacy: PrivacySpent | None = None
-    """None for a run without noise"""
+    """the privacy guarantee and the spent ε; None for a run without noise"""
     secure: bool = False
     """whether replies were masked, so that the coordinator saw only sums"""
     confidence: Confidence | None = None
@@ -323,7 +323,7 @@ class RunResult(RunDescription):
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
     not_identified: tuple[Arc, ...] = ()
-    """pairs of variables of which no row has both: whether they are joined is not identified"""
+    """pairs of variables that no row observes together, so that an edge between them is not identified"""
     changes: Comparison | None = None
     """differences from the previous run, if the run is repeated"""
     ended: str = ""
@@ -331,7 +331,7 @@ class RunResult(RunDescription):
 
     @property
     def labelled(self) -> tuple[str, ...]:
-        """The variables with labels where others have numbers; none if all are of one kind."""
+        """The variables with labels, if other variables have numbers; empty if all variables are of one kind."""
         return tuple(self.schema.levels) if self.schema.kind == "mixed" else ()
 
     @property
@@ -342,9 +342,10 @@ class RunResult(RunDescription):
 
     @property
     def experimental(self) -> dict[Arc, str]:
-        """The arcs whose direction rests on experiments: "target" if these set one of their variables, or "follows".
+        """The arcs whose direction rests on experiments, each with the mark "target" or "follows".
 
-        A direction follows if Meek's rules determine it from one that rests on experiments.
+        The mark is "target" if an experiment sets exactly one of the two variables. It is "follows" if Meek's rules
+        determine the direction from such directions.
         """
         names, edges = self.structure.variables, self.structure.adjacency
         if not self.targets or self.structure.lags or self.structure.kind == "pag":
@@ -361,12 +362,12 @@ class RunResult(RunDescription):
 
 
 def strengths_in(result: RunResult) -> Strengths | None:
-    """The edge strengths, None if the run had no resamples."""
+    """The edge strengths; None if the run had no resamples."""
     return result.confidence.strengths if result.confidence else None
 
 
 def radius_of(structure: Structure) -> float | None:
-    """The spectral radius of a dynamic structure, None for others."""
+    """The spectral radius of a dynamic structure; None for other structures."""
     return None if structure.lagged is None else spectral_radius(structure.weights, structure.lagged)
 
 
@@ -387,9 +388,9 @@ def stability_warning(result: RunResult) -> str | None:
 
 
 MAX_LEVEL_DEVIATIONS = 3.0
-"""standard deviations from which on a mean is far from zero"""
+"""number of standard deviations from which on a mean counts as far from zero"""
 CENTRING_LEARNERS = ("var",)
-"""learners of time series that subtract the mean of all rows"""
+"""the learners of time series that subtract the mean of all rows"""
 
 
 def level_warning(result: RunResult) -> str | None:
@@ -436,7 +437,7 @@ class CompletedRun:
 
 @dataclass(frozen=True)
 class SiloEdge:
-    """An edge of some silos' own structures, and its weight in each of them; None if the graph has no weights."""
+    """An edge of some silos' own structures, and its weight at each of these silos; None without weights."""
 
     edge: Edge
     weights: dict[str, float | None]
@@ -445,7 +446,7 @@ class SiloEdge:
 
     @property
     def lag(self) -> int:
-        """The lag of its source in steps, 0 within one time step."""
+        """The lag of the edge's source in steps; 0 within one time step."""
         return self.edge.lag if isinstance(self.edge, LaggedEdge) else 0
 
     @property
@@ -476,5 +477,5 @@ def silo_edges(structures: Mapping[str, Structure]) -> list[SiloEdge]:
 
 
 def _turns(edge: Edge) -> bool:
-    """Whether the edge could have the opposite direction: time determines that of lagged edges."""
+    """Whether the edge could have the opposite direction; a lagged edge could not, as time determines its direction."""
     return edge.directed and not isinstance(edge, LaggedEdge)

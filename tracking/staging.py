@@ -1,7 +1,7 @@
 """Writing the files of a run, and notices to its observers.
 
 Files are first written under temporary names inside the run's folder, then moved into place. The folder may be a mount
-point, so a rename from elsewhere could fail. Write errors name their file, even that of a full disk. New folders and
+point, so a rename from elsewhere could fail. Write errors name their file, even if the disk is full. New folders and
 files are private to the user under any umask, because edges, scores and checkpoints describe the rows of all silos; to
 share results, change their mode. A notice is one line on stderr, for example about a failed observer of the run.
 """
@@ -54,10 +54,11 @@ BESIDE = "[0-9a-f]" * 32
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
-    """Write `contents`, by name, into `folder` and return their paths; other files there remain.
+    """Write `contents`, which are given by file name, into `folder` and return their paths; other files remain.
 
-    No file is ever incomplete: files appear when all are complete, and each replaces an earlier one atomically. If they
-    cannot be written, a new folder is removed again. Raises `OSError` with the name of the file that cannot be written.
+    No file is ever incomplete: the files appear when all are complete, and each file replaces an earlier file
+    atomically. If files cannot be written, a new folder is removed again. Raises `OSError` with the name of the file
+    that cannot be written.
     """
     folder = folder.resolve()
     new = not folder.exists()
@@ -80,7 +81,7 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, Path]:
 def check_writable(folder: Path, longest: str) -> None:
     """Check that results can be written to `folder`, with a temporary file whose name is `longest`.
 
-    Raises `OSError` or `ValueError` if they cannot.
+    Raises `OSError` or `ValueError` if results cannot be written.
     """
     missing = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
     stage = folder / f"{STAGE}{uuid4().hex}"
@@ -110,11 +111,11 @@ def _plain(name: str) -> str:
 
 
 def notice(line: str) -> None:
-    """Print `line` to stderr, as a single line whatever it contains."""
+    """Print `line` to stderr as a single line, even if it contains line breaks."""
     text = " ".join(line.split()).encode(errors="backslashreplace").decode()
     print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the message of `error`, or the name of its type without a message."""
+    """The first line of the message of `error`; if there is no message, the name of its type."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -236,7 +236,7 @@ class RunLog:
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        # MLflow would look up a URI "models:/..." in the store of this process' environment, which may be another store.
+        # MLflow would look up a URI "models:/..." in the store of this process' environment, maybe another store.
         source = self.client.get_logged_model(model.removeprefix("models:/")).artifact_location
         version = self.client.create_model_version(ending.register, source, run_id=self.run_id).version
         self.client.set_registered_model_alias(ending.register, REGISTERED_ALIAS, version)

@@ -85,8 +85,7 @@ def upload_outbox(outbox: Outbox, folder: Path, rows: Iterable[dict[str, float]]
 
 
 def _rewrite(folder: Path, outbox: Outbox, opening: RunStart) -> None:
-    """Write the outbox with another `opening`, so that after a failed upload, the next upload continues its MLflow run.
-    """
+    """Write the outbox with another `opening`, whose MLflow run the next upload continues if this upload fails."""
     for record in (opening, *outbox.rounds, *((outbox.ending,) if outbox.ending else ())):
         append_to_outbox(folder, record)
 
@@ -187,7 +186,7 @@ class Tracker:
             self._store(record)
 
     def _check_there(self) -> None:
-        """Raise `FileNotFoundError` if the database was deleted, because SQLite would still write to the deleted file."""
+        """Raise `FileNotFoundError` if the database was deleted, as SQLite would still write to the deleted file."""
         database = database_of(self._opening.uri)
         if database is not None and not database.exists():
             raise FileNotFoundError(f"{database} was deleted")

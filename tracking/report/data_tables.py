@@ -1,4 +1,4 @@
-"""The columns of the data as plain tables, for the report and the terminal, which may show no result beside them."""
+"""The columns of the data as plain tables, for the report and the terminal; they need no result."""
 
 from collections.abc import Mapping
 
@@ -8,13 +8,13 @@ from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.statistics.transforms import FORMULAS
 
 MAX_SILO_COLUMNS = 8
-"""silos up to which each has a column of its own"""
+"""number of silos up to which each silo has a column"""
 MAX_FEW_CELLS = 5
-"""number of empty cells up to which "few" is shown for their share"""
+"""number of empty cells up to which "few" is shown instead of their share"""
 MAX_LEVELS = 8
-"""levels of a variable that are named"""
+"""maximum number of levels of a variable that are named"""
 MAX_LEVEL_LETTERS = 40
-"""letters that the names of these levels may take"""
+"""maximum number of letters of the names of these levels"""
 
 
 def has_findings(schema: Schema, notes: tuple[str, ...]) -> bool:
@@ -79,7 +79,7 @@ def _empty(schema: Schema, v: int) -> tuple[str, ...]:
 
 
 def _share(empty: int, rows: int) -> str:
-    """The share of empty cells in per cent, or "few" for a handful, because an exact share would reveal their number."""
+    """The share of empty cells in per cent, or "few" for a handful, as an exact share would reveal their number."""
     if not empty:
         return ""
     if empty == rows:

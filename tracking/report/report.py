@@ -1,8 +1,8 @@
 """The report of a run: one self-contained HTML file, readable without the internet.
 
-`contents` gathers what the report states as plain values, `tables.py` its tables; the sentences and the HTML are in
-`templates/`, one file for each part of the page. A Content-Security-Policy forbids the browser to load anything. It
-allows only the scripts of `explore.py`, which are identified by their hashes.
+`contents` gathers the content of the report as plain values, and `tables.py` makes its tables. The sentences and the
+HTML are in `templates/`, with one file for each part of the page. A Content-Security-Policy forbids the browser to load
+anything. It allows only the scripts of `explore.py`, which are identified by their hashes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -188,7 +188,7 @@ def warnings(result: RunResult) -> list[str]:
 
 
 def small_cell_warnings(result: RunResult) -> list[str]:
-    """Warnings that the model discloses exact counts, on request, and that owners suppress small ones."""
+    """Warnings that owners suppress small counts, and that the model discloses exact counts as requested."""
     suppressed = [f"Small cells were suppressed: {SUPPRESSED_CELLS}."] * (SUPPRESSED_CELLS in result.notes)
     if result.small_cells != "keep" or result.parameters.network is None or not result.schema.levels:
         return suppressed
@@ -222,7 +222,7 @@ def _findings(result: RunResult) -> ReportTable | None:
 
 
 def _fit(result: RunResult) -> dict[str, Any]:
-    """The figures of the fit without a truth, and the independences that fail, the least likely first."""
+    """The figures of the fit without a true graph, and the independences that fail, the least likely first."""
     found = result.fit
     figures = [(label, found.metrics[name]) for name, label in FIT.items() if name in found.metrics]
     own = result.held_out.by_silo.items()
@@ -238,7 +238,7 @@ def _fit(result: RunResult) -> dict[str, Any]:
 
 
 def _changes(result: RunResult) -> dict[str, Any] | None:
-    """Differences from the previous run; None unless the run is repeated."""
+    """Differences from the previous run; None if the run is not compared with a previous run."""
     found = result.changes
     if found is None:
         return None
@@ -248,7 +248,7 @@ def _changes(result: RunResult) -> dict[str, Any] | None:
 
 
 def _data(result: RunResult) -> dict[str, Any] | None:
-    """The columns of the silos' tables, and the excluded ones; None if they are plain tables of one kind."""
+    """The columns of the silos' tables, and the excluded columns; None for plain tables of one kind."""
     schema = result.schema
     if not has_findings(schema, result.notes):
         return None
@@ -264,7 +264,7 @@ def _data(result: RunResult) -> dict[str, Any] | None:
 
 
 def _knowledge(result: RunResult) -> dict[str, str] | None:
-    """The required and forbidden arcs, and the required ones that the graph contains."""
+    """The required and forbidden arcs, and the required arcs that the graph contains."""
     known, structure = result.knowledge, result.structure
     if not known:
         return None
@@ -282,7 +282,7 @@ def _counted_arcs(arcs: Sequence[Arc]) -> str:
 
 
 def _listed_arcs(arcs: Sequence[Arc]) -> str:
-    """The first arcs, and the number of the others."""
+    """The first arcs, and the number of further arcs."""
     more = f" and {len(arcs) - MAX_LISTED_ARCS} more" if len(arcs) > MAX_LISTED_ARCS else ""
     return ", ".join(" → ".join(arc) for arc in arcs[:MAX_LISTED_ARCS]) + more
 
@@ -321,7 +321,7 @@ def knowledge_line(result: RunResult) -> list[str]:
 
 
 def _not_identified(result: RunResult) -> ReportTable | None:
-    """The pairs of variables that no row has together; None if there are none."""
+    """The pairs of variables that no row observes together; None if there are no such pairs."""
     if not result.not_identified:
         return None
     rows = list(result.not_identified)
@@ -329,7 +329,7 @@ def _not_identified(result: RunResult) -> ReportTable | None:
 
 
 def _scores(result: RunResult) -> list[ReportTable]:
-    """The scores and counts, of dynamic structures for edges within one time step and across time."""
+    """The scores and counts; for dynamic structures, separately for edges within one time step and across time."""
     metrics = result.metrics
     names = [*SCORES, *COUNTS, *(name for name in metrics if name not in ELSEWHERE | set(SCORES) | set(COUNTS))]
     undefined = result.truth is None or "pag" in (result.structure.kind, result.truth.kind)
@@ -341,7 +341,7 @@ def _scores(result: RunResult) -> list[ReportTable]:
 
 
 def _score_tables(result: RunResult, names: Iterable[str], where: str) -> list[ReportTable]:
-    """A table of the scores among the metrics `names`, and one of the counts; `where` names the edges."""
+    """A table of the scores and a table of the counts among the metrics `names`; `where` names the kind of edges."""
     figures = [(name, result.metrics[name]) for name in names]
     scores = [(SCORES[name], value) for name, value in figures if name in SCORES]
     counts = [(COUNTS.get(name, name), value) for name, value in figures if name not in SCORES]
@@ -354,7 +354,7 @@ def _confidence(result: RunResult) -> ReportTable | None:
 
 
 def _model(result: RunResult) -> ReportTable | None:
-    """The kind of model, where its parameters come from, and its file."""
+    """The kind of model, the source of its parameters, and its file."""
     network = result.parameters.network
     if network is None:
         return None

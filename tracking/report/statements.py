@@ -1,9 +1,9 @@
 """A learned graph in sentences: its strongest edges with the size of their direct effects.
 
 An edge X → Y is described by the direct effect of X on Y in the fitted model, with the other causes of Y held fixed. If
-X is a number, it is the effect of one standard deviation; if X is a label, of the two levels that differ most. Edges
-are sorted by this effect, in standard deviations of Y or as a change of a probability. The intervals of
-`algorithms/effects` assume the graph; the share of resamples with the edge measures the certainty of the edge.
+X is a number, the effect is that of one standard deviation; if X is a label, it is the greatest effect between two
+levels. Edges are sorted by this effect, in standard deviations of Y or as a change of a probability. The intervals of
+`algorithms/effects` take the graph as true; the share of resamples with the edge measures the certainty of the edge.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,22 +28,22 @@ from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 from ..result import RunResult, strengths_in
 
 MAX_STATEMENTS = 12
-"""number of edges that are described"""
+"""maximum number of edges that are described"""
 MAX_ESTIMATED = 150
 """number of edges up to which all effects are computed to find the largest"""
 MOST = 0.995
-"""share of the resamples that is stated as all of them"""
+"""share of the resamples above which a sentence says that all resamples have the edge"""
 DENIALS = ("no", "none", "never", "false", "absent", "negative", "n", "f", "0")
-"""labels that mean the absence of the variable's property, such as no"""
+"""labels that mean the absence of the variable's property"""
 MIN_LEVEL_SHARE = 0.01
 """minimum share of the rows of a level whose effect is described"""
 SAMPLED_ROWS = 4000
-"""rows sampled from a mixed network for the standard deviations of its variables"""
+"""number of rows that are sampled from a network for the standard deviations and level counts of its variables"""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """An edge in words; `size` is its effect in standard deviations or as a probability, None if it has none."""
+    """An edge in words; `size` is its effect in standard deviations or as a probability, None without an effect."""
 
     edge: Edge
     text: str
@@ -52,7 +52,10 @@ class Statement:
 
 @dataclass(frozen=True)
 class Statements:
-    """The sentences, and the numbers of edges without one: weaker ones, and those in at most half of the resamples."""
+    """The sentences, and the numbers of edges without a sentence.
+
+    `weaker` edges have smaller effects, and `unstable` edges are in at most half of the resamples.
+    """
 
     sentences: tuple[Statement, ...] = ()
     weaker: int = 0
@@ -80,7 +83,7 @@ def statements(result: RunResult) -> Statements:
 
 
 def _described(result: RunResult, edges: list[Edge]) -> Iterator[Statement]:
-    """Each edge with its effect, or as its marks read."""
+    """A statement for each edge: its effect or, in a PAG, the meaning of its marks."""
     network, sizes = result.parameters.network, _Sizes(result)
     for edge in edges:
         if result.structure.kind == "pag":
@@ -104,7 +107,7 @@ class _Sizes:
     """The direct effects in the model of a run."""
 
     def __init__(self, result: RunResult) -> None:
-        """Take the graph and the estimator of the run's model; without a model there are no effects."""
+        """Store the graph and the estimator of the run's model; without a model there are no effects."""
         network, silos = result.parameters.network, [one for one in result.schema.silos if one not in result.lost]
         self.estimator: Estimator | None = None
         self.has_intervals = result.privacy is None
@@ -150,7 +153,7 @@ class _Sizes:
         return _Size(f"{read} {self._sentence(best, numeric=numeric)}", abs(best.value or 0.0) / scale)
 
     def _contrasts(self, i: int, levels: tuple[str, ...]) -> list[tuple[str, str] | None]:
-        """Pairs of the levels of variable `i` that are not rare; None stands for each level with the first one."""
+        """Pairs of levels of variable `i` that are not rare; None stands for each level against the first level."""
         counts = np.bincount(self.rows[:, i].astype(np.int64), minlength=len(levels))
         common = [level for level, n in zip(levels, counts, strict=True) if n >= MIN_LEVEL_SHARE * len(self.rows)]
         if len(common) == len(levels) or len(common) < 2:
@@ -158,7 +161,7 @@ class _Sizes:
         return [(common[0], level) for level in common[1:]]
 
     def _sentence(self, one: Effect, *, numeric: bool) -> str:
-        """What the effect changes, by how much, and given what."""
+        """The sentence on an effect: the change, its size, and the variables that are held fixed."""
         assert self.estimator is not None
         turned, (before, after), level = _affirmed(one, self.estimator.levels(one.outcome))
         change = f"with {one.treatment} = {after} instead of {before}"
@@ -178,7 +181,7 @@ class _Sizes:
 
 
 def _affirmed(one: Effect, levels: tuple[str, ...]) -> tuple[int, tuple[object, object], str]:
-    """The contrast and the level of the outcome without a denial where possible, and -1 if that turns the sign.
+    """The contrast and the level of the outcome, without a denial if possible, and -1 if this reverses the sign.
 
     "with smoke = no instead of yes, the probability of lung = no is higher" has the same content as "with smoke = yes
     instead of no, the probability of lung = yes is higher", and takes a second reading.

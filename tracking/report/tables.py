@@ -30,9 +30,10 @@ from ..comparison import Comparison
 from ..result import FoundTargets, RunResult, SiloEdge, radius_of, silo_edges
 
 SCROLLING_ROWS = 24
-"""rows above which a table scrolls; a shorter one is read whole, also by a reader who does not notice the bar"""
+"""number of rows above which a table scrolls; a reader who does not notice the scroll bar still sees shorter tables
+whole"""
 MIN_STRENGTH = 0.1
-"""strength from which on an edge is listed that neither structure has"""
+"""minimum strength of a listed edge that is in neither structure"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A header and rows of as many cells; columns of numbers are aligned to the right."""
+    """A header, and rows with the same number of cells; columns of numbers are aligned to the right."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -59,12 +60,12 @@ class ReportTable:
 
     @property
     def head(self) -> list[tuple[bool, str]]:
-        """The header, each name with whether its column is numeric."""
+        """The names in the header, each after whether its column is numeric."""
         return list(zip(self.numeric, self.header, strict=True))
 
     @property
     def body(self) -> list[list[tuple[bool, object]]]:
-        """The rows, each cell with whether its column is numeric."""
+        """The rows, with each cell after whether its column is numeric."""
         numeric = self.numeric
         return [list(zip(numeric, row, strict=True)) for row in self.rows]
 
@@ -93,7 +94,7 @@ EdgeKind = Literal["all", "any lag", "within", "across", "own past"]
 
 @dataclass(frozen=True)
 class EdgeSection:
-    """The edges of one kind, strongest first; no table if there are none."""
+    """The edges of one kind, the strongest first; the table is None if there are no such edges."""
 
     kind: EdgeKind
     table: ReportTable | None
@@ -102,7 +103,7 @@ class EdgeSection:
 
 
 def edge_sections(result: RunResult) -> list[EdgeSection]:
-    """The tables of edges: one for most structures, for dynamic ones by whether the effect takes time."""
+    """The tables of edges: one table for most structures; for dynamic structures, a table for each kind of edge."""
     structure, truth = result.structure, result.truth
     if not structure.lags:
         strengths = result.confidence.strengths if result.confidence else None
@@ -125,7 +126,7 @@ def edge_sections(result: RunResult) -> list[EdgeSection]:
 def _edge_table(
     edges: Sequence[Edge], structure: Structure, truth: Structure | None, strengths: Strengths | None = None
 ) -> ReportTable | None:
-    """A row for each edge, by weight, without weights by strength; None without edges."""
+    """A row for each edge, sorted by weight or, without weights, by strength; None without edges."""
     if not edges:
         return None
     has_weights = weighted(structure) or (truth is not None and weighted(truth))
@@ -153,7 +154,7 @@ FIGURE_LABELS = {
 
 
 def figure_table(result: RunResult) -> ReportTable | None:
-    """What each edge adds to the fit, and its p-values, the greatest gain first; None where nothing is known."""
+    """The gains in fit and the p-values of each edge, the greatest gain first; None if nothing is known."""
     found, names = result.edge_figures, known_figures(result.edge_figures)
     edges = [edge for edge in _all_edges(result.structure) if key_of(edge) in found]
     if not edges:
@@ -164,7 +165,7 @@ def figure_table(result: RunResult) -> ReportTable | None:
 
 
 def _own_past(structure: Structure, truth: Structure | None) -> ReportTable:
-    """The weights of each variable's own past, a column per lag, and their true values."""
+    """The weights of each variable's own past, with a column per lag, and their true values."""
     lags = max(structure.lags, truth.lags if truth else 0)
     shown = {"": structure} | ({"true, ": truth.reordered(structure.variables)} if truth else {})
     weights = {
@@ -177,7 +178,7 @@ def _own_past(structure: Structure, truth: Structure | None) -> ReportTable:
 
 
 def changes_table(changes: Comparison) -> ReportTable | None:
-    """A row for each edge: those that changed first, then by how far their weights moved; None without such edges."""
+    """A row for each edge: changed edges first, then the others by the change of their weights; None without edges."""
     edges = [one for one in changes.structure.edges if one.fate != "kept" or changes.weighted]
     rows = [
         (
@@ -195,7 +196,7 @@ def changes_table(changes: Comparison) -> ReportTable | None:
 
 
 def drift_table(changes: Comparison) -> ReportTable | None:
-    """The parameter drift of each variable, largest first; None where it is not known."""
+    """The parameter drift of each variable, the largest first; None if the drift is unknown."""
     if changes.drift is None:
         return None
     terms = sorted(changes.drift.by_variable.items(), key=lambda one: -one[1])
@@ -256,7 +257,7 @@ def frequent_edges(strengths: Strengths, least: float) -> Iterator[Edge]:
 
 @dataclass(frozen=True)
 class SharedEdges:
-    """How many silos have each edge, a table for each kind of edge."""
+    """The number of silos that have each edge, in a table for each kind of edge."""
 
     tables: list[ReportTable] = field(default_factory=list)
     turned: bool = False
@@ -264,7 +265,7 @@ class SharedEdges:
 
 
 def shared_edges(result: RunResult) -> SharedEdges | None:
-    """How many silos have each edge in their own structure; None if silos have none of their own."""
+    """The number of silos that have each edge in their own structure; None if silos have no structures of their own."""
     if not result.local_structures:
         return None
     edges, silos = silo_edges(result.local_structures), len(result.local_structures)
@@ -300,7 +301,7 @@ def _shared(kind: str, silos: int, edges: Sequence[SiloEdge]) -> ReportTable:
 
 
 def silo_table(result: RunResult) -> ReportTable:
-    """A row for each silo: its rows, the edges of its own structure and its errors, where they are known."""
+    """A row for each silo: its rows and, if they are known, the edges of its own structure and its errors."""
     errors = list(dict.fromkeys(name for silo in result.refit.values() for name in silo))
     local, over_time = bool(result.local_structures), bool(result.structure.lags)
     names = ["silo", "rows", *["edges of its own graph"] * local]
@@ -318,7 +319,7 @@ def silo_table(result: RunResult) -> ReportTable:
 
 
 def silo_scores(result: RunResult) -> ReportTable | None:
-    """The scores of each silo's own structure; None without such."""
+    """The scores of each silo's own structure; None if there are no such scores."""
     if not result.silo_scores:
         return None
     labels = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR", "auroc": "AUROC"}
@@ -332,7 +333,7 @@ def silo_scores(result: RunResult) -> ReportTable | None:
 
 
 def forecast_table(result: RunResult, network: DynamicGaussianNetwork | DynamicMixedNetwork) -> ReportTable | None:
-    """The errors of the model's forecasts beside those of persistence; None where they are not known."""
+    """The errors of the model's forecasts and of persistence forecasts, side by side; None if they are unknown."""
     forecasts, metrics = result.parameters.forecasts, result.metrics
     if forecasts is None:
         return None
@@ -350,7 +351,7 @@ def forecast_table(result: RunResult, network: DynamicGaussianNetwork | DynamicM
 
 
 def _beside(model: object, same: object) -> tuple[object, object, object]:
-    """Both errors and their ratio, None where that is not defined."""
+    """Both errors and their ratio; the ratio is None if it is not defined."""
     if isinstance(model, float) and isinstance(same, float) and same > 0:
         return model, same, model / same
     return model, same, None
