@@ -241,7 +241,7 @@ def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
 
 
 def parse_value(label: str, kind: Any, value: Any) -> Any:
-    """`value`, which may be text, as a value of type `kind`. Raises `BadInput`, naming the `label`, if it is invalid."""
+    """`value`, which may be text, as a value of type `kind`; raises `BadInput` with the `label` if it is invalid."""
     if get_origin(kind) in (Union, UnionType):
         number, words = get_args(kind)
         return value if value in get_args(words) else parse_value(label, number, value)

@@ -70,4 +70,4 @@ STEPS: dict[str, Entry] = {
         experiments=True,
     ),
 }
-"""exchanges of a run besides those of its algorithm"""
+"""exchanges of a run in addition to the exchanges of its algorithm"""

@@ -1,9 +1,9 @@
 """Best order score search for variables that are blocks of columns: mixed data, and additive models.
 
 Given an order, the parents of a variable are grown and shrunk among the earlier variables (Andrews et al. 2023,
-Algorithm 2), minimising ln|R_XX·Pa| + price·|X|·Σ|Pa|. For mixed data X are all columns of the child, and this is −2
-times the degenerate Gaussian score of `gaussian.py` per row. For additive models X is only the child's first column,
-the variable itself. Its other columns are functions of it, and are used only if it is a parent.
+Algorithm 2), minimising ln|R_XX·Pa| + price·|X|·Σ|Pa|. For mixed data X are all columns of the child, and this cost is
+−2 times the degenerate Gaussian score of `gaussian.py` per row. For additive models X is only the child's first column,
+the variable itself. The other columns are functions of the variable, and are used only if it is a parent.
 
 Growing is cached in a tree for each variable (ibid., §3.3): a node is a sequence of parents with a list of the gains of
 all further parents, in descending order. For any set of earlier variables, the next parent is its first member in that
@@ -24,7 +24,7 @@ from .families import OrderSettings
 from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Moves, best_of_starts
 
 MAX_NODES, MAX_ENTRIES = 1 << 15, 1 << 20
-"""largest numbers of nodes of all trees, and of entries in their lists, before the trees are cleared"""
+"""maximum numbers of nodes in all trees, and of entries in their lists; then the trees are cleared"""
 NO_NODE = -1
 
 
@@ -39,11 +39,11 @@ def block_boss(
 ) -> BestOrder:
     """The DAG of the best order found.
 
-    `price` is the penalty on twice the log-likelihood for each pair of a column of the child and one of a parent. The
-    columns of a child are all its columns, or with `first_column_only` the first one. The score is the log-likelihood
-    minus half the penalties, up to a constant of the data. Trailing variables that can have no parents, such as the
-    past of time series, are not ordered: they precede all others. The search ends at the time `ends` of
-    `time.monotonic` at the latest.
+    `price` is the penalty on twice the log-likelihood for each pair of a column of the child and a column of a parent.
+    All columns of a child are used, or only the first with `first_column_only`. The score is the log-likelihood minus
+    half the penalties, up to a constant of the data. Trailing variables that can have no parents, such as the past of
+    time series, are not ordered but precede all other variables. The search ends at the time `ends` of `time.monotonic`
+    at the latest.
     """
     d = len(blocks.first) - 1
     knowledge, trees, widths = prior or no_prior(d), _trees(d), np.diff(blocks.first)
@@ -98,11 +98,11 @@ def _sweep(order, movers, model, trees, sweeps):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The position of x in the order with the least total; its current position unless another one is better.
+    """The position of x in the order with the least total; its current position unless another position is better.
 
-    The total with x at position i is that of the variables before it without x, of x, and of those after it with x.
-    Many positions are equal up to rounding, and rounding must not decide, because sums over silos are rounded
-    differently from pooled rows.
+    The total with x at position i is the sum of three parts: the cost of the variables before i without x, the cost of
+    x, and the cost of the variables after i with x. Many positions are equal up to rounding, and rounding must not
+    decide, because sums over silos are rounded differently from pooled rows.
     """
     d = len(order)
     rest = order[order != x]
@@ -196,7 +196,7 @@ def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def _gains(R, first, price, j, wide, chosen, possible):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The reduction of j's cost by each variable as a further parent besides `chosen`, `[d]`; 0 for those."""
+    """The reduction of j's cost by each variable as a further parent besides `chosen`, `[d]`; 0 for the chosen."""
     Q = _factor(R, first, chosen)
     d = len(first) - 1
     gains = np.zeros(d)
@@ -260,7 +260,7 @@ def _log_residual_det_with(R, Q, first, added, j, wide):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _shrink(j, node, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Shrink the parents of this node: remove those with too little gain given the others, and store cost and rest."""
+    """Remove parents of this node with too little gain given the others; store the cost and the remaining parents."""
     R, first, price, _, required, widths = model
     costs, node_parents, wide = trees[2], trees[3], widths[j]
     parents = np.flatnonzero(node_parents[node])

@@ -6,14 +6,15 @@
   most variables have many wrong parents, and scoring them costs more than the rest of the search. As in `ges.py`,
   `advance_boss` does not compute scores.
 - `best_dag`: the best DAG over a few variables, by dynamic programming over their subsets (Silander & Myllymäki 2006).
-  The best DAG over a set of variables has a sink: without it, the DAG is the best one over the others, and the sink has
-  the best of its parent sets among them (as in Koivisto & Sood 2004). All families of up to `most_parents` parents are
-  requested like those of any search, so a silo counts no set of more than `most_parents` + 1 variables for it.
+  The best DAG over a set of variables has a sink. Without the sink, it is the best DAG over the other variables, and
+  the sink has the best of its parent sets among them (as in Koivisto & Sood 2004). All families of up to `most_parents`
+  parents are requested like the families of any search, so a silo counts no set of more than `most_parents` + 1
+  variables.
 - `Starts`: BOSS from several random orders, of which the best result is used, because a single start can end in a local
-  optimum. The starts share all family scores and grow-shrink trees, so each further one costs less than the first. The
-  search ends when `AGREEING_STARTS` starts have reached the best score. This minimum number of starts runs in parallel,
-  and their scores are requested in the same exchange. Their results are compared in the order of the starts, so the
-  result does not depend on the number of scores in an exchange.
+  optimum. The starts share all family scores and grow-shrink trees, so each further start costs less than the first.
+  The search ends when `AGREEING_STARTS` starts have reached the best score. This minimum number of starts runs in
+  parallel, and their scores are requested in the same exchange. Their results are compared in the order of the starts,
+  so the result does not depend on the number of scores in an exchange.
 """
 
 from dataclasses import dataclass, replace
@@ -32,10 +33,10 @@ from .grow_shrink import Trees, no_trees, walk
 
 @dataclass(frozen=True)
 class BossSearch:
-    """The state of a search: in a sweep of moves if `backward` is done, else in the backward phase."""
+    """The state of a search, which is in a sweep of moves if `backward` is done, otherwise in the backward phase."""
 
     order: NDArray[np.int64]
-    """the order of the variables; in the first sweep only those inserted so far"""
+    """the order of the variables; in the first sweep, only the variables inserted so far"""
     sweep: NDArray[np.int64]
     """the variables in the order in which this sweep tries to move them"""
     at: int
@@ -45,7 +46,7 @@ class BossSearch:
     best: NDArray[np.int64]
     """the order at the start of the last backward phase"""
     total: float
-    """its score"""
+    """the score of `best`"""
     backward: EquivalenceSearch
     trees: Trees
     first: int = 0
@@ -68,9 +69,9 @@ def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> BossSearc
 def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSearch:
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
-    With `ahead`, the scores that the other moves of the sweep may need are requested together with the missing ones.
-    Pending scores of another search do not stop this one. Writes to the arrays of `boss.trees`, which depend on the
-    scores only.
+    With `ahead`, the scores that the other moves of the sweep may need are requested together with the missing scores.
+    Pending scores of another search do not stop this search. Writes to the arrays of `boss.trees`, which depend only on
+    the scores.
     """
     moving, d = len(boss.sweep), boss.first + len(boss.sweep)
     while not boss.done:
@@ -97,16 +98,16 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
 
 
 def graph_of(order: NDArray[np.int64], trees: Trees, families: Families, prior: Prior) -> NDArray[np.bool_]:
-    """The class of the graph of `order`, the end of a search over `trees` with the background knowledge `prior`."""
+    """The class of the graph of `order`, with which a search over `trees` with background knowledge `prior` ended."""
     first = int(prior.parentless.sum())
     return class_of(order_graph(order, trees.arrays, families.tables, first)[0], prior.separated)
 
 
 def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
-    """The search at the start of its backward phase, or done if the score has not increased since the last one.
+    """The search at the start of its backward phase, or done if the score has not increased since the last such phase.
 
-    The result is the order of the greatest score: sweeps after a backward phase can end in a lower score. The search
-    stays as it is while the scores of variables without parents, which no sweep needs, are unknown.
+    The result is the order of the greatest score, because sweeps after a backward phase can end in a lower score. The
+    search stays as it is while the scores of variables without parents, which no sweep needs, are unknown.
     """
     dag, total = order_graph(boss.order, boss.trees.arrays, families.tables, boss.first)
     if np.isnan(total):
@@ -145,9 +146,10 @@ def rounding_error(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 def better_place(order, x, n_variables, tree, tables, first=0):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The order with x at its best position, and whether missing scores or room prevented the move.
 
-    `order` has some or all of the `n_variables` variables; x may be new to it, and comes after the `first` ones.
+    `order` has some or all of the `n_variables` variables. x may not be in `order` yet, and always comes after the
+    first `first` variables.
 
-    The score of x at position i, and those of the others after i, with and without x before them, are sums over walks.
+    Walks give the score of x at each position i, and the scores of the other variables with and without x before them.
     Among positions that differ only by rounding the first is chosen, because sums over silos are rounded differently.
     """
     rest = order[order != x]
@@ -189,7 +191,7 @@ def _score(v, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def order_graph(order, tree, tables, first=0):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The DAG of the grow-shrink parents in `order`, the `first` variables without any, and its score.
+    """The DAG of the grow-shrink parents in `order`, in which the `first` variables have no parents, and its score.
 
     The score is NaN if scores are missing, which are then pending.
     """
@@ -216,14 +218,15 @@ def order_graph(order, tree, tables, first=0):  # type: ignore[no-untyped-def]  
 
 
 _MIN_GAIN = 1e-9
-"""smaller gains are rounding errors: the first parents or sink are then kept"""
+"""minimum gain of other parents or another sink; smaller gains are rounding errors"""
 
 
 @njit(cache=True)
 def request_all_families(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Whether all families of `d` variables with up to `most_parents` parents are scored; the others become pending.
 
-    They are requested set by set, the largest sets first: the table of a set serves its families and its subsets.
+    The families are requested set by set, the largest sets first, because the table of a set also gives the scores of
+    its subsets.
     """
     all_known = True
     family = np.empty(d, np.int64)
@@ -252,7 +255,7 @@ def best_dag(d: int, most_parents: int, tables: Tables) -> tuple[NDArray[np.bool
 
 @njit(cache=True)
 def _best_sinks(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The sink of the best DAG over each set of variables, the best parents by child and set, the best score.
+    """The sink of the best DAG over each set of variables, the best parents by child and set, and the best score.
 
     A set is a number whose bits are its members.
     """
@@ -335,11 +338,11 @@ class Starts:
     best: NDArray[np.int64]
     """the order of the greatest score found so far"""
     total: float
-    """its score"""
+    """the score of `best`"""
     agreeing: int
-    """number of starts that have ended in that score"""
+    """number of starts that have ended in this score"""
     most_parents: int
-    """largest number of parents in the exact search after the starts; 0: no exact search"""
+    """maximum number of parents in the exact search after the starts; 0 means that there is no exact search"""
     prior: Prior
     """background knowledge"""
     done: bool = False
@@ -353,7 +356,7 @@ class Starts:
 def starts_from(prior: Prior, starts: int, rng: np.random.Generator, most_parents: int = 0) -> Starts:
     """The initial state of a search from `starts` random orders, with the background knowledge `prior`.
 
-    With `most_parents`, it ends with an exact search over all families of up to this number of parents.
+    With `most_parents`, the search ends with an exact search over all families of up to this number of parents.
     """
     return starts_of(np.array([rng.permutation(len(prior.required)) for _ in range(starts)]), prior, most_parents)
 
@@ -382,7 +385,7 @@ def copy_starts(starts: Starts) -> Starts:
 
 
 def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
-    """The CPDAG of the best order found, or of the best DAG if it scores better; the search must be done."""
+    """The CPDAG of the best order found, or of the best DAG if this scores better; the search must be done."""
     if starts.most_parents:
         dag, total = best_dag(starts.orders.shape[1], starts.most_parents, families.tables)
         if total > starts.total + _SCORE_TOLERANCE * abs(starts.total):
@@ -399,7 +402,7 @@ def best_so_far(starts: Starts, families: Families) -> NDArray[np.bool_]:
 
 
 def _begin_starts(starts: Starts) -> Starts:
-    """The search with all further starts begun that are needed in any case."""
+    """The search after the begin of all further starts that are needed in any case."""
     begun = min(len(starts.orders), starts.begun + AGREEING_STARTS - starts.agreeing)
     running = tuple(boss_from(order, starts.prior) for order in starts.orders[starts.begun : begun])
     return replace(starts, begun=begun, running=running)

@@ -15,12 +15,12 @@ from .families import UNKNOWN, find
 Ints = NDArray[np.int64]
 
 NO_VARIABLE = np.int64(-1)
-"""no variable; a literal −1, or a literal True below, would compile a further specialisation"""
+"""the value for no variable; a literal −1, or a literal True below, would compile a further specialisation"""
 YES, NO = np.bool_(True), np.bool_(False)
 NO_GAIN = -np.inf
 """the gain if there is no valid operator"""
 MAX_CLIQUES = 256
-"""largest number of cliques that are examined for a pair: only graphs far too dense for their data have more"""
+"""maximum number of cliques that are examined for a pair; only graphs far too dense for their data have more"""
 
 
 class Space(NamedTuple):
@@ -39,9 +39,9 @@ class Space(NamedTuple):
     """the best clique so far"""
     family: Ints
     first: Ints
-    """where the successors of each variable begin, `[d + 1]`"""
+    """the offset of the successors of each variable, `[d + 1]`"""
     successors: Ints
-    """for each variable, those that an arrow from it or an undirected edge leads to"""
+    """for each variable, the variables to which an arrow from it or an undirected edge leads"""
 
 
 @njit(cache=True)
@@ -99,11 +99,11 @@ def neighbours_and_parents(graph, y, near, parents):  # type: ignore[no-untyped-
 
 @njit(cache=True)
 def start_clique(graph, x, near, with_adjacent, with_others, clique, candidates):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Initialise the cliques among `near`, the neighbours of y, without x: return the size of the first one and `n`.
+    """Initialise the cliques among `near`, the neighbours of y, without x.
 
-    `n` is the number of candidates. `with_adjacent`: every clique includes all neighbours adjacent to x (size -1 if
-    they are no clique), else they are candidates. `with_others`: neighbours that are not adjacent to x are candidates,
-    else they are excluded.
+    Returns the size of the first clique, and the number of candidates. With `with_adjacent`, every clique includes all
+    neighbours adjacent to x (the size is -1 if these are no clique); otherwise these are candidates. With
+    `with_others`, neighbours that are not adjacent to x are candidates; otherwise they are excluded.
     """
     size = n = 0
     for v in near:
@@ -167,9 +167,9 @@ def copy_into(variables, target):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 @njit(cache=True)
 def open_path(graph, y, x, blocked, also_blocked, direct, space):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether a path y ⋯→ x along arrows and undirected edges avoids both lists; `direct`: the edge itself counts.
+    """Whether a path y ⋯→ x along arrows and undirected edges avoids both lists.
 
-    `space` has the successors of the graph.
+    With `direct`, the edge between y and x itself counts as a path. `space` has the successors of the graph.
     """
     d = len(graph)
     visited = np.zeros(d, np.bool_)
@@ -194,7 +194,10 @@ def open_path(graph, y, x, blocked, also_blocked, direct, space):  # type: ignor
 
 @njit(cache=True)
 def score_with(child, parents, excluded, clique, extra, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Score `child` given `parents` (ascending, less `excluded`), `clique`, `extra` (-1: none); NaN if unknown."""
+    """The score of `child` given `parents` (ascending) without `excluded`, `clique` and `extra`; NaN if unknown.
+
+    An `extra` of -1 means no variable.
+    """
     family[0] = child
     size = np.int64(1)
     for v in parents:

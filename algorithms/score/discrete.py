@@ -5,10 +5,10 @@
   the r levels of the child; a state that does not occur contributes nothing. It is combined with the structure prior of
   the published FedGES program: each of the d − 1 other variables is a parent with probability p.
 - `drop_impossible`, `apply_knowledge`, `consistent_member`: background knowledge (Meek 1995; as in Tetrad, Ramsey et
-  al. 2017). A search over orders scores families, whose parents are those of one DAG: a family with an impossible
-  parent is excluded and never counted; a missing required parent costs more than any fit can gain. A search over
-  classes scores members of a class, which need not agree with the knowledge if another member does: there the operators
-  are restricted instead of the families.
+  al. 2017). A search over orders scores the families of one DAG. So a family with an impossible parent is excluded and
+  never counted, and a missing required parent costs more than any fit can gain. A search over classes scores members of
+  a class, which need not agree with the knowledge if another member does. So its operators are restricted instead of
+  the families.
 - `sets_of`, `score_tables`: the sets of variables to count for a batch of families, and the scores from their tables.
 """
 
@@ -35,13 +35,13 @@ class Criterion(NamedTuple):
     """The parameters with which compiled code scores a family from its counts."""
 
     bdeu: bool
-    """BDeu, else BIC"""
+    """whether the criterion is BDeu; otherwise it is BIC"""
     weight: float
     """BDeu's equivalent sample size, or BIC's ½ ln n"""
     prior: FloatArray
     """ln of the structure prior by the number of parents, `[d]`"""
     available: float = 0.0
-    """number of rows, if the counts of a family omit rows with empty cells; else 0"""
+    """number of rows, if the counts of a family omit rows with empty cells; otherwise 0"""
 
 
 def create_criterion(
@@ -49,13 +49,14 @@ def create_criterion(
 ) -> Criterion:
     """The criterion for `n` rows of `d` variables.
 
-    Rows with empty cells are equivalent to `effective_rows` complete ones (0: all are complete), because imputed values
-    are not observed. They are scored by BIC with n·ln(effective_rows)/(2 effective_rows) per parameter: by the counts
-    of all n rows if they are `filled`, else by n times the mean mutual information of child and parents over the rows
-    with no empty cell in the family (Bodewes, Scutari 2021: node-average likelihood).
+    Because imputed values are not observed, rows with empty cells are equivalent to `effective_rows` complete rows; 0
+    means that all rows are complete. Rows with empty cells are scored by BIC with n·ln(effective_rows)/(2
+    effective_rows) per parameter. If the rows are `filled`, the fit is computed from the counts of all n rows.
+    Otherwise it is n times the mean mutual information of child and parents over the rows with no empty cell in the
+    family (Bodewes, Scutari 2021: node-average likelihood).
 
-    The prior is k ln p + (d − 1 − k) ln(1 − p) for k parents, with p = expected_parents / (d − 1), at most ½; each
-    parent costs ln(1/p − 1). BIC has none.
+    The structure prior is k ln p + (d − 1 − k) ln(1 − p) for k parents, with p = expected_parents / (d − 1), at most ½;
+    each parent costs ln(1/p − 1). BIC has no such prior.
     """
     if effective_rows:
         price = 0.5 * n * math.log(effective_rows) / effective_rows
@@ -156,7 +157,10 @@ def score_occurring(state, count, r, q, criterion):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def score_available(cells, r, q, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """N times the mutual information in all q·r counts of rows without empty cells, minus the penalty of BIC."""
+    """The score from all q·r counts of rows without empty cells.
+
+    It is the number of rows times the mean mutual information, minus the penalty of BIC.
+    """
     parents, child, n = np.zeros(len(cells) // r), np.zeros(r), 0.0
     for cell in range(len(cells)):
         parents[cell // r] += cells[cell]
@@ -228,7 +232,7 @@ def _per_family(batch: Batch, arcs: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _excluded(batch: Batch, prior: Prior) -> NDArray[np.bool_]:
-    """Which families of `batch` have an impossible parent."""
+    """Whether each family of `batch` has an impossible parent."""
     return _per_family(batch, ~(prior.possible | np.eye(len(prior.possible), dtype=np.bool_))) > 0
 
 
@@ -237,7 +241,7 @@ class Sets:
     """The sets of variables whose tables contain a batch of families."""
 
     sets: NDArray[np.int16]
-    """in lexicographic order, `[n_sets, size]`, each ascending and padded with -1"""
+    """the sets in lexicographic order, `[n_sets, size]`; each set is ascending and padded with -1"""
     table_of: NDArray[np.int64]
     """the number of each family's set, `[n_families]`; -1 for a family that is too wide to be counted"""
 

@@ -1,8 +1,8 @@
-"""The two compiled steps of every move of an equivalence search, extension to a DAG and its CPDAG; arcs in messages.
+"""The two compiled steps of every move of an equivalence search: extension to a DAG, and its CPDAG; arcs in messages.
 
-They are equivalent to `extend` and `cpdag` of `graphs/cpdag.py`; a search runs them thousands of times. Graphs are
-boolean `[n_variables, n_variables]`, in a partially directed one with undirected edges in both directions. In messages
-a DAG is the list of its arcs (`Arcs`).
+The steps are equivalent to `extend` and `cpdag` of `graphs/cpdag.py`, but a search runs them thousands of times. Graphs
+are boolean `[n_variables, n_variables]`; a partially directed graph has undirected edges in both directions. In
+messages, a DAG is the list of its arcs (`Arcs`).
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ NO_PAIRS: NDArray[np.bool_] = np.empty((0, 0), np.bool_)
 
 
 def class_of(dag: NDArray[np.bool_], separated: NDArray[np.bool_] = NO_PAIRS) -> NDArray[np.bool_]:
-    """The CPDAG of `dag`; raises ValueError if it has a directed cycle.
+    """The CPDAG of `dag`; raises ValueError if `dag` has a directed cycle.
 
-    With the pairs that experiments have `separated` `[d, d]` (`Prior.separated`), it is the interventional essential
-    graph: edges between these have the direction of `dag`, and Meek's rules give those that follow (Hauser, Bühlmann
-    2012, Theorem 18; Meek 1995, Theorem 4).
+    With the pairs that experiments have `separated` `[d, d]` (`Prior.separated`), the result is the interventional
+    essential graph: edges between separated variables have the direction of `dag`, and Meek's rules give the directions
+    that follow (Hauser, Bühlmann 2012, Theorem 18; Meek 1995, Theorem 4).
     """
     if not is_acyclic(dag):
         raise ValueError("a graph with a directed cycle has no CPDAG")
@@ -44,7 +44,7 @@ def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 @njit(cache=True)
 def extension(pdag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """A DAG with the skeleton, arrows and v-structures of `pdag`, and whether there is one (Dor & Tarsi 1992).
+    """A DAG with the skeleton, arrows and v-structures of `pdag`, and whether such a DAG exists (Dor & Tarsi 1992).
 
     Sinks are searched from the last variable to the first, and only neighbours of a removed sink are examined again.
     """
@@ -144,7 +144,7 @@ def _topological_order(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 @njit(cache=True)
 def _label(label, dag, x, y, parents, n_parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Label x → y, the lowest edge not labelled yet, and the other edges into y that it determines."""
+    """Label x → y, the lowest edge without a label, and the other edges into y whose label it determines."""
     into_y = parents[y, : n_parents[y]]
     for w in parents[x, : n_parents[x]]:
         if label[w, x] == _COMPELLED:
@@ -164,7 +164,7 @@ def _label(label, dag, x, y, parents, n_parents):  # type: ignore[no-untyped-def
 
 @dataclass(frozen=True)
 class Arcs:
-    """The arcs of a DAG, `[n_arcs, 2]`, from the first to the second of each pair of variables."""
+    """The arcs of a DAG, `[n_arcs, 2]`, each from the first to the second variable of its pair."""
 
     arcs: NDArray[np.uint16]
 

@@ -1,4 +1,4 @@
-"""Scores of families if experiments have set variables (`core/experiments.py`): numbers, mixed tables, labels.
+"""Scores of families if experiments have set variables (`core/experiments.py`), for numbers, mixed tables and labels.
 
 A family is scored on the rows of the conditions that do not target its child. With `target_rows=own` (the default), the
 rows of the other conditions are also scored, with separate parameters: the child's mechanism is different there, but
@@ -7,9 +7,9 @@ not scored (GIES: Hauser, Bühlmann 2012). This is exact for experiments that cu
 randomisation. If a dependence remains, for example after inhibition by half, leaving the rows out favours wrong
 directions, because a dependence in the rows that are left out has no cost. Such errors grow with the number of rows.
 
-Both need the same sums: the sum over the rows that are left out is the difference from the sum over all rows. Scores
-are equal for all members of an interventional class, because the two ends of an undirected edge are scored on the same
-rows.
+Both settings need the same sums, because the sum over the rows that are left out is the difference from the sum over
+all rows. Scores are equal for all members of an interventional class, because the two ends of an undirected edge are
+scored on the same rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from .procedures import ScoreSearch, search
 SEARCHES = 4
 """number of searches over orders, each from several random orders; the best result is used"""
 MAX_REPEATED = 40
-"""number of variables above which there is one search"""
+"""number of variables above which there is only one search"""
 MIN_SPARE_ROWS = 3
 """minimum number of rows, beyond the number of coded columns, in the conditions that target a variable, for separate
 parameters"""
@@ -80,8 +80,8 @@ def best_class(
 ) -> NDArray[np.bool_]:
     """The class `[d, d]` that `procedure` finds with these `scores`.
 
-    A search over orders is repeated with other random ones. Where experiments direct most edges, an order is seldom
-    one of many with the same score, and the starts of one search may all end in the same local optimum.
+    A search over orders is repeated with other random orders. If experiments direct most edges, few orders have the
+    same score, and the starts of one search may all end in the same local optimum.
     """
     repeats = SEARCHES if procedure.orders and d <= MAX_REPEATED else 1
     found = [search(procedure, d, replace(settings, seed=settings.seed + k), scores, prior) for k in range(repeats)]
@@ -149,7 +149,7 @@ Request = tuple[int, NDArray[np.int64], Batch]
 def requests(batch: Batch, group: NDArray[np.int64], n_sums: int, target_rows: TargetRows) -> list[Request]:
     """The families of `batch` to count in each sum, in ascending order of the sums.
 
-    The sum number `n_sums` + k is of the rows that sum k leaves out.
+    The sum with number `n_sums` + k is over the rows that sum k leaves out.
     """
     first = list(split_by_group(batch, group))
     return first + [(n_sums + k, chosen, families) for k, chosen, families in first if k and target_rows == "own"]

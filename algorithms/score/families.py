@@ -1,8 +1,9 @@
 """The table of known and pending scores of families (a child and its parents), and settings of score-based algorithms.
 
 A search looks up scores by (child, parent set). A family without a score becomes pending, and the search continues with
-everything that does not depend on it; then all pending families are scored in one batch, by counting rows or by one
-exchange with the silos. So a search is the same for both, and requests many scores at a time.
+everything that does not depend on this family. Then all pending families are scored in one batch, by counting rows or
+by one exchange with the silos. So the search is the same for pooled rows and for silos, and requests many scores at a
+time.
 """
 
 from collections.abc import Iterator
@@ -24,12 +25,12 @@ Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatAr
 TargetRows = Literal["own", "left-out"]
 """use of the rows in which an experiment set a variable, in its scores (`experiment_scores.py`)"""
 UNKNOWN = -1
-"""the result of `find` for a pending family"""
+"""the result of `find` for a family whose score is unknown"""
 
 
 @dataclass(frozen=True)
 class Families:
-    """A hash table of families in the order of their first request; the last ones are pending.
+    """A hash table of families in the order of their first request; the last families are pending.
 
     Family e is `members[first[e]:first[e + 1]]`: its child, then its parents in ascending order. `used` is (families,
     scored families, 1 if a family did not fit). Only `find` and `with_scores` write to the arrays.
@@ -110,7 +111,8 @@ def families_of(dag: NDArray[np.bool_]) -> Batch:
 def listed_families(sets: NDArray[Any], d: int) -> Batch:
     """The families of `d` variables that a query lists in the one row of `sets`, each followed by padding.
 
-    Raises `BadInput` for another list: a coordinator may send any, and compiled code would read outside the moments.
+    Raises `BadInput` for any other list, because a coordinator may send anything, and compiled code would read outside
+    the moments.
     """
     listed = sets.ravel().astype(np.int64)
     ends = np.flatnonzero(listed == PAD)
@@ -162,7 +164,7 @@ def _slot(key, size, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 @njit(cache=True)
 def locate(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The number of family `key[:size]`, -1 if it is not in the table, and its slot."""
+    """The number of family `key[:size]`, or -1 if it is not in the table, and its slot."""
     slots, first, members = tables[0], tables[1], tables[2]
     at = _slot(key, size, slots)
     while slots[at] >= 0:
@@ -180,7 +182,7 @@ def locate(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The number of family `key[:size]` if its score is known; else UNKNOWN, and the family becomes pending."""
+    """The number of family `key[:size]` if its score is known; otherwise UNKNOWN, and the family becomes pending."""
     slots, first, members, score, used = tables
     known, at = locate(key, size, tables)
     if known >= 0:
@@ -211,7 +213,7 @@ class ScoreSettings:
     """Settings of scores. Continuous data always have Gaussian BIC, mixed data the degenerate Gaussian score."""
 
     score: Literal["bdeu", "bic"] = "bdeu"
-    """for discrete data"""
+    """score of discrete data"""
     ess: float = 1.0
     """equivalent sample size of BDeu"""
     expected_parents: float = 1.0
@@ -248,13 +250,13 @@ class OrderSettings:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def agreeing_starts_of(self, d: int) -> int:
-        """The number of starts that must agree in a search over `d` variables: for large d, they nearly always do."""
+        """The number of starts that must agree in a search over `d` variables; for large d, nearly all starts agree."""
         return max(1, min(3, 300 // d)) if self.agreeing_starts == "auto" else self.agreeing_starts
 
 
 @dataclass(frozen=True)
 class SearchSettings(ScoreSettings):
-    """Settings of a search over all rows, pooled or by sums: with equal settings the two find the same graph."""
+    """Settings of a search over all rows; with equal settings, pooled rows and sums over silos give the same graph."""
 
     mixed_score: Literal["degenerate-gaussian", "conditional-gaussian"] = "degenerate-gaussian"
     """for mixed data; conditional-gaussian: a separate Gaussian for every configuration of labels, which takes as many
@@ -291,11 +293,11 @@ class SearchSettings(ScoreSettings):
         return kind == "discrete" or (kind == "mixed" and self.mixed_score == "conditional-gaussian")
 
     def starts_of(self, d: int) -> int:
-        """The number of orders of `d` variables to start from: a start takes about as long as d³ scores."""
+        """The number of orders of `d` variables to start from; the time of a start grows as d³."""
         return max(1, min(10, 400 // d)) if self.starts == "auto" else self.starts
 
     def exact_parents_of(self, d: int) -> int:
-        """The largest number of parents in the exact search over `d` variables; 0: no exact search."""
+        """The maximum number of parents in the exact search over `d` variables; 0 means that there is no search."""
         return self.exact_parents if d <= self.exact else 0
 
 
@@ -339,13 +341,13 @@ class SecureSearch(SearchSettings):
 
     @property
     def center_series(self) -> bool:
-        """True: windows are always about the means of their series."""
+        """True, because windows are always about the means of their series."""
         return True
 
     def reach(self, schema: Schema) -> int:
         """The number of lags of the windows; 0 unless the data are time series.
 
-        Raises `BadInput` naming a silo whose series are too short, and for lags that are not chosen yet.
+        Raises `BadInput`, naming the silo, if series are too short, and if the number of lags is not chosen yet.
         """
         if schema.kind != "time-series":
             return 0
@@ -354,13 +356,13 @@ class SecureSearch(SearchSettings):
         return lags
 
     def columns(self, schema: Schema) -> Schema:
-        """The public schema of the rows that are searched: those of the table, or the windows of time series."""
+        """The public schema of the rows from which the search learns: rows of the table, or windows of time series."""
         reach = self.reach(schema)
         return window_schema(schema, reach) if reach else schema
 
     @property
     def own_scores(self) -> bool:
-        """Whether the silos score families with weights of their own."""
+        """Whether each silo scores families with its own weights."""
         return self.weights == "own"
 
     def in_tables(self, kind: str) -> bool:

@@ -246,8 +246,7 @@ def _require(state: Participant, phase: Phase, condition: bool, reason: str) -> 
 
 
 def _require_silos(state: Participant, phase: Phase, silos: Mapping[str, bytes] | set[str] | tuple[str, ...]) -> None:
-    """Raise `Refused` if `silos` has a silo outside the session, has fewer silos than the threshold, or omits this silo.
-    """
+    """Raise `Refused` if `silos` has a silo outside the session, too few silos, or not this silo."""
     unknown = ", ".join(sorted(set(silos) - set(state.session.silos)))
     threshold = state.session.threshold
     _require(state, phase, not unknown, f"{unknown} is not in this session")

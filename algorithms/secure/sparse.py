@@ -28,7 +28,7 @@ ADVERTISED_BYTES = 64
 
 
 class SumLost(Aborted):
-    """A silo stopped responding after others may have removed their masks, which they do for only one sum of a round."""
+    """A silo stopped responding while the others removed their masks, which silos do for only one sum of a round."""
 
 
 def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
