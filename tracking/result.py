@@ -269,7 +269,7 @@ class RunDescription:
     register: str = ""
     """the name under which MLflow registers the model; empty if it is not registered"""
     small_cells: str | None = None
-    """whether cells of 1 and 2 rows are published, `blank` or `keep`; None for a run with an ε, which has noisy counts"""
+    """whether cells of 1 and 2 rows are published, `blank` or `keep`; None for a run with an ε (noisy counts)"""
 
 
 @dataclass(frozen=True)
