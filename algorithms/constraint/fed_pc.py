@@ -45,8 +45,8 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
     projection_seed: int = 0
     """seed of the projections; it is public"""
     colluders: int = 1
-    """number of silos that may collude and subtract their own noise from the sum; the noise of the others suffices for
-    ε; 0: no protection against silos, with slightly less noise"""
+    """number of silos that may collude and subtract their own noise from the sum; the noise of the remaining silos
+    suffices for ε; 0: no protection against silos, with slightly less noise"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

@@ -118,9 +118,9 @@ class SeparatorSearch:
     strength: FloatArray
     """strength of the marginal dependence of two variables, `[d, d]`"""
     separators: Tests
-    """the tests that found independence; for each separated pair, the one that separated it comes first"""
+    """the tests that found independence; for each separated pair, the test that separated it comes first"""
     p: FloatArray
-    """their p-values"""
+    """the p-values of `separators`"""
     tests: Tests
     """the tests of the next exchange; empty when the search is done"""
     deepest: int = 0
@@ -144,7 +144,7 @@ class SearchPlan:
 
     stages: tuple[str, ...]
     depth: int
-    """largest conditioning set; -1 for any"""
+    """largest number of variables in a conditioning set; -1 for no limit"""
     cells: int
     """approximate number of table cells per exchange"""
     alpha: float
@@ -320,7 +320,7 @@ def _blocks(plan: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_
 
 
 def _pairs(plan: SearchPlan, search: SeparatorSearch) -> NDArray[np.bool_]:
-    """The pairs to be tested, symmetric: those still joined, or the ends of unshielded triples."""
+    """The pairs to be tested, symmetric: the pairs that are still joined, or the ends of unshielded triples."""
     if search.stage != "colliders":
         return search.joined & ~plan.prior.required_pairs if search.level else search.joined
     common = search.joined.astype(np.float32) @ search.joined.astype(np.float32) > 0

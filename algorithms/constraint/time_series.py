@@ -53,7 +53,7 @@ class LaggedTestSettings(ConstraintSettings):
     lags: Lags = AUTO
     """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
     center_series: bool = True
-    """time series: subtract the means of each series, of short ones the means of their silo"""
+    """time series: subtract the means of each series, or the means of the silo if its series are short"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
