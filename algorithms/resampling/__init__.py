@@ -12,7 +12,7 @@ STEPS: dict[str, Entry] = {
         streams=True,
     ),
 }
-"""additional exchanges of a run, before or after those of its algorithm"""
+"""additional exchanges of a run, before or after the exchanges of its algorithm, by name"""
 
 WRAPPERS: dict[str, Wrapper] = {
     "bootstrap": Wrapper(

@@ -2,20 +2,21 @@
 
 Each silo resamples its own rows with its own randomness. The resamples run in lockstep: one exchange carries the
 messages of all unfinished resamples, so the number of exchanges is that of the slowest one. If the learner's server
-needs only a sum, so does this one: the summands of all resamples are concatenated to one vector, whose sum can be
-masked. A summand has the same length at all silos, but the server may not know this length. So the lengths are sent
-before the summands and added up with them; each sum is the number of silos times the length. The share of resamples
-with an edge is its confidence (Friedman, Goldszmidt, Wyner 1999, "Data analysis with Bayesian networks: a bootstrap
-approach").
+needs only a sum, the wrapper's server needs only a sum too: the summands of all resamples are concatenated to one
+vector, whose sum can be masked. A summand has the same length at all silos, but the server may not know this length. So
+the lengths are sent before the summands and added up with them; each sum is the number of silos times the length. The
+confidence in an edge is the share of resamples that have it (Friedman, Goldszmidt, Wyner 1999, "Data analysis with
+Bayesian networks: a bootstrap approach").
 
 What leaves a silo, and what the server needs: for each resample, the same as for the learner itself. A round costs as
 much as one round of the learner for each unfinished resample.
 
-A silo draws half of its rows without replacement, or all n with replacement. A statistic of a random half varies about
-that of all rows as much as a statistic of n rows drawn with replacement; for a mean, this variance is σ²/n in both
-cases. But rows drawn twice count as evidence twice, so a score for n rows such as BIC finds far too many spurious edges
-(Steck, Jaakkola 2003, "Bias-corrected bootstrap and model uncertainty"). A half has every row at most once, so halves
-are the default (Bühlmann, Yu 2002, "Analyzing bagging"; Meinshausen, Bühlmann 2010, "Stability selection").
+A silo draws half of its rows without replacement, or n of its n rows with replacement. A statistic of a random half
+varies about the statistic of all rows as much as a statistic of n rows drawn with replacement; for a mean, this
+variance is σ²/n in both cases. But rows drawn twice count as evidence twice, so a score for n rows such as BIC finds
+far too many spurious edges (Steck, Jaakkola 2003, "Bias-corrected bootstrap and model uncertainty"). A half has every
+row at most once, so halves are the default (Bühlmann, Yu 2002, "Analyzing bagging"; Meinshausen, Bühlmann 2010,
+"Stability selection").
 
 Rows of a time series are dependent, and a learner uses them in windows of `lags` + 1 rows. So the wrapper draws
 non-overlapping blocks of consecutive windows (Carlstein 1986). Each block is a stretch of its own, so no window spans
@@ -63,7 +64,7 @@ class SamplingScheme:
 
 
 def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
-    """The public schema of a resample, with numbers of empty cells in proportion.
+    """The public schema of a resample; its numbers of empty cells are in proportion to its rows.
 
     Raises `BadInput` for a silo whose stretches of time series are too short for a block.
     """
@@ -110,12 +111,15 @@ def resample(
 
 
 def _conditions(schema: Schema, silo: str) -> tuple[int, ...]:
-    """The numbers of rows from which rows are drawn separately: those of the conditions of `silo`, or of all rows."""
+    """The numbers of rows from which rows are drawn separately: of each condition of `silo`, or of the whole silo."""
     return schema.conditions(silo) if silo in schema.condition_names else (schema.rows[silo],)
 
 
 def block_size(schema: Schema, silo: str, sampling: SamplingScheme) -> int:
-    """The number of windows in a block of `silo`, at most that of its shortest stretch with two or more windows."""
+    """The number of windows in a block of `silo`, at most as many as its shortest stretch with 2 or more windows has.
+
+    Raises `BadInput` if no stretch has 2 windows.
+    """
     windows = _windows(schema, silo, sampling)
     enough = windows[windows >= MIN_WINDOWS]
     if not len(enough):
@@ -155,7 +159,7 @@ def split_sum(total: NDArray[Any], count: int, silos: int) -> list[NDArray[Any]]
 
 
 def concatenate_sparse(each: Sequence[Sparse | None]) -> Sparse | None:
-    """Where concatenated summands may differ from zero; None if one of them is dense."""
+    """The positions at which the concatenated summands may differ from zero; None if any summand is dense."""
     patterns = [one for one in each if one is not None]
     if len(patterns) < len(each):
         return None
@@ -165,7 +169,7 @@ def concatenate_sparse(each: Sequence[Sparse | None]) -> Sparse | None:
 
 
 MAX_STATE_BYTES = 64_000_000
-"""limit on the bytes of the resample states that a silo keeps, because a state may have a copy of the rows"""
+"""limit on the bytes of the resample states that a silo keeps, because each state may contain a copy of the rows"""
 
 
 @dataclass(frozen=True)
@@ -222,7 +226,7 @@ class Bootstrap:
     lags: int = 0
     """the learner's lags, if the rows are time series"""
     replacement: bool = False
-    """draw all n rows with replacement, as R's bnlearn does, instead of half of them without"""
+    """draw n of the n rows with replacement, as R's bnlearn does, instead of half of the rows without replacement"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -251,7 +255,7 @@ class Silo:
 
     resamples: ResampleStates
     kept: tuple[bytes, ...]
-    """the encoded fields that change, for each resample; empty before its first round"""
+    """for each resample, the encoded fields of the learner's silo state that change; empty before its first round"""
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,7 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reply:
-    """The silo's replies to these broadcasts, in the same order."""
+    """The silo's replies to the messages of the broadcast, in the same order."""
 
     messages: tuple[bytes, ...]
 
@@ -304,7 +308,7 @@ def wrap(learner: Learner, settings: Bootstrap) -> FederatedAlgorithm[Server, Si
 def open_silo(
     learner: Learner, settings: Bootstrap, table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator
 ) -> Silo:
-    """The silo with the seeds of its resamples: each determines its rows and the learner's randomness."""
+    """The silo with the seeds of its resamples; a seed determines a resample's rows and the learner's randomness."""
     seeds = rng.integers(2**63, size=settings.resamples)
     resample_schema = resampled_schema(schema, settings.sampling)
 
@@ -328,7 +332,10 @@ def broadcast(learner: Learner, server: Server) -> Broadcast:
 
 
 def sparse(learner: Learner, server: Server) -> Sparse | None:
-    """Where the concatenated summands may differ from zero, if the servers of all resamples know it."""
+    """The positions at which the concatenated summands may differ from zero, if the servers of all resamples know them.
+
+    None otherwise.
+    """
     return concatenate_sparse([learner.sparse(state) for state in _states(learner, server, server.running)])
 
 
@@ -364,7 +371,7 @@ def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatAr
 
 
 def aggregate(learner: Learner, server: Server, replies: Replies[Reply]) -> Server:
-    """The server states after a round; those of converged resamples do not change."""
+    """The server states after a round; the states of converged resamples do not change."""
     states, running = list(server.states), []
     shares = _by_resample(learner, replies, len(server.running))
     for which, state, share in zip(server.running, _states(learner, server, server.running), shares, strict=True):
@@ -376,7 +383,7 @@ def aggregate(learner: Learner, server: Server, replies: Replies[Reply]) -> Serv
 
 
 def _by_resample(learner: Learner, replies: Replies[Reply], count: int) -> list[Replies[Any]]:
-    """The replies for each of `count` resamples: its part of the sum, or the replies of the silos."""
+    """The replies for each of `count` resamples: the resample's part of the sum, or the replies of each silo."""
     if replies.total is not None:
         parts = split_sum(replies.total, count, len(replies.silos))
         return [Replies(replies.silos, total=part) for part in parts]

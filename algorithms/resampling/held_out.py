@@ -1,19 +1,19 @@
 """Held-out log-likelihood by silo: learn without a silo, score its rows (ours).
 
-A wrapper of a learner whose structure follows from one sum over the silos. Exchange 1 is that sum, with the second
-moments about the silos' own means. Exchange 2 sends the sums to the silos. Each subtracts its own part, learns from
-the rest exactly as the coordinator would without this silo, fits the linear Gaussian parameters of a DAG of the result,
-and answers with the mean log-likelihood of its own rows:
+This wrapper takes a learner whose structure follows from one sum over the silos. Exchange 1 is the learner's sum,
+together with the sum of the second moments about the silos' own means. Exchange 2 sends the sums to the silos. Each
+silo subtracts its own part and learns from the rest exactly as the coordinator would without this silo. It fits linear
+Gaussian parameters to a DAG of the learned structure, and answers with the mean log-likelihood of its own rows:
 
-    ℓ_p = −½ Σ_j (ln 2πv_j + s_j / v_j),
+    ℓ_p = −½ Σ_j (ln 2πv_j + s_j / v_j).
 
-v_j the residual variance of the other silos' regression, s_j the mean squared residual of the silo's own rows, about
-their own means. DAGs of one class have the same value.
+Here v_j is the residual variance of variable j in the regression on the other silos' rows, and s_j is the mean squared
+residual of the silo's own rows, about their own means. All DAGs of an equivalence class have the same ℓ_p.
 
-What leaves a silo: its part of the sums, masked if the learner's are; then one number, in its own slot of a sum, which
-the coordinator sees. The coordinator never sees a sum that lacks a single silo, whose difference from the sum over all
-would be the silo's moments. A silo sees the sum of the others, as in the diagnosis, so there must be at least three
-silos. Cost: one run of the learner's server at each silo.
+What leaves a silo: its part of the sums, masked if the learner's sum is; then its score and a 1 that says that it has
+one, in its own slot of a sum, which the coordinator sees. The coordinator never sees a sum that lacks a single silo:
+its difference from the sum over all silos would be that silo's moments. A silo sees the sum of the others, as in the
+diagnosis, so there must be at least three silos. Cost: one run of the learner's server at each silo.
 """
 
 import math
@@ -36,7 +36,7 @@ from ..statistics.packing import from_triangle, triangle
 MIN_SILOS = 3
 """minimum number of silos for a held-out likelihood; with two, each would see the sums of the other"""
 FIGURES = 2
-"""the figures of a silo in its slot: 1 if it has a score, and the score"""
+"""how many figures a silo's slot has: 1 if the silo has a score (otherwise 0), and the score"""
 Learner = FederatedAlgorithm[Any, Any, Any, Any]
 
 
@@ -57,7 +57,7 @@ class Server:
     counted: NDArray[np.bool_]
     """whether each silo, in sorted order, is in the sums"""
     scores: FloatArray
-    """mean log-likelihood of a row of each silo, in sorted order; NaN for a lost silo, empty before"""
+    """mean log-likelihood of a row of each silo, in sorted order, NaN for a silo without one; at first empty"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The learner's first broadcast; in the second exchange also the sums, and the silos that are in them."""
+    """The learner's first broadcast; in the second exchange also the sums, and which silos are in them."""
 
     request: bytes
     total: FloatArray
@@ -124,7 +124,7 @@ def open_server(learner: Learner, schema: Schema) -> Server:
 
 
 def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatArray:
-    """The units of the entries of a masked sum: the learner's, then those of the moments; 1 for scores."""
+    """The units of the entries of a masked sum: the learner's units, then those of the moments; 1 for scores."""
     if len(request.total):
         return np.ones(1)
     moments = moment_sum_units(schema)
@@ -135,7 +135,7 @@ def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatAr
 
 
 def local_solve(learner: Learner, silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
-    """The silo's part of the sums, or its score under the model of the others."""
+    """The silo's part of the sums, or its score under the model learned from the other silos."""
     assert learner.summand is not None
     _, reply = learner.local_solve(silo.state, wire.decode(learner.broadcast_type, request.request))
     own = np.concatenate([learner.summand(reply), silo.moments])
@@ -183,20 +183,20 @@ def build_moment_sum(settings: MomentSum) -> FederatedAlgorithm[SumServer, Summa
 
 
 def own_moments(table: Table, schema: Schema) -> FloatArray:
-    """A silo's part of that sum, `[1 + d(d+1)/2]`."""
+    """A silo's share of all rows, then its second moments about its own means over all rows, `[1 + d(d+1)/2]`."""
     rows = sum(schema.rows.values())
     return np.append(table.shape[0] / rows, triangle(about_own_means(table, schema).products / rows))
 
 
 def moment_sum_units(schema: Schema) -> FloatArray:
-    """The units of its entries in masked sums."""
+    """The units of the entries of `own_moments` in masked sums."""
     return np.append(1.0, product_units(column_units(schema)))
 
 
 def mean_log_likelihood(S: FloatArray, own: FloatArray, dag: NDArray[np.bool_]) -> float:
     """The mean log-likelihood of rows with second moments `own` under the regressions along `dag` fitted to `S`.
 
-    All are `[d, d]`; the moments are about the silos' means.
+    All arguments are `[d, d]`; `S` and `own` are about the silos' own means.
     """
     weights = regression_weights(S, dag)
     variances = residual_variances(S, weights)
