@@ -16,15 +16,15 @@ STEPS = (1.0, 0.5, 0.2, 0.05)
 MIN_BASE = 1e-4
 """minimum base rate, as a share of the rate of the type"""
 TOLERANCE, EXACT = 0.02, 1e-9
-"""expected gain of another Newton step, in nats, below which a family is fitted: in the search, and at the end"""
+"""a family is fitted if another Newton step is expected to gain at most this, in nats: in the search, and at the end"""
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
     """Families during their fit: m families of up to C columns, `[m, ...]`.
 
-    In the choice of δ, the columns are base rate, self-excitation, and excitation by all others; in the search, the
-    base rate and the types.
+    In the first choice of δ, the columns are the base rate, self-excitation, and excitation by all other types. In the
+    search, they are the base rate and each type.
     """
 
     target: NDArray[np.int64]
@@ -42,11 +42,11 @@ class Pool:
     """expected gain of the next Newton step in nats, ∞ before the first evaluation"""
 
     def chosen(self, which: BoolArray) -> "Pool":
-        """Some of the families."""
+        """The pool of the families `which` `[m]` alone."""
         return Pool(*(getattr(self, one.name)[which] for one in fields(self)))
 
     def joined(self, other: "Pool") -> "Pool":
-        """The families of both."""
+        """The pool of the families of both pools."""
         return Pool(*(np.concatenate([getattr(pool, one.name) for pool in (self, other)]) for one in fields(self)))
 
     @cached_property

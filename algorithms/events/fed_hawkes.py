@@ -12,7 +12,8 @@ also excite events on linked devices of the silo (`topology.py`). Hill climbing 
    weight of a hop is chosen with it; it is 0 unless links raise the log-likelihood by more than the price of an edge.
 3. The search. In each exchange, all families that are not yet fitted make one Newton step, at `trials` step lengths
    at once, because a step may be too long. Fitted families are not computed again. A move changes one or two families,
-   so only families near these are new. All moves with at least the share `batch` of the best gain are made together.
+   so only families near the changed ones are new. All moves whose gain is at least the share `batch` of the best gain
+   are made together.
 4. Newton steps for the final families alone, until they are exact.
 
 What leaves a silo: the sums of step 1, and for each family its part of ℓ, gradient and Hessian at `trials` points. The
@@ -41,13 +42,13 @@ DELAYS = 4.0 ** np.arange(1, -7, -1)
 STARTS = ((0.03, 1.0), (0.15, 0.8), (0.4, 0.6), (0.005, 1.0))
 """initial values of a new edge: its weight as a share of the effect's events, and a factor for the other weights"""
 NEARBY = (0.7, 1.0, 1.4)
-"""factors of δ that are compared once the graph is known"""
+"""the multiples of δ that are compared once the graph is known"""
 FIRST_HOP, HOPS_NEARBY = 0.25, (0.0, 0.0625, 1.0, 4.0)
-"""the weight of a hop in the first search, and those that are compared with it once the graph is known"""
+"""the weight of a hop in the first search, and the weights that are compared with it once the graph is known"""
 RELATIVE_TOLERANCE = 0.1
-"""the same as a share of the gain of a move"""
+"""the search waits for a better fit while the error of a move's gain is above this share of the gain"""
 DELAY_EXCHANGES, MAX_POLISHING = 5, 8
-"""maximum exchanges of steps 2 and 4"""
+"""maximum number of exchanges for the first choice of δ in step 2, and for step 4"""
 
 
 @dataclass(frozen=True)
@@ -97,27 +98,27 @@ class Server:
     time: float
     """total time of observation"""
     rates: FloatArray
-    """the rates δ of the pool; the chosen one alone, after the choice"""
+    """the rates δ of the pool; in the search, only the chosen rate"""
     adjacency: BoolArray
     pool: Pool
     strengths: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-    """gains of the edges in log-likelihood, `[d, d]`, after the search"""
+    """gains of the edges in log-likelihood, `[d, d]`; empty until the search is finished"""
     refined: bool = False
-    """whether δ has been compared with rates nearby, given the graph"""
+    """whether δ has been compared with nearby rates, given the graph"""
     exchanges: int = 0
     polishing: int = 0
     hops: int = 0
     weights: FloatArray = field(default_factory=lambda: np.empty(0))
-    """the weight of a hop for each of the `rates`, with `hops`"""
+    """the weight of a hop for each of the `rates`; empty without `hops`"""
 
     @property
     def unit(self) -> float:
-        """τ, the mean time between two events of a device."""
+        """τ, the mean time between two events of a device; 1 if the time of observation is 0 or not yet known."""
         return self.time / self.events if self.time > 0 else 1.0
 
     @cached_property
     def intensities(self) -> Intensities:
-        """The process with the parameters of the graph's families; zeros before the search."""
+        """The process with the parameters of the graph's families; zeros before the search and while δ is refined."""
         d = len(self.variables)
         base, excitation = np.zeros(d), np.zeros((d, d))
         if self.phase in ("search", "polish", "done") and len(self.rates):
@@ -153,7 +154,7 @@ def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
 
 
 def open_server(schema: Schema, settings: FedHawkes) -> Server:
-    """The state before the first exchange: the edges that background knowledge requires."""
+    """The state before the first exchange; its graph has the edges that background knowledge requires."""
     names, d = schema.variables, len(schema.variables)
     required = schema.knowledge.required_matrix(names)
     possible = schema.knowledge.possible(names) & ~np.eye(d, dtype=bool)
@@ -164,7 +165,7 @@ def open_server(schema: Schema, settings: FedHawkes) -> Server:
 
 
 def unfitted(server: Server) -> BoolArray:
-    """The families to take a step further, `[m]`: in the search, those that may still improve the graph."""
+    """Which families need another Newton step, `[m]`; in the search, only families that may still improve the graph."""
     pool = server.pool
     if server.phase == "polish":
         return pool.expected > EXACT
@@ -174,7 +175,10 @@ def unfitted(server: Server) -> BoolArray:
 
 
 def _may_matter(server: Server) -> BoolArray:
-    """Whether a family is in the graph, or may still get a better score: Newton steps gain less each time."""
+    """Whether each family is in the graph, or may still become better than the graph's family of its type.
+
+    Each Newton step gains less than the step before, so a multiple of the expected gain bounds what a family can reach.
+    """
     pool = server.pool
     now = np.full(len(server.variables), -np.inf)
     current = np.array(
@@ -193,7 +197,7 @@ def broadcast(server: Server) -> Broadcast:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: FedHawkes) -> Server:
-    """The state after the sums of an exchange: families a Newton step further, and all moves that they decide."""
+    """The state after the sums of an exchange: one more Newton step of its families, and all moves they decide."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if server.phase == "counts":
@@ -343,7 +347,7 @@ def _flipped(family: BoolArray, source: int) -> BoolArray:
 
 
 def _with_neighbours(server: Server, settings: FedHawkes) -> Server:
-    """The state whose pool has the families of the graph and those that one move can reach, without the others."""
+    """The state whose pool has only the families of the graph and the families that one move can reach."""
     pool, d = server.pool, len(server.variables)
     places, kept = pool.places, np.zeros(len(pool.target), bool)
     new: list[tuple[int, BoolArray, FloatArray, FloatArray]] = []
@@ -387,7 +391,7 @@ class _Move:
 
 
 def _moves(server: Server, settings: FedHawkes) -> list[_Move]:
-    """All moves of positive gain, the best first; a fit that is not finished counts with its expected gain."""
+    """All moves with a gain above `TOLERANCE`, the best first; an unfinished fit counts with its expected gain."""
     price = 0.5 * settings.penalty * np.log(server.events)
     pool, places = server.pool, server.pool.places
     gains: dict[tuple[int, int], tuple[float, float]] = {}
@@ -428,7 +432,10 @@ def _searched(server: Server, settings: FedHawkes) -> Server:
 
 
 def _allowed(server: Server, moves: list[_Move], settings: FedHawkes) -> list[_Move]:
-    """The moves to make together: one for each type, of at least the share `batch` of the best gain, without cycles."""
+    """The moves to make together: at most one for each family, with at least the share `batch` of the best gain.
+
+    With `acyclic`, moves that close a cycle are left out.
+    """
     adjacency, touched = server.adjacency.copy(), set[int]()
     allowed: list[_Move] = []
     for one in moves:
@@ -451,13 +458,16 @@ def _allowed(server: Server, moves: list[_Move], settings: FedHawkes) -> list[_M
 
 
 def _polished(server: Server) -> Server:
-    """The state in which only the families of the graph are fitted further; the gains of edges are strengths."""
+    """The state in which only the families of the graph are fitted further; it has the strengths of the edges."""
     server = replace(server, strengths=_strengths(server), phase="polish", pool=_families_of_graph(server))
     return server if unfitted(server).any() else replace(server, phase="done")
 
 
 def _strengths(server: Server) -> FloatArray:
-    """The gain in log-likelihood of each edge, given the other edges of the graph, `[d, d]`."""
+    """The gain in log-likelihood of each edge, given the other edges of the graph, `[d, d]`.
+
+    Also of edges that could be added; 0 for edges that can be neither added nor removed.
+    """
     d = len(server.variables)
     places, value, found = server.pool.places, server.pool.value, np.zeros((d, d))
     for i in np.flatnonzero(server.counts):
@@ -469,7 +479,7 @@ def _strengths(server: Server) -> FloatArray:
 
 
 def structure(server: Server) -> Structure:
-    """The graph with the weights α of its edges; self-excitation is in `intensities` alone."""
+    """The graph with the weights α of its edges; self-excitation is only in `intensities`."""
     weights = np.where(server.adjacency, server.intensities.excitation, 0.0)
     return Structure(server.variables, weights, scores=server.strengths if server.strengths.size else None)
 

@@ -4,15 +4,16 @@ The intensity of events of type i on one device, with base rate μ_i and mean de
 
     λ_i(t) = μ_i + Σ_j α_ij φ_j(t),   φ_j(t) = Σ_{events t' < t of type j} δ exp(−δ(t − t')).
 
-The kernel has area 1, so α_ij is the mean number of events of type i that an event of type j causes directly. φ follows
-from event to event by one multiplication (Ogata 1981): O(n·d) for n events of d types. On windows of observation with
-the lengths T in total, the log-likelihood of a family, type i with the causes j in Pa(i) and itself, is
+The kernel has area 1, so α_ij is the mean number of events of type i that an event of type j causes directly. From one
+event to the next, φ changes by one multiplication (Ogata 1981), so it costs O(n·d) for n events of d types. A family is
+a type i with its causes j, which are Pa(i) and i itself. On windows of observation of total length T, its
+log-likelihood is
 
     ℓ = Σ_{events of type i} ln λ_i(t) − μ_i T − Σ_j α_ij Σ_{events of type j} (1 − exp(−δ(end − t'))),
 
-which is a concave function of (μ_i, α_i). It is a sum over devices, as are its gradient and Hessian, so silos can add
-them up. Time is in units of τ, the mean time between two events of a device, so that the numbers fit masked sums in any
-unit of time.
+which is a concave function of (μ_i, α_i). It is a sum over devices, as are its gradient and Hessian, so the parts of
+the silos can be added up. Time is in units of τ, the mean time between two events of a device, so that the numbers fit
+masked sums whatever the unit of the times is.
 """
 
 from dataclasses import dataclass
@@ -26,9 +27,9 @@ from ..core.schema import FloatArray
 DEVICE, TIME, EVENT, START, END = range(5)
 """the columns of a table of events (`EVENT_COLUMNS`)"""
 MIN_SCALE = 1e-4
-"""minimum unit of a derivative; the unit is the parameter itself, so that each term is at most 1"""
+"""minimum unit of a parameter in a derivative; the unit is the parameter itself, so that each term is at most 1"""
 CURVATURE = 2.0**-6
-"""factor of second derivatives in a reply, which may be large for a parameter of 0"""
+"""factor of the second derivatives in a reply, because they may be large for a parameter of 0"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +37,9 @@ class Design:
     """The columns by which a silo's events enter the likelihood, for one rate δ."""
 
     columns: FloatArray
-    """by event, 1 for the base rate and τφ of each type, `[n, 1 + d]`"""
+    """for each event, 1 for the base rate and τφ of each type, `[n, 1 + d]`"""
     compensators: FloatArray
-    """their integrals over the windows, `[1 + d]`"""
+    """the integrals of the columns over the windows, `[1 + d]`"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class Intensities:
 
     @property
     def background(self) -> FloatArray:
-        """The expected share of events of each type that are not triggered by others, `[d]`; 0 without events."""
+        """The expected share of events of each type that no other event caused, `[d]`; 0 for a type without events."""
         return self.base * self.time / np.maximum(self.events, 1.0)
 
 
@@ -70,13 +71,13 @@ def observation_time(table: FloatArray) -> float:
 
 
 TIME_SCALES = 2.0 ** np.array([30, 0, -30])
-"""units in which the time of observation is sent, as it may be in seconds or in nanoseconds"""
+"""factors by which the time of observation is sent, because it may be in seconds or in nanoseconds"""
 MAX_SCALED = 2.0**20
-"""the value sent for a time that is too large for a unit"""
+"""the value that is sent if the time times a factor is larger"""
 
 
 def scaled_time(table: FloatArray, events: int) -> FloatArray:
-    """The time of observation per event of all silos, in each of the units of `TIME_SCALES`."""
+    """The time of observation divided by all silos' events, times each of `TIME_SCALES`, at most `MAX_SCALED`."""
     return np.minimum(observation_time(table) / events * TIME_SCALES, MAX_SCALED)
 
 
@@ -124,7 +125,7 @@ def _excitation(
 
 
 def family_length(columns: int) -> int:
-    """How many numbers `family_sums` has for a family of this number of columns."""
+    """How many numbers `family_sums` returns for a family of this number of columns."""
     return 1 + columns + columns * (columns + 1) // 2
 
 
@@ -135,7 +136,8 @@ def family_sums(
     """ℓ, its gradient and minus `curvature` times its Hessian (upper triangle) at `theta` `[k]`.
 
     Derivatives are with respect to parameters in units of their own values, at least `MIN_SCALE`, so that they fit
-    masked sums. `X` `[n, m]` has the columns at the events of a type, and `members` `[k]` those of the family.
+    masked sums. `X` `[n, m]` has the design's columns at the events of a type; `members` `[k]` are the numbers of the
+    family's columns.
     """
     k = len(members)
     found = np.zeros(1 + k + k * (k + 1) // 2)
@@ -164,9 +166,9 @@ def family_sums(
 def newton_step(
     gradient: FloatArray, curvature: FloatArray, theta: FloatArray, least: FloatArray
 ) -> tuple[FloatArray, float]:
-    """The step p to the maximum of gᵀp − ½pᵀHp with theta + p ≥ `least`, and the value there.
+    """The step p to the maximum of gᵀp − ½pᵀHp with theta + p ≥ `least`, and the value of this maximum.
 
-    Coordinate ascent, which keeps every coordinate within its bound; H `[k, k]` is minus the Hessian.
+    H `[k, k]`, the `curvature`, is minus the Hessian. Coordinate ascent keeps every coordinate within its bound.
     """
     k = len(theta)
     step, slope = np.zeros(k), gradient.copy()

@@ -15,7 +15,7 @@ from .topology import LINKS, MAX_HOPS, linked_design, reach_of
 
 @dataclass(frozen=True, eq=False)
 class Silo:
-    """The events `[n, 5 + links]`, and their design for each of the `rates`: of all types, or of three by type."""
+    """The events `[n, 5 + links]`, and for each of the `rates` the columns and compensators of each type's families."""
 
     table: FloatArray
     types: int
@@ -27,7 +27,7 @@ class Silo:
 
 @dataclass(frozen=True, eq=False)
 class Broadcast:
-    """A request for the sums of families, as in `Pool`; without families, for numbers of events and time."""
+    """A request for the sums of families, as in `Pool`; without `rates`, for numbers of events and observation time."""
 
     rates: FloatArray
     unit: float
@@ -50,7 +50,7 @@ class Reply:
 
 
 def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
-    """The sums of a silo: of the families in `request`, or the numbers of events and the time of observation."""
+    """The silo's sums for the families in `request`, or its numbers of events and time of observation."""
     codes = silo.table[:, EVENT].astype(np.int64)
     if not len(request.rates):
         counts = np.bincount(codes, minlength=silo.types).astype(np.float64)
@@ -108,7 +108,7 @@ def _whole(numbers: NDArray[np.int64], limit: int) -> bool:
 
 
 def _designs(silo: Silo, place: int, request: Broadcast) -> list[tuple[FloatArray, FloatArray]]:
-    """By type, the columns at its events `[n_i, C]` and their compensators `[C]`, for the rate at this place."""
+    """For each type, the columns at its events `[n_i, C]` and their compensators `[C]`, for rate number `place`."""
     rate = float(request.rates[place])
     if request.hops and request.weights[place] > 0 and silo.table.shape[1] > LINKS:
         reach = reach_of(silo.table, request.hops, float(request.weights[place]))

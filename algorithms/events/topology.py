@@ -1,9 +1,9 @@
 """Links between devices: events also excite events on devices that are a few hops away (after Cai et al. 2022, THP).
 
 An event of type j on a device causes α_ij events of type i on this device on average, and α_ij·w^k on all devices that
-are k hops away together, in equal parts, for k up to K. THP has parameters for each k, and a normalised adjacency
-matrix instead of equal parts. Here all edges share one weight w, so that families have the same columns as without
-links. With φ_j as in `hawkes.py`, events on device n have the excitation
+are k hops away together, in equal parts, for each k up to the setting `hops`. THP has parameters for each k, and a
+normalised adjacency matrix instead of equal parts. Here all edges share one weight w, so that families have the same
+columns as without links. With φ_j as in `hawkes.py`, events on device n have the excitation
 
     Σ_m s_mn φ_j(m, t),   s_nn = 1,   s_mn = w^k / (number of devices k hops from m).
 
@@ -27,7 +27,7 @@ MAX_HOPS = 10
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """The pairs of devices of which one excites the other, with the share s, sorted by the excited device."""
+    """The pairs of devices of which one, the sender, excites the other, with the share s, sorted by receiver."""
 
     receiver: NDArray[np.int64]
     sender: NDArray[np.int64]
@@ -35,7 +35,7 @@ class Reach:
 
 
 def neighbours_of(table: FloatArray) -> list[set[int]]:
-    """The neighbours of each device of `table` `[n, 5 + links]`, undirected."""
+    """The neighbours of each device of `table` `[n, 5 + links]`; links are undirected."""
     rows = np.unique(table[:, [DEVICE, *range(LINKS, table.shape[1])]].astype(np.int64), axis=0)
     found: list[set[int]] = [set() for _ in range(int(rows.max(initial=-1)) + 1)]
     for device, *links in rows.tolist():
@@ -96,7 +96,7 @@ def _excitation(
     sender: NDArray[np.int64],
     share: FloatArray,
 ) -> FloatArray:
-    """The excitation just before each event by all devices that reach its own, `[n, d]`; events are read in `order`."""
+    """The excitation just before each event by all devices that reach its device, `[n, d]`, for events in `order`."""
     n = len(times)
     found, level = np.zeros((n, types)), np.zeros((len(first), types))
     updated, begin = np.full(len(first), times[order[0]]), 0
@@ -130,7 +130,7 @@ def _areas(
     starts: FloatArray,
     ends: FloatArray,
 ) -> FloatArray:
-    """By type, the excitation by all its events, integrated over the windows of the devices that it reaches, `[d]`."""
+    """For each type, the excitation by its events, integrated over the windows of the devices they reach, `[d]`."""
     found = np.zeros(types)
     for pair in range(len(receiver)):
         start, end = starts[receiver[pair]], ends[receiver[pair]]
