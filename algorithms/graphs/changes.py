@@ -23,9 +23,10 @@ FATES: dict[Category, Fate] = {
 
 @dataclass(frozen=True)
 class EdgeChange:
-    """An edge of either structure, oriented as in the later one, or as in the earlier one if it is `lost`.
+    """An edge of either structure, oriented as in the later structure, or as in the earlier one if it is `lost`.
 
-    `before` and `after` are its weights in the two structures; None if a structure lacks the edge or has no weights.
+    `before` and `after` are the weights of the edge in the two structures; None if a structure lacks the edge or has no
+    weights.
     """
 
     edge: Edge
@@ -40,7 +41,7 @@ class EdgeChange:
 
     @property
     def weight_change(self) -> float | None:
-        """The absolute difference of the two weights, a missing edge counting as 0; None if both are unknown."""
+        """The absolute difference of the two weights; a missing weight counts as 0. None if both are missing."""
         if self.before is None and self.after is None:
             return None
         return abs((self.after or 0.0) - (self.before or 0.0))
@@ -79,7 +80,7 @@ def structure_changes(before: Structure, after: Structure) -> StructureChanges:
 
 
 def induced_subgraph(structure: Structure, variables: Sequence[str]) -> Structure:
-    """The subgraph of `structure` over some of its `variables`, in that order, without strengths."""
+    """The subgraph of `structure` over some of its variables, in the order of `variables`, without strengths."""
     positions = [structure.variables.index(name) for name in variables]
     block = np.ix_(positions, positions)
     lagged = None if structure.lagged is None else np.stack([one[block] for one in structure.lagged])
@@ -87,7 +88,7 @@ def induced_subgraph(structure: Structure, variables: Sequence[str]) -> Structur
 
 
 def change_texts(changes: Collection[EdgeChange], fate: Fate) -> list[str]:
-    """The edges of this fate, one text each."""
+    """The text of each edge with this fate."""
     return [one.edge.text for one in changes if one.fate == fate]
 
 

@@ -1,7 +1,7 @@
 """Metrics of a learned structure against the true one: `compare` and its parts.
 
 - `distances`, `counts`, `rates`: SHD in its variants, numbers of edges by category, TPR, FDR, precision and F1.
-- `auroc`, `average_precision`: how well edge strengths rank the true edges, over all thresholds.
+- `auroc`, `average_precision`: how well edge strengths rank the true edges above other pairs, over all thresholds.
 - `compare_lagged`: the same metrics for the lagged edges of a dynamic structure, A of Chen, Ma & Yue (2025, §7). An
   entry of A is an edge or none, and time gives its direction, so there are no reversed edges.
 - `summary_graph`: the graph of a dynamic structure over all lags.
@@ -74,9 +74,10 @@ def rates(correct: int, false: int, learned: int, true: int) -> Metrics:
 
 
 def auroc(strengths: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
-    """The area under the ROC curve of `[n_pairs]`: the probability that a positive outranks a negative, ties half.
+    """The area under the ROC curve, from the strength of each pair and whether it is `positive`, both `[n_pairs]`.
 
-    None if there is no positive or no negative.
+    It is the probability that a positive outranks a negative; ties count half. None if there is no positive or no
+    negative.
     """
     true_positives, predicted = _by_threshold(strengths, positive)
     n_positive = int(positive.sum())
@@ -116,14 +117,16 @@ LAGGED_PREFIX = "lagged_"
 def compare_lagged(learned: Structure, truth: Structure, *, own_lags: bool = False) -> Metrics:
     """Metrics of the lagged edges of `learned` against `truth`, over the same variables in the same order.
 
-    Lags that only one of the two has count as empty in the other.
+    A lag that only one of the two structures has counts as a lag without edges in the other.
 
-    - `lagged_shd`: entries of A `[lags, d, d]` that are an edge in only one of the two. `lagged_edges`,
-      `lagged_true_edges`, of which `lagged_correct`, `lagged_extra`, `lagged_missing`; `lagged_tpr`, `lagged_fdr`,
-      `lagged_precision` and `lagged_f1` derived from these. All of them count the edges from a variable's own past.
-    - `lagged_auroc`, `lagged_aupr`: of |lagged_scores|, or |lagged| without scores, over all entries but the own lags.
-      With `own_lags` these are ranked, too. Nearly every variable depends on its own past: on the fMRI data of Chen,
-      Ma & Yue the identity matrix alone, which has learned nothing, then has an AUROC of .73.
+    - `lagged_shd`: the number of entries of A `[lags, d, d]` that are an edge in only one of the two structures.
+      `lagged_edges`, `lagged_true_edges`, `lagged_correct`, `lagged_extra` and `lagged_missing` are numbers of edges;
+      `lagged_tpr`, `lagged_fdr`, `lagged_precision` and `lagged_f1` are derived from them. All of them count the edges
+      from a variable's own past.
+    - `lagged_auroc`, `lagged_aupr`: of |lagged_scores|, or of |lagged| without scores, over all entries except those
+      from a variable's own past. With `own_lags`, these entries are ranked, too. But nearly every variable depends on
+      its own past: on the fMRI data of Chen, Ma & Yue the identity matrix, which has learned nothing, then has an AUROC
+      of .73.
 
     Raises BadInput if a score is NaN.
     """
@@ -170,9 +173,10 @@ def _strengths(learned: Structure, lags: int) -> NDArray[np.float64]:
 def summary_graph(structure: Structure) -> Structure:
     """The summary graph: i → j if i drives j within one time step or at any lag, `[n_variables, n_variables]`.
 
-    The weight of i → j is the one of greatest magnitude among W and all A_k, and so is its score. Edges from a
-    variable's own past are omitted. The summary of an acyclic dynamic structure may have cycles, also of two variables,
-    so its kind is always "dag" and all its edges are directed. A structure without lags is its own summary.
+    The weight of i → j is the weight of greatest magnitude among W and all A_k; the score is chosen in the same way.
+    Edges from a variable's own past are omitted. The summary of an acyclic dynamic structure may have cycles, also of
+    two variables. So its kind is always "dag", and all its edges are directed. A structure without lags is its own
+    summary.
     """
     if structure.lagged is None:
         return structure

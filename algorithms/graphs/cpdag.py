@@ -3,7 +3,7 @@
 A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: `[i, j]` alone is i → j, `[i, j]` and
 `[j, i]` are i — j. The module holds, in this order:
 
-- Meek's rules, the CPDAG of a DAG, and a DAG of the class of a CPDAG. Sources: Meek 1995, "Causal inference and causal
+- Meek's rules, the CPDAG of a DAG, and a DAG in the class of a CPDAG. Sources: Meek 1995, "Causal inference and causal
   explanation with background knowledge"; Dor & Tarsi 1992, "A simple algorithm to construct a consistent extension of a
   partially oriented graph".
 - `impose_knowledge`: makes any learned graph agree with background knowledge. Learners that use the knowledge during
@@ -98,8 +98,8 @@ def _affected(pdag: NDArray[np.bool_], i: int, j: int) -> list[tuple[int, int]]:
 def cpdag(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The CPDAG of a DAG: an edge is directed if it has the same direction in all Markov-equivalent DAGs.
 
-    The skeleton with the v-structures oriented, closed under Meek's rules (Meek 1995, Theorem 3). Raises ValueError if
-    `adjacency` has a directed cycle.
+    It is the skeleton with the v-structures oriented, closed under Meek's rules (Meek 1995, Theorem 3). Raises
+    `ValueError` if `adjacency` has a directed cycle.
     """
     if not is_acyclic(adjacency):
         raise ValueError("a graph with a directed cycle has no CPDAG")
@@ -144,7 +144,7 @@ Bools = NDArray[np.bool_]
 
 
 def impose_knowledge(structure: Structure, required: Bools, possible: Bools) -> Structure:
-    """`structure` with all `required` arcs and only `possible` ones, both `[d, d]`.
+    """`structure` with all `required` arcs, and otherwise only `possible` arcs, both `[d, d]`.
 
     A required arc that was not learned gets the weight 1. If required arcs close a cycle in a DAG, the weakest other
     edges of the cycle are removed. Lagged edges do not change.
@@ -178,8 +178,8 @@ def truth_with_knowledge(truth: Structure, kind: GraphKind, required: Bools, pos
 def experimental_arcs(pdag: Bools, separated: Bools, required: Bools, possible: Bools) -> tuple[Bools, Bools]:
     """The arcs of an interventional class `pdag` `[d, d]` that rest on experiments, and those that follow from them.
 
-    An arc rests on experiments if these have `separated` its ends, and it would be undirected without experiments: by
-    v-structures and background knowledge alone. It follows if Meek's rules direct it by arcs that rest on experiments.
+    An arc rests on experiments if experiments have `separated` its ends, and if v-structures and background knowledge
+    alone would leave it undirected. An arc follows if Meek's rules direct it because of arcs that rest on experiments.
     """
     dag = extend(pdag)
     if dag is None or not len(separated):

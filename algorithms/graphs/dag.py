@@ -1,8 +1,8 @@
 """Directed graphs: skeleton, v-structures and moral graph; cycles and their removal, topological order, d-separation.
 
-All functions take a boolean adjacency `[n_variables, n_variables]`, with `[i, j]` for i → j. The first group (up to
-`moral_graph`), shared by Markov-equivalent graphs, treats an edge in both directions as undirected; the others treat it
-as a cycle of two.
+All functions take a boolean adjacency `[n_variables, n_variables]`, with `[i, j]` for i → j. The functions up to
+`moral_graph` treat an edge in both directions as undirected; their results are the same for Markov-equivalent graphs,
+except for `directed_part`. The functions after it treat an edge in both directions as a cycle of two.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ VStructure = tuple[int, int, int]
 
 
 def directed_part(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The directed edges alone, `[n_variables, n_variables]`."""
+    """The graph with only its directed edges, `[n_variables, n_variables]`."""
     return adjacency & ~adjacency.T
 
 
@@ -71,9 +71,9 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _core(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The edges that are left after nodes without parents or without children are removed, again and again.
+    """The edges that are left after nodes without parents or without children have been removed repeatedly.
 
-    None of them are left in an acyclic graph, for which SciPy need not be imported.
+    An acyclic graph has no such edges, so that SciPy need not be imported for it.
     """
     edges = adjacency
     while True:
@@ -92,7 +92,7 @@ def is_acyclic(adjacency: NDArray[np.bool_]) -> bool:
 def find_cycle(adjacency: NDArray[np.bool_], variables: Sequence[str]) -> list[str] | None:
     """The names along one directed cycle, without repeating the first at the end; None if there is no cycle.
 
-    It is a shortest cycle through the alphabetically first variable on any cycle, so messages do not depend on the
+    It is a shortest cycle through the alphabetically first of all variables on cycles, so messages do not depend on the
     order of the columns.
     """
     cyclic = edges_on_cycles(adjacency)
@@ -140,9 +140,10 @@ def topological_order(adjacency: NDArray[np.bool_], former: NDArray[np.int64] | 
 def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     """Drop the weakest edges on cycles until none is left; return the matrix and the number of dropped edges.
 
-    This raises the threshold |W| < τ until the graph is acyclic (NOTEARS-ADMM, Ng & Zhang 2022, §6), but keeps every
-    edge that lies on no cycle: among the edges still on a cycle, the one with the least |weight| is dropped repeatedly,
-    ties in the order of the matrix. One pass from weak to strong suffices, because dropping an edge creates no cycle.
+    Ng & Zhang 2022, §6 (NOTEARS-ADMM) raise the threshold τ until the edges with |W| ≥ τ form an acyclic graph. Here,
+    in contrast, every edge that lies on no cycle is kept: among the edges that are still on a cycle, the edge with the
+    least |weight| is dropped repeatedly, the first in the matrix among equal ones. One pass from weak to strong
+    suffices, because dropping an edge creates no cycle.
     `weights` `[n_variables, n_variables]` is not modified.
     """
     graph = weights != 0
@@ -159,7 +160,7 @@ def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int
 def reachable(adjacency: NDArray[np.bool_], start: Collection[int]) -> NDArray[np.bool_]:
     """The descendants of `start`, including `start`, as a mask `[n_variables]`.
 
-    With the transposed adjacency: the ancestors.
+    With the transposed adjacency, these are the ancestors.
     """
     reached = np.zeros(len(adjacency), dtype=np.bool_)
     reached[list(start)] = True

@@ -1,4 +1,4 @@
-"""The figures of a graph's edges: what each adds to the fit, and its p-values (`diagnosis/edge_figures.py`)."""
+"""The figures of a graph's edges: what each edge adds to the fit, and its p-values (`diagnosis/edge_figures.py`)."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from .edges import Edge, LaggedEdge
 
 EdgeKey = tuple[str, str, int]
-"""the two variables of an edge and its lag: from source to target for a lag above 0, else sorted"""
+"""the two variables of an edge and its lag; source first if the lag is above 0, otherwise sorted by name"""
 MIN_EXPONENT = -300
 """exponent of the smallest power of ten that is published as a bound of a p-value"""
 DIGITS = 3
@@ -16,7 +16,7 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class EdgeFigures:
-    """The figures of one edge; None if they are not known."""
+    """The figures of one edge; a figure that is not known is None."""
 
     log_likelihood: float | None = None
     bic: float | None = None
@@ -48,8 +48,8 @@ def with_largest_p_values(
 ) -> dict[EdgeKey, EdgeFigures]:
     """`figures` with the `largest` p-values of the search; with `magnitude`, rounded up to a power of ten.
 
-    A search over labels tests exact counts. If small cells are not published, only the magnitude of the p-values is,
-    because more digits would disclose information about single rows.
+    A search over labels tests exact counts. If small cells are not published, only the magnitude of the p-values is
+    published, because more digits would disclose information about single rows.
     """
     bound = _power_of_ten if magnitude else short
     return {
@@ -63,5 +63,5 @@ def _power_of_ten(p: float) -> float:
 
 
 def short(value: float) -> float:
-    """`value` rounded to the published digits."""
+    """`value` rounded to `DIGITS` significant digits."""
     return float(f"{value:.{DIGITS}g}")

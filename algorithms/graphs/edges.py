@@ -30,9 +30,9 @@ Edges = NDArray[np.int64]
 
 
 def edges_of(structure: Structure) -> Edges:
-    """The edges, sorted by the pair of variables they join; a single arrow head is at the target.
+    """The edges, sorted by the pair of variables they join; an edge with one arrow head has it at the target.
 
-    At most one edge joins two variables, except in a "dag" with a cycle of two, which has two.
+    At most one edge joins two variables; only a cycle of two variables in a "dag" has two edges.
     """
     found = _pag_edges(structure) if structure.kind == "pag" else _arrows_and_lines(structure)
     pairs = np.sort(found[:, :2], axis=1)
@@ -45,7 +45,7 @@ def edge_count(structure: Structure) -> int:
 
 
 def weighted(structure: Structure) -> bool:
-    """Whether the edges have weights: the entries of a PAG are marks, and many other graphs have only ones."""
+    """Whether the edges have weights: the entries of a PAG are marks, and those of many other graphs are all 0 or 1."""
     matrices = [structure.weights] if structure.lagged is None else [structure.weights, *structure.lagged]
     return structure.kind != "pag" and not all(np.isin(matrix, (0.0, 1.0)).all() for matrix in matrices)
 
@@ -87,7 +87,7 @@ CPDAG_TYPES = {"directed": (TAIL, ARROW), "undirected": (TAIL, TAIL)}
 
 
 def typed_edges(structure: Structure) -> Iterator[tuple[int, int, str]]:
-    """Yield source, target and type of each edge: both marks for a PAG, else `directed` or `undirected`."""
+    """Yield source, target and type of each edge: both marks for a PAG, otherwise `directed` or `undirected`."""
     types = PAG_TYPES if structure.kind == "pag" else CPDAG_TYPES
     type_of = {marks: type_ for type_, marks in types.items()}
     for source, target, *marks in edges_of(structure).tolist():
@@ -95,7 +95,7 @@ def typed_edges(structure: Structure) -> Iterator[tuple[int, int, str]]:
 
 
 def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure]:
-    """Both structures, each replaced by its CPDAG or PAG if the other is one, unless it has none."""
+    """Both structures; if one is a PAG or a CPDAG, the other is replaced by its PAG or CPDAG, unless it has none."""
     if "pag" in (one.kind, other.kind):
         return as_pag(one) or one, as_pag(other) or other
     if one.kind == other.kind:
@@ -131,8 +131,9 @@ def edge_classes(learned: Edges, truth: Edges) -> dict[Category, NDArray[np.bool
     """The edges of each category as masks over `learned`, and over `truth` for the category "missing".
 
     A learned edge is right if the truth has it with the same marks, extra if the truth does not join the two variables,
-    reversed if the truth has its marks exchanged, and half-directed otherwise: directed in one and undirected in the
-    other, or any other difference of two PAGs. A true edge is missing if no learned edge joins its variables.
+    and reversed if the truth has its marks exchanged. Otherwise it is half-directed: directed in one structure and
+    undirected in the other, or any other difference of two PAGs. A true edge is missing if no learned edge joins its
+    variables.
     """
     exchanged = learned[:, [0, 1, 3, 2]]
     right = np.isin(_codes(learned), _codes(truth))
@@ -169,9 +170,10 @@ def _codes(edges: Edges) -> NDArray[np.int64]:
 class Edge:
     """An edge of the structure, the truth or both.
 
-    A missing edge is oriented as in the truth and has no `weight`; every other edge is oriented as learned.
-    `true_weight` is the weight of the true edge between the same two variables, None if there is none. An edge with a
-    single arrow head points from source to target; otherwise the order of the variables decides.
+    A missing edge is oriented as in the truth and has no `weight`; every other edge is oriented as learned. Edges of a
+    PAG have no weights. `true_weight` is the weight of the true edge between the same two variables, None if there is
+    none. An edge with a single arrow head points from source to target; otherwise the order of the variables decides
+    which of the two is the source.
     """
 
     source: str
@@ -179,7 +181,7 @@ class Edge:
     weight: float | None
     true_weight: float | None
     at_source: int
-    """its mark at the source: a tail, an arrow or a circle"""
+    """the edge's mark at the source: a tail, an arrow or a circle"""
     at_target: int
     category: Category
 
@@ -190,7 +192,7 @@ class Edge:
 
     @property
     def one_way(self) -> bool:
-        """Whether the edge has an arrow head at the target only."""
+        """Whether the edge has an arrow head only at the target."""
         return self.at_target == ARROW != self.at_source
 
     @property
@@ -255,7 +257,7 @@ class LaggedEdge(Edge):
 
 
 def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[LaggedEdge, ...]:
-    """The lagged edges of `structure` and the missing ones of `truth`, by lag, source and target.
+    """The lagged edges of `structure` and the missing lagged edges of `truth`, by lag, source and target.
 
     Without a truth, or with a truth that has no lagged edges, every edge is "learned". Raises `ValueError` if the truth
     has other variables.

@@ -1,12 +1,12 @@
 """Ancestral graphs as matrices of end marks: Zhang's orientation rules, MAGs and PAGs of DAGs with latent variables.
 
 A matrix of marks is int8, `[n_variables, n_variables]`: `[i, j]` is the mark at j of the edge between i and j, so that
-i → j is `[i, j] = ARROW`, `[j, i] = TAIL`. It is `Structure.marks` of a PAG. A PAG shows a tail or an arrow where all
-Markov-equivalent MAGs have it, and a circle elsewhere.
+i → j is `[i, j] = ARROW`, `[j, i] = TAIL`. `Structure.marks` of a PAG is such a matrix. A PAG has a tail or an arrow
+where all Markov-equivalent MAGs have it, and a circle elsewhere.
 
-The rules R1 to R10 (Zhang 2008, §3.2 and §4) are applied all at once. Letters are the paper's: a, b, c, t for α, β, γ,
-θ. `*` is any mark, `o` a circle. R5 to R7 concern selection bias; a true PAG without it never matches their patterns.
-`unshielded_triples` lists the triples of a skeleton, of which independences decide the colliders.
+The rules R1 to R10 (Zhang 2008, §3.2 and §4) are applied all at once. The letters a, b, c, t are the paper's α, β, γ
+and θ. `*` is any mark, `o` a circle. R5 to R7 concern selection bias; a true PAG without selection bias never matches
+their patterns. `unshielded_triples` lists the triples of a skeleton; independences decide which are colliders.
 
 Sources: Richardson & Spirtes 2002 (maximal ancestral graphs, MAG); Zhang 2008, "On the completeness of orientation
 rules ..." (partial ancestral graphs, PAG).
@@ -31,7 +31,7 @@ Orientations = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 def applicable_orientations(
     marks: Marks, separators: Mapping[tuple[int, int], Collection[int]], unclear: set[tuple[int, int, int]]
 ) -> Orientations:
-    """The tails and arrows that the rules imply, given `marks`; only circles are to be replaced.
+    """The tails and arrows that the rules imply, given `marks`; the caller replaces only circles by them.
 
     `separators` holds a separating set for each pair (i, j), i < j, that is not joined. Triples in `unclear`, listed in
     both directions, count neither as colliders nor as non-colliders.
@@ -79,7 +79,7 @@ def rule_4(
     tails: NDArray[np.bool_],
     arrows: NDArray[np.bool_],
 ) -> None:
-    """R4: (t, ..., a, b, c) discriminates for b o-* c: b → c if b separates t from c, else a ↔ b ↔ c.
+    """R4: (t, ..., a, b, c) discriminates for b o-* c: b → c if b is in the separator of t and c, else a ↔ b ↔ c.
 
     Every variable between t and b is a collider on the path and a parent of c, and t is not joined to c. The marks are
     written into `tails` and `arrows`.
@@ -179,7 +179,7 @@ def potentially_directed(marks: Marks) -> NDArray[np.bool_]:
 def _walks(marks: Marks, steps: NDArray[np.bool_], a: int, b: int) -> NDArray[np.bool_]:
     """The last edges (i, j) of the uncovered paths along `steps` that start with a, b: `[d, d]`.
 
-    Uncovered: of three variables in a row the outer two are not joined. A path does not return to a.
+    On an uncovered path, the outer two of any three successive variables are not joined. A path does not return to a.
     """
     reached = np.zeros_like(steps)
     reached[a, b] = True
@@ -195,7 +195,7 @@ def _walks(marks: Marks, steps: NDArray[np.bool_], a: int, b: int) -> NDArray[np
 
 
 def unshielded_triples(joined: NDArray[np.bool_]) -> list[VStructure]:
-    """All (i, k, j), i < j, with k joined to i and to j and these two not joined; `joined` is symmetric."""
+    """All (i, k, j), i < j, where k is joined to i and to j, and i and j are not joined; `joined` is symmetric."""
     neighbours = [np.flatnonzero(row).tolist() for row in joined]
     return [
         (i, k, j) for k, adjacent in enumerate(neighbours) for i, j in combinations(adjacent, 2) if not joined[i, j]
@@ -215,13 +215,13 @@ def orient_pag(
 ) -> Marks:
     """The PAG of the skeleton `joined`: arrows at the `colliders`, then closed under Zhang's rules R1 to R10.
 
-    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous one. Each pass
-    applies all rules to the same marks. A mark that one rule makes a tail and another an arrow, as can happen with
-    independences learned from data, stays a circle. So the order of the variables does not matter.
+    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous triple. Each pass
+    applies all rules to the same marks. If one rule makes a mark a tail and another rule makes it an arrow, as can
+    happen with independences learned from data, it stays a circle. So the order of the variables does not matter.
 
-    `initial_marks` are marks from background knowledge, circles where it has none: a triple with such a tail at its
-    middle is no collider (Andrews, Spirtes & Cooper 2020). A discriminating path is used only if a separating set of
-    its ends is available.
+    `initial_marks` are marks from background knowledge, and circles where there is no knowledge. A triple with such a
+    tail at its middle variable is no collider (Andrews, Spirtes & Cooper 2020). A discriminating path is used only if a
+    separating set of its ends is available.
     """
     marks = np.where(joined, CIRCLE if initial_marks is None else initial_marks, NO_EDGE).astype(np.int8)
     for i, k, j in colliders:
@@ -242,9 +242,9 @@ def orient_pag(
 def mag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> tuple[Marks, Separators]:
     """The MAG of `dag` over the variables that are not `latent`, in their order, and its separating sets.
 
-    Two variables are joined if their observed ancestors do not separate them; the mark at a variable is a tail if it is
-    an ancestor of the other, else an arrow (Richardson & Spirtes 2002, §4.2, without selection). Raises ValueError if
-    `dag` has a directed cycle.
+    Two variables are joined if their observed ancestors do not separate them. The mark at a variable is a tail if the
+    variable is an ancestor of the other one, otherwise an arrow (Richardson & Spirtes 2002, §4.2, without selection).
+    Raises `ValueError` if `dag` has a directed cycle.
     """
     if not is_acyclic(dag):
         raise ValueError("a graph with a directed cycle has no ancestral graph")
@@ -265,7 +265,7 @@ def mag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> tuple[Marks,
 
 
 def pag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> Marks:
-    """The PAG of `dag` over the variables that are not `latent`: all that their independences determine.
+    """The PAG of `dag` over the variables that are not `latent`: all marks that their independences determine.
 
     Raises ValueError if `dag` has a directed cycle.
     """

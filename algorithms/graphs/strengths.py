@@ -1,8 +1,8 @@
 """Strength and direction of each edge over many structures, and their averaged network.
 
-The strength of a pair is the share of structures that join it; the direction i → j is the share of those in which the
-edge points from i to j. An undirected edge counts as half an edge in each direction. The averaged network has the edges
-of significant strength, with their majority directions.
+The strength of a pair of variables is the share of structures that join it. The direction i → j is the share of these
+structures in which the edge points from i to j; an undirected edge counts as half an edge in each direction. The
+averaged network has the edges of significant strength, with their majority directions.
 
 Sources: Friedman, Goldszmidt, Wyner 1999, "Data analysis with Bayesian networks: a bootstrap approach"; `boot.strength`
 of R's bnlearn (Scutari 2010), which introduced the terms; Scutari, Nagarajan 2013, "Identifying significant edges in
@@ -21,7 +21,7 @@ from .pag import ARROW
 from .structure import GraphKind, Structure
 
 MAJORITY = 0.5
-"""share of the structures that a significant edge must exceed"""
+"""the strength of a significant edge is above this share of the structures"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Strengths:
         return strength, float(self.direction[i, j]) if strength else None
 
     def unstable(self, edge: Edge) -> bool:
-        """Whether at most half of the structures have `edge`, so the averaged network may not."""
+        """Whether at most half of the structures have `edge`, so that the averaged network does not have it."""
         return self.strength_and_direction(edge)[0] <= MAJORITY
 
 
@@ -117,8 +117,8 @@ def inclusion_threshold(strengths: NDArray[np.float64]) -> float:
     If every edge were certain, all strengths would be 0 or 1, and their empirical distribution function F would equal a
     constant t between 0 and 1: the share of absent edges. The threshold is F⁻¹(t) for the t with the least distance
     ∫|F(x) − t|dx over [0, 1] (Scutari & Nagarajan 2013, §3.2). F is nondecreasing, so the minimiser is the median of
-    its values, t = F(½), and the threshold is the greatest strength that is at most ½, or 0 if there is none. So the
-    significant edges are those of more than half of the structures.
+    its values, t = F(½), and the threshold is the greatest strength that is at most ½, or 0 if there is none. So an
+    edge is significant if more than half of the structures have it.
     """
     at_most_half = strengths[strengths <= MAJORITY]
     return float(at_most_half.max(initial=0.0))

@@ -32,9 +32,9 @@ class Structure:
     """A graph over `variables`: `weights[i, j] != 0` means i → j, `[n_variables, n_variables]`.
 
     In a CPDAG an undirected edge has entries in both directions. In a PAG every edge has both entries, and
-    `weights[i, j]` is its mark at j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`). `kind` is the meaning of
-    the matrix and does not guarantee that the graph is acyclic: a "dag" may have cycles, see `acyclic`. `scores` are
-    optional strengths before thresholding, for AUROC and AUPR.
+    `weights[i, j]` is the edge's mark at j: 0 no edge, 1 a tail, 2 an arrow, 3 a circle (`pag.py`). `kind` says how to
+    read the matrix and does not guarantee that the graph is acyclic: a "dag" may have cycles, see `acyclic`. `scores`
+    are optional strengths before thresholding, for AUROC and AUPR.
 
     A dynamic structure also has `lagged` edges, `[lags, n_variables, n_variables]`: `lagged[k - 1, i, j] != 0` means
     that i at time t − k → j at time t. `weights` are then the edges within one time step, W of Chen, Ma & Yue, and
@@ -49,7 +49,7 @@ class Structure:
     lagged_scores: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for duplicate names, a matrix that is not square in the variables, and self-loops."""
+        """Raise `ValueError` for duplicate names, a matrix of another shape, and self-loops within a time step."""
         d = len(self.variables)
         duplicates = sorted({name for name in self.variables if self.variables.count(name) > 1})
         if duplicates:
