@@ -1,6 +1,6 @@
 """Consensus ADMM, the papers' loop (Fassy El Fehri et al., Algorithm 1; Ng & Zhang 2022, Algorithm 1).
 
-Minimise Σ_p L_p(B_p) + λ‖·‖₁ subject to B_p = W and h(W) = 0. In every round
+It minimises Σ_p L_p(B_p) + λ‖·‖₁ subject to B_p = W and h(W) = 0. In every round:
 
     silo:    β_p ← β_p + ρ₂(B_p − W)
              B_p ← argmin L_p(B) + ⟨β_p, B − W⟩ + ρ₂/2 ‖B − W‖²
@@ -11,7 +11,7 @@ with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The se
 Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum suffices. What leaves a silo: the changed entries of B_p (`Change`, with its
 cost by Fassy El Fehri et al., B.2.1), and ‖B_p − W‖².
 
-`Terms` are the weights and constraints of a round's problems. Those of the papers are `plain_terms`. Our additions
+`Terms` are the weights and constraints of a round's problems. The papers' terms are `plain_terms`. Our additions
 (`staged_admm.py`) set other terms, which depend on the phase of the run.
 """
 
@@ -35,13 +35,13 @@ from .problem import ConsensusSettings, Model, Problem, Pull, consensus_step, so
 EMPTY: FloatArray = np.empty(0)
 NO_ORDER: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 Moves = NDArray[np.int32]
-"""moves of one variable to the position of another in an order, `[n_moves, 2]`: from, to"""
+"""moves of a variable to the position of another variable in an order, `[n_moves, 2]`: from, to"""
 NO_MOVES: Moves = np.empty((0, 2), dtype=np.int32)
 
 
 @dataclass(frozen=True)
 class Change:
-    """Entries of a matrix of this `shape`: flat positions and values; with no positions, all values in row order."""
+    """Entries of a matrix of this `shape`, as flat positions and values; or all values in row order, no positions."""
 
     shape: tuple[int, int]
     positions: NDArray[np.unsignedinteger]
@@ -74,7 +74,7 @@ class Broadcast:
     moves: Moves = field(default_factory=lambda: NO_MOVES)
     """moves in the settled order for the silos to evaluate; empty in most rounds"""
     relax: bool = False
-    """whether, from now on, λ is zero and only the nonzero entries of W are free"""
+    """whether from now on λ is zero and only the nonzero entries of W are free"""
 
     @property
     def cost(self) -> int:
@@ -121,7 +121,7 @@ def entry_bytes(shape: tuple[int, int]) -> int:
 
 
 def change_between(old: FloatArray, new: FloatArray) -> Change:
-    """The entries of `new` that differ from `old`: as a list, or as the full matrix if that is shorter."""
+    """The entries of `new` that differ from `old`, as a list; or the full matrix if it has fewer bytes or as many."""
     shape, small = (len(new), new.shape[1]), np.uint16 if new.size <= 1 << 16 else np.uint32
     positions = np.flatnonzero(new != old)
     if len(positions) * entry_bytes(shape) >= 8 * new.size:
@@ -147,7 +147,7 @@ class Terms:
     rho2: float
     l1: float
     scale: FloatArray
-    """the unit of the penalties of each row, `[m]`; ones: plain numbers"""
+    """the unit of the penalties of each row, `[m]`; 1 for penalties in plain numbers"""
     free: NDArray[np.bool_]
     """the entries that may differ from zero, `[m, d]`"""
     prices: FloatArray
@@ -173,13 +173,13 @@ class Terms:
         return np.asarray(self.send_threshold * np.sqrt(self.scale.min() / self.scale))
 
     def norm(self, matrix: FloatArray) -> float:
-        """The norm of a `[m, d]` matrix with its rows in their scales."""
+        """The norm of a `[m, d]` matrix; the squares of row i count `scale[i]` times."""
         return float(np.sqrt(self.scale @ (matrix * matrix).sum(axis=1)))
 
 
 @dataclass(frozen=True)
 class Server:
-    """The server's state, which depends on the silos' sums only."""
+    """The server's state, which depends only on sums over the silos."""
 
     variables: tuple[str, ...]
     silos: int
@@ -188,7 +188,7 @@ class Server:
     W: FloatArray
     """the consensus, `[m, d]`"""
     W_known: FloatArray
-    """the W that the silos have"""
+    """the W of the last broadcast, which the silos have"""
     B_sum: FloatArray
     beta_sum: FloatArray
     alpha: float
@@ -196,7 +196,7 @@ class Server:
     rho2: float
     h: float
     primal: float
-    """‖B_p − W‖ over the silos, relative to ‖W‖"""
+    """the root mean square of ‖B_p − W‖ over the silos, relative to ‖W‖; ∞ until round 2"""
     dual: float
     """change of W in the last round, relative to ‖W‖"""
     prior: Prior
@@ -227,7 +227,7 @@ PERSISTED_STATE = ("rounds", "B", "beta", "W", "rho2")
 def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """`free` `[m, d]` with a free diagonal.
 
-    The diagonal of B_p is then drawn to zero only by the consensus with W, whose diagonal is zero.
+    Then only the consensus with W, whose diagonal is zero, draws the diagonal of B_p to zero.
     """
     return free | np.eye(len(free), free.shape[1], dtype=bool)
 
@@ -257,13 +257,13 @@ def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, Flo
 
 
 def gap(silo: Silo, W: FloatArray, terms: Terms) -> float:
-    """‖B_p − W‖² with the B_p of the last round."""
+    """‖B_p − W‖² in the rows' scales, with the B_p of the last round."""
     apart = silo.B - W
     return float(terms.scale @ (apart * apart).sum(axis=1))
 
 
 def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
-    """The server's state before round 1: W = 0 `[m, d]`, no duals."""
+    """The server's state before round 1: W `[m, d]` and the duals are 0."""
     P = len(schema.rows)
     zero = np.zeros((m, len(schema.variables)))
     return Server(
@@ -285,7 +285,7 @@ def open_server(schema: Schema, m: int, settings: ConsensusSettings) -> Server:
 
 
 def change_of_w(server: Server) -> Broadcast:
-    """The broadcast: the change of W since the last one, and ρ₂."""
+    """The broadcast: the change of W since the last broadcast, and ρ₂."""
     return Broadcast(change_between(server.W_known, server.W), server.rho2)
 
 
@@ -326,20 +326,20 @@ def duals(server: State, terms: Terms) -> State:
 
 
 def consensus_reached(server: Server, settings: ConsensusSettings) -> bool:
-    """Whether the silos agree on W and W has stopped changing, to the tolerance."""
+    """Whether the silos agree on W and W has stopped changing, both up to the tolerance."""
     return server.primal < settings.tolerance and server.dual < settings.tolerance
 
 
 def converged(server: Server, settings: ConsensusSettings) -> bool:
-    """Whether W is acyclic and the silos agree on it, to the tolerances."""
+    """Whether W has edges and is acyclic, and the consensus is reached, up to the tolerances."""
     acyclic = bool(server.W.any()) and server.h < settings.h_tolerance
     return acyclic and server.number > UNINFORMATIVE_ROUNDS and consensus_reached(server, settings)
 
 
 def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) -> Structure:
-    """The `graph` of W `[(lags + 1)·d, d]` without entries of at most τ; `scores` are all absolute values.
+    """The `graph` of W `[(lags + 1)·d, d]` without entries of magnitude τ or less; required edges are kept anyway.
 
-    Required edges always remain.
+    With `repair`, cycles are broken. The `scores` are the absolute values of all entries.
     """
     d = len(server.variables)
     edges = np.abs(graph) > settings.threshold
@@ -350,7 +350,7 @@ def structure(server: Server, graph: FloatArray, settings: ConsensusSettings) ->
 
 
 def measures(server: Server, graph: FloatArray, settings: ConsensusSettings) -> dict[str, float]:
-    """The measures of a round: h, the relative residuals, edges above the threshold, ρ₁."""
+    """The measures of a round: h, the relative residuals, the number of edges above the threshold, ρ₁ and the phase."""
     d = len(server.variables)
     edges = np.abs(graph) > settings.threshold
     return {
@@ -373,7 +373,7 @@ def shape_of(model: Model, schema: Schema) -> tuple[int, int]:
 def consensus_admm(
     settings: ConsensusSettings, model: Model, *, l1_at_server: bool, loops: bool = False
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The papers' algorithm, with the ℓ₁ term on W if `l1_at_server`, else on B_p.
+    """The papers' algorithm, with the ℓ₁ term on W if `l1_at_server`, otherwise on B_p.
 
     `loops` leaves the diagonal of B_p free, as Ng & Zhang do.
     """

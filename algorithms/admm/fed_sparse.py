@@ -1,15 +1,16 @@
 """Consensus ADMM for linear models: Fed-Sparse-BNSL, its Frank-Wolfe baseline, and NOTEARS on one table.
 
-Fed-Sparse-BNSL (Fassy El Fehri et al., Algorithm 1) has the ℓ₁ term at the silos, which solve their lasso by PGCD. What
-leaves a silo: the entries of B_p that changed. What the server needs: their sum. A round costs a silo O(d) a coordinate
-step and one product S·B; it costs the server a few matrix exponentials of the cyclic part of the support. The presets
-are the papers' loop without additions, with the settings of Fassy El Fehri et al., Appendix B.3.2 and B.3.4. ρ₁ is per
-silo here: the papers' value over their number of silos.
+Fed-Sparse-BNSL (Fassy El Fehri et al., Algorithm 1) has the ℓ₁ term at the silos, which solve their lasso by PGCD
+(proximal greedy coordinate descent, `problem.py`). What leaves a silo: the entries of B_p that changed. What the server
+needs: their sum. A round costs a silo O(d) for each coordinate step and one product S·B; it costs the server a few
+matrix exponentials of the cyclic part of the support. The presets are the papers' loop without additions, with the
+settings of Fassy El Fehri et al., Appendix B.3.2 and B.3.4. Here ρ₁ is per silo: the papers' value divided by their
+number of silos.
 
 Fed-BNSL-FW solves the silos' lasso by Frank-Wolfe (Fassy El Fehri et al., Appendix C.1; Jaggi 2013): a baseline that
-shows why PGCD is needed. Frank-Wolfe keeps ‖B‖₁ within a ball and moves towards one vertex of it a step. It chooses the
-vertex by the raw gradient, which is largest for the variables of largest scale, so without standardisation it selects
-the wrong entries within the ball.
+shows why PGCD is needed. Frank-Wolfe keeps B within a ball of the ℓ₁ norm and moves towards one vertex of it in each
+step. It chooses the vertex by the raw gradient, which is largest for the variables of largest scale. So without
+standardisation it selects the wrong entries.
 
 NOTEARS on one table is the consensus loop with a single silo (Zheng et al. 2018; Ng & Zhang 2022, §6). Then B = W
 splits the loss from the acyclicity, and everything else is NOTEARS' own problem: ½/n ‖X − XW‖² + λ‖W‖₁ subject to
@@ -129,7 +130,7 @@ def build(
 
 @dataclass(frozen=True)
 class FedFrankWolfe(RefinedSettings):
-    """Settings of `fed-frank-wolfe`; the defaults are the paper's, as it is the paper's baseline."""
+    """Settings of `fed-frank-wolfe`; the defaults are the paper's, because the method is the paper's baseline."""
 
     rho1: float = 1000 / 8
     rho1_growth: float = 1.0
@@ -152,7 +153,7 @@ class FedFrankWolfe(RefinedSettings):
 def frank_wolfe(problem: Lasso, radius: float, steps: int) -> FloatArray:
     """B, `[d, d]`, after `steps` steps with exact line search over ‖B‖₁ ≤ `radius` (allowed entries only).
 
-    A step costs O(d²): S·B moves with B, and the vertex adds one column of S to one column of it.
+    A step costs O(d²): S·B is updated with B, and a vertex adds a multiple of one column of S to one column of S·B.
     """
     B = problem.start * min(1.0, radius / max(float(np.abs(problem.start).sum()), 1e-300))
     _walk(problem.S, B, problem.S @ B, problem.linear, problem.r, problem.allowed, radius, steps)
@@ -161,7 +162,7 @@ def frank_wolfe(problem: Lasso, radius: float, steps: int) -> FloatArray:
 
 @njit(cache=True)
 def _steepest(S, B, SB, linear, r, allowed):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The allowed entry with the largest gradient, that gradient, and ⟨gradient, B⟩ over all of them."""
+    """The allowed entry with the largest gradient, that gradient, and ⟨gradient, B⟩ over all allowed entries."""
     d = len(S)
     row, column, steepest, inner = 0, 0, 0.0, 0.0
     for i in range(d):

@@ -3,8 +3,8 @@
 What leaves a silo: B_p, dense, every round; round 1 alone is enough to rebuild S_p (Fassy El Fehri et al., A.1). What
 the server needs: the sum. A round costs a silo one Cholesky factorisation, O(d³).
 
-B_jj = 0 is a constraint of the local problem, as there are no self-loops. The papers omit this constraint. Their B_p
-then starts near the identity, which predicts every variable by itself, and needs about ten rounds to move away from it.
+B_jj = 0 is a constraint of the local problem, because a DAG has no self-loops. The papers omit this constraint. Then
+B_p starts near the identity, which predicts every variable by itself, and needs about ten rounds to move away from it.
 """
 
 from dataclasses import dataclass

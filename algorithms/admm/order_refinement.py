@@ -1,8 +1,8 @@
 """Order refinement: phases that fix and improve an order of the variables once h is small (ours).
 
 FREE      the papers' loop: ρ₁, growing from a small start, drives h towards zero
-ORDERED   the order of the variables is fixed; the rest is a convex lasso over the entries that respect it, so edges
-          lost on the way to acyclicity return, and no cycle is possible
+ORDERED   the order of the variables is fixed; what remains is a convex lasso over the entries that respect it, so edges
+          that were lost on the way to acyclicity can return, and no cycle is possible
 JUDGING   the silos evaluate moves that would turn an edge; a better order begins ORDERED again. They also send their
           mean squared residuals under W
 FITTED    no move improves the order enough; the entries selected by the lasso are fitted without λ in the metric of
@@ -134,7 +134,7 @@ def compatible_moves(moves: Moves, place: NDArray[np.int64], precedes: NDArray[n
 
 
 def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> FloatArray:
-    """By move, the change of Σ_j var(x_j | predecessors), `[n_moves]`, for second moments `S` `[d, d]`."""
+    """For each move, the change of Σ_j var(x_j | predecessors), `[n_moves]`, with second moments `S` `[d, d]`."""
     from scipy.linalg import solve_triangular  # imported late: most learners have no order
 
     order = np.argsort(place)
@@ -154,7 +154,7 @@ def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> F
 
 
 def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: float) -> NDArray[np.int64]:
-    """The positions after the moves whose change is below −`least`, best first, skipping overlapping ones."""
+    """The positions after the moves whose change is below −`least`, best first; moves that overlap them are skipped."""
     order = np.argsort(place)
     free = np.ones(len(order), dtype=bool)
     for k in np.argsort(changes, kind="stable"):
@@ -180,7 +180,7 @@ SETTLED_VARIABLES = 20
 RESERVED_ROUNDS = 15
 # After a change of the free entries, ρ₂ is reset to a small value and grows by this factor per round to its old value.
 RHO2_TIGHTENING = 1.2
-# An order is determined by edges stronger than this fraction of the threshold; weaker ones are noise.
+# An order is determined by edges stronger than this fraction of the threshold; weaker edges are noise.
 MIN_STRENGTH_SHARE = 1 / 3
 # If a lasso selects more than this share of the entries that an order allows, the graph is dense.
 DENSE_SHARE = 1 / 2
@@ -202,7 +202,7 @@ class Phase:
 
     stage: Stage
     support: NDArray[np.bool_]
-    """entries not yet excluded, `[m, d]`: all possible ones, until the lasso is relaxed"""
+    """entries not yet excluded, `[m, d]`: all possible entries until the selected entries are fitted without λ"""
     possible: NDArray[np.bool_]
     """entries that background knowledge allows, `[m, d]`"""
     rounds: int = 0
@@ -239,7 +239,7 @@ class Phase:
 
     @property
     def full(self) -> bool:
-        """Whether every entry that the order and background knowledge allow is free."""
+        """Whether all entries that the order and background knowledge allow are free."""
         return np.array_equal(self.support, self.possible)
 
     @property

@@ -4,11 +4,11 @@ A silo minimises its own loss plus a `Pull` towards the consensus. Consensus ADM
 silo's part, and a `Model`, which maps parameters to a graph and projects them towards acyclic graphs. So it applies to
 nonlinear models as well as to the linear one. Parameters are a matrix `[m, d]`: a column per variable.
 
-The acyclicity measure of NOTEARS is h(W) = tr(exp(W∘W)) − d: zero exactly for a DAG (Zheng et al. 2018). Two facts make
-it cheap and safe. Only edges on cycles affect h: edges between strongly connected components add nothing to the trace.
-So `CyclicPart` computes the exponential of the submatrix of the nodes on cycles. And the trace is the same for W and
-DWD⁻¹: rescaling every variable by its root mean square leaves h unchanged, but prevents overflow of the exponential if
-units differ.
+The acyclicity measure of NOTEARS is h(W) = tr(exp(W∘W)) − d; it is zero for a DAG and for no other graph (Zheng et al.
+2018). Two facts make it cheap and safe. First, only edges on cycles affect h: edges between strongly connected
+components add nothing to the trace. So `CyclicPart` computes the exponential only of the submatrix of the nodes on
+cycles. Second, the trace is the same for W and DWD⁻¹: rescaling every variable by its root mean square leaves h
+unchanged, but prevents overflow of the exponential if units differ.
 
 The server's step finds the matrix nearest to the silos' mean with few cycles (Fassy El Fehri et al., Eq. 5; Ng & Zhang
 2022, Eq. 3):
@@ -125,13 +125,13 @@ class Additions:
 
     @property
     def any(self) -> bool:
-        """Whether any addition is on."""
+        """Whether `scaled`, `settle` or `send_threshold` is on; `turns` and `relax` alone do not count."""
         return self.scaled or self.settle or self.send_threshold > 0
 
 
 @dataclass(frozen=True)
 class RefinedSettings(Additions, ConsensusSettings):
-    """Settings of the papers' loop with our additions, and our defaults for both."""
+    """Settings of the papers' loop and of our additions, with our defaults."""
 
     rho1: float = 0.3
     rho1_growth: float = 1.3
@@ -153,7 +153,7 @@ class RefinedSettings(Additions, ConsensusSettings):
 
 @dataclass(frozen=True)
 class CyclicPart:
-    """The entries of a support on its cycles, as positions in the full and in the compressed matrix."""
+    """The entries of a support that are on cycles, as positions in the full matrix and in that of nodes on cycles."""
 
     entries: NDArray[np.bool_]
     """`[n_variables, n_variables]`: whether each entry is on a cycle"""
@@ -165,9 +165,9 @@ class CyclicPart:
     """for each entry (i, j), the ratio of the units of its variables: D_i/D_j"""
 
     def h(self, w: FloatArray) -> tuple[float, FloatArray]:
-        """H and its coefficients 2 exp(W∘W)ᵀ for the entries' weights `w`, in the order of `entries`.
+        """H and its coefficients 2 exp(W∘W)ᵀ for the weights `w` of the entries, in the order of `entries`.
 
-        The gradient is the coefficients times `w`.
+        The gradient of h is the coefficients times `w`.
         """
         squares = np.zeros((self.size, self.size))
         squares[self.rows, self.columns] = (w * self.balance) ** 2
@@ -208,7 +208,7 @@ def soft_threshold(x: FloatArray, by: FloatArray | float) -> FloatArray:
 
 
 MIN_GAIN = 1e-9
-"""the descent of the server's step ends once the objective decreases by less than this share"""
+"""the descent of the server's step ends once a step decreases the objective by less than this share"""
 MIN_STEP = 1e-6
 """the smallest share of a step that is tried before the descent ends"""
 
@@ -260,9 +260,9 @@ def _descent(
     """The step of the server's descent, to be subtracted from the weights `w`: Newton's, with part of the Hessian.
 
     The gradient is c(w − B̄) + κa∘w, with κ = α + ρ₁h, a the coefficients of h, `slack` = c(w − B̄), `pressure` = κa
-    and `gradient` = a∘w that of h. Of its Hessian, diag(c + κa) + ρ₁(a∘w)(a∘w)ᵀ remains, without κw∘∂a: what is left
-    out is the change of the exponential, small where cycles are weak. Its inverse is a rank-one update of a diagonal
-    (Sherman & Morrison 1950).
+    and `gradient` = a∘w the gradient of h. Of the Hessian, the step uses diag(c + κa) + ρ₁(a∘w)(a∘w)ᵀ and leaves out
+    κw∘∂a, the change of the exponential, which is small where cycles are weak. The inverse of this part is a rank-one
+    update of a diagonal (Sherman & Morrison 1950).
     """
     diagonal = c + pressure
     plain, along = (slack + pressure * w) / diagonal, gradient / diagonal
@@ -362,7 +362,7 @@ class LinearProblem:
 
 
 def replace_zeros(squares: FloatArray) -> FloatArray:
-    """The mean `squares` `[d]`, with the largest in place of zeros.
+    """The mean `squares` `[d]`, with the largest of them in place of zeros.
 
     A mean square is zero if the centred column is constant in a silo. Such a column has no covariance with any other,
     so any positive value works.

@@ -76,7 +76,7 @@ def fit_silo(S: FloatArray, beta: FloatArray, W: FloatArray, metric: FloatArray,
 def column_change(change: FloatArray, W: FloatArray, variances: FloatArray) -> float:
     """The largest change of a variable's prediction under a `change` of W, relative to its residuals.
 
-    Both as standard deviations: √(ΔW_jᵀ Σ ΔW_j / v_j), with v the `variances` of the residuals under `W`.
+    Both are measured as standard deviations: √(ΔW_jᵀ Σ ΔW_j / v_j), with v the `variances` of the residuals under `W`.
     """
     moved = np.einsum("ij,ik,kj->j", change, implied_covariance(W, variances), change, optimize=True)
     return float(np.sqrt(np.maximum(moved / variances, 0.0).max()))
@@ -132,7 +132,7 @@ LASSO_TOLERANCE_FACTOR = 3
 
 @dataclass(frozen=True)
 class Server(consensus.Server):
-    """The server's state: the papers', the scale of the penalties, and the phase of the run."""
+    """The server's state: that of the papers' loop, the scale of the penalties, and the phase of the run."""
 
     rows: int
     """number of rows of all silos"""
@@ -165,7 +165,7 @@ class Silo(consensus.Silo):
     scale: FloatArray
     """the unit of the penalties, `[m]`: this silo's own mean squares until the federation's are known"""
     place: NDArray[np.int64]
-    """each variable's position in the settled order; empty before"""
+    """each variable's position in the settled order, `[d]`; empty before an order is settled"""
     support: NDArray[np.bool_]
     """entries not yet excluded, `[m, d]`"""
     possible: NDArray[np.bool_]
