@@ -6,9 +6,10 @@ What leaves a silo: the arcs of its DAG, each round. What the server needs: the 
 round costs a silo one GES with at most `limit` insertions, and the server one fusion.
 
 The union of many noisy graphs is unstable: it oscillates, or grows far beyond any silo's graph, and silos that start
-from it cannot remove the surplus edges. Therefore a fusion is replaced by the most central of the silos' graphs if it
-is too far from them: if the mean distance between moral graphs exceeds a share of their edges. The limit is stricter in
-the last round, because in earlier rounds silos may have found different edges first. This rule is ours.
+from it cannot remove the surplus edges. Therefore a fusion that is too far from the silos' graphs is replaced by the
+most central of these graphs. It is too far if the mean distance of its moral graph from theirs exceeds a share of their
+mean number of edges. The limit is stricter in the last round, because in earlier rounds silos may have found different
+edges first. This rule is ours.
 """
 
 from dataclasses import dataclass, replace
@@ -65,7 +66,7 @@ class FedGes(FusionSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows, its own DAG, and its computed scores, which depend on its rows only."""
+    """A silo's rows, its own DAG, and its computed scores, which depend only on its rows."""
 
     variables: tuple[str, ...]
     rows: Rows

@@ -1,8 +1,8 @@
 """Structural fusion of DAGs over the same variables (Puerta, Aledo, Gámez & Laborda 2021; Torrijos et al. 2024, §2.3).
 
-A common order σ is found greedily from the sinks up (GHO); each DAG is replaced by its minimal directed independence
-map for σ; the consensus has the arcs that enough of these maps share. All maps agree with σ, so it is acyclic. The
-independences of the union (all arcs of all maps) hold in every one of the DAGs.
+First, a common order σ is found greedily from the sinks up (GHO). Then each DAG is replaced by its minimal directed
+independence map for σ. The consensus has the arcs that enough of these maps share. All maps agree with σ, so the
+consensus is acyclic. The independences of the union (all arcs of all maps) hold in every one of the DAGs.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from .cliques import NO_VARIABLE
 def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDArray[np.bool_]:
     """The consensus of `dags` `[k, d, d]`: the arcs in at least max(1, ⌊quota·k⌋) of their maps for GHO's order.
 
-    quota 0 is the UNION, .25 and .5 are C25 and C50 (Torrijos et al. 2024, §4.1). Ties in the order are resolved by the
-    names in `variables`.
+    A quota of 0 is the UNION of Torrijos et al. 2024, §4.1; .25 and .5 are their C25 and C50. Ties in the order are
+    resolved by the names in `variables`.
     """
     names = np.argsort(np.argsort(np.array(variables)))
     order = greedy_order(dags, names)

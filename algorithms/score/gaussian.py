@@ -4,18 +4,19 @@ Gaussian BIC of a linear regression on the parents (`score_moments`, `score_cova
 −n/2 (ln 2πσ² + 1) − ½ ln n (k + 2) with k parents, an intercept and the residual variance σ², the Schur complement of
 the parents in the covariance about the mean. Moments add up over silos, so the pooled score takes one exchange.
 
-The same score with weights of each silo's own (`score_own_rows`; IMaGES: Ramsey et al. 2010, "Six problems for causal
-inference from fMRI"): Σ_p −n_p/2 ln v_p − ½ ln n_p (k + 1), where v_p is the unbiased residual variance of the silo's
-own regression. It takes a sum for every family. v_p divides by n_p − k: the expected gain of k parents that explain
-nothing is then 0 before the penalty, which matters with few rows. The correction depends on k only, so the members of
-a Markov equivalence class have equal scores.
+The same score if each silo has regression weights of its own (`score_own_rows`; IMaGES: Ramsey et al. 2010, "Six
+problems for causal inference from fMRI"): Σ_p −n_p/2 ln v_p − ½ ln n_p (k + 1), where v_p is the residual variance of
+the silo's own regression. It takes a sum for every family. v_p is a sum of squares divided by n_p − k, so that k
+parents that explain nothing have an expected gain of 0 before the penalty; this matters with few rows. The correction
+depends only on k, so the members of a Markov equivalence class have equal scores.
 
 Conditional Gaussian score of mixed data, from moments by configuration (`score_configurations`; Andrews, Ramsey, Cooper
 2018): score(X | Pa) = L(X ∪ Pa) − L(Pa), where a set with the discrete members D and the continuous members C has
 
-L = Σ_k [n_k ln(n_k/n) − n_k/2·(ln|2πΣ_k| + |C|)] − ½ ln n·(q − 1 + q·|C|(|C| + 3)/2):
+L = Σ_k [n_k ln(n_k/n) − n_k/2·(ln|2πΣ_k| + |C|)] − ½ ln n·(q − 1 + q·|C|(|C| + 3)/2).
 
-the likelihood of a Gaussian of C for each of the q configurations k of D, minus the penalty of BIC (Eq. 3 to 6 there).
+This is the log-likelihood of a Gaussian of C for each of the q configurations k of D, minus the penalty of BIC (Eq. 3
+to 6 there).
 A configuration with few rows uses the covariance of all rows about the configurations' means, as in Tetrad.
 
 Degenerate Gaussian score of mixed data, from second moments of the coded table (`score_blocks`; Andrews, Ramsey, Cooper
@@ -69,7 +70,7 @@ nothing"""
 
 
 def score_own_rows(moments: FloatArray, d: int, batch: Batch) -> FloatArray:
-    """A silo's part of the score of every family of `batch`, from its own `moments` and with weights of its own.
+    """A silo's part of the score of every family of `batch`, from its own `moments`, with its own regression weights.
 
     A silo of one row has no degree of freedom, and scores every family 0.
     """
@@ -79,7 +80,7 @@ def score_own_rows(moments: FloatArray, d: int, batch: Batch) -> FloatArray:
 
 
 def score_own_covariance(n: int, S: FloatArray, batch: Batch) -> FloatArray:
-    """The same from n rows with the covariance `S` `[d, d]`."""
+    """A silo's part of the score of every family of `batch`, from its n rows with the covariance `S` `[d, d]`."""
     return np.asarray(_own_score(float(n), S, batch.first, batch.members))
 
 
@@ -190,7 +191,7 @@ def _likelihood(table, members, inside, model):  # type: ignore[no-untyped-def] 
 
 @njit(cache=True)
 def _margin(table, members, inside, model):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The moments of the members that are `inside`, by configuration, and the number of continuous ones."""
+    """The moments of the members that are `inside`, by configuration, and how many of them are continuous."""
     levels, discrete, _ = model
     q, n_continuous, c, places_of = 1, 0, 0, np.empty(len(members), np.int64)
     for v in members:
@@ -236,7 +237,7 @@ def _scatter(moments, c, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 PRICE_FACTOR = 2.0
-"""c, the penalty of a parent in multiples of that of BIC"""
+"""c, the penalty of a parent in multiples of the penalty of BIC"""
 
 
 def price_of(rows: int) -> float:

@@ -1,16 +1,17 @@
 """Greedy equivalence search: GES on equivalence classes, from any graph (Chickering 2002; Hauser & Bühlmann 2012).
 
-The plan of a search is a list of kinds of operators: the forward phase applies the best valid INSERT until none
-improves the score, at most `limit` times; the next phase applies the best DELETE; then, if the plan has it, the best
-TURN, and the plan starts again while anything changes. The best gain of every pair of variables is stored, and only the
-gains that the last move can have changed are recomputed; the condition on paths is checked for the best candidates
-only.
+The plan of a search is a list of kinds of operators. The forward phase applies the best valid INSERT until none
+improves the score, at most `limit` times. The next phase does the same with DELETE. If the plan has it, a phase with
+TURN follows, and then the plan starts again as long as anything changes. The best gain of every pair of variables is
+stored, and only the gains that the last move can have changed are recomputed. The condition on paths is checked only
+for the best candidates.
 
-With sparse candidates (Friedman, Nachman & Pe'er 1999), edges of a variable are considered only to the variables with
-the greatest marginal gains, so that with many variables most pairs need no table with a third variable.
+With sparse candidates (Friedman, Nachman & Pe'er 1999), two variables may be joined only if one of them is among the
+`candidates` with the greatest marginal gains for the other. So with many variables, most pairs need no table with a
+third variable.
 
-A search computes no scores. `advance` continues until it needs unknown scores of families, adds all of them to the
-pending ones, and returns; the scores then come from local rows or from an exchange with the silos.
+A search computes no scores. `advance` continues until it needs families whose scores are unknown, adds all of them to
+the pending families, and returns; the scores then come from local rows or from an exchange with the silos.
 
 With background knowledge, an operator on (x, y) is valid only if x → y is possible and some member of the resulting
 class agrees with the knowledge.
@@ -63,13 +64,13 @@ class EquivalenceSearch:
     prior: Prior
     """background knowledge of the graph"""
     next_kind: int = -1
-    """the kind of the moves of the next phase whose scores were requested ahead; -1: of none"""
+    """the kind of operator of the next phase, if its scores were requested ahead; -1: none were"""
     next_graph: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    """the graph for which they were requested, `[d, d]`"""
+    """the graph for which these scores were requested, `[d, d]`"""
     next_stale: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    """whether scores of the pair in that graph were not known then, `[d, d]`"""
+    """whether scores of each pair in `next_graph` were not known when they were requested, `[d, d]`"""
     candidates: int = 0
-    """number of variables that an edge may join a variable to; 0: all"""
+    """number of other variables with the greatest gains that become candidates of a variable; 0: all"""
     candidate_pairs: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
     """the pairs that an edge may join, `[d, d]`, symmetric; empty until their gains are known"""
 
@@ -211,7 +212,7 @@ def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> Eq
 
 
 def finish(search: EquivalenceSearch, families: Families, scores: Scores) -> tuple[NDArray[np.bool_], Families]:
-    """The CPDAG at the end of the search, with `scores` to score families, and all families scored until then."""
+    """The CPDAG at the end of the search, and all families scored until then; `scores` computes the scores."""
     while True:
         search = advance(search, families)
         if search.done:
@@ -256,7 +257,7 @@ def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _greatest(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The first place of the greatest value."""
+    """The first position of the greatest value in `row`."""
     at = 0
     for x in range(1, len(row)):
         if row[x] > row[at]:

@@ -1,9 +1,10 @@
-"""Grow-shrink trees: the parents of a variable among the earlier ones in an order (Andrews et al. 2023, Algorithm 2).
+"""Grow-shrink trees: the parents of a variable among those before it in an order (Andrews et al. 2023, Algorithm 2).
 
-Growing adds the best allowed parent while that improves the score; shrinking then removes parents while that improves
-it. A node of the tree is a set of parents; a grown node has a branch for each parent that improves its score, allowed
-or not, the best first. So the trees of a variable for all orders share their nodes. Here a node is a family, identified
-by its number in `Families`: sets reached along different paths are one node, scored once.
+Growing adds the best allowed parent as long as this improves the score. Then shrinking removes parents as long as this
+improves the score. A node of the tree is a set of parents. A grown node has a branch for each further parent that
+improves its score, allowed or not, the best first; so the trees of a variable for all orders share their nodes. Here a
+node is a family, identified by its number in `Families`: a set that is reached along different paths is one node and is
+scored once.
 """
 
 from dataclasses import dataclass, replace
@@ -25,14 +26,14 @@ FULL = -2
 
 @dataclass(frozen=True)
 class Trees:
-    """The grown nodes. Node e has branches `begins[e]`, ..., `begins[e] + size[e] − 1`; size −1: not grown."""
+    """The nodes. Node e has the branches `begins[e]`, ..., `begins[e] + size[e] − 1`, or size −1 if it is not grown."""
 
     begins: NDArray[np.int64]
     size: NDArray[np.int32]
     shrunk: NDArray[np.int32]
     """the family a node shrinks to, −1 if unknown"""
     added: NDArray[np.uint16]
-    """the parent that a branch adds"""
+    """for each branch, the parent that it adds"""
     leads_to: NDArray[np.int32]
     used: NDArray[np.int64]
     """number of used branches"""
@@ -89,7 +90,8 @@ def no_trees() -> Trees:
 def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The number of y's family with the parents that grow-shrink selects among `allowed`, or UNKNOWN or FULL.
 
-    UNKNOWN: scores are missing and now pending; FULL: no room. `family` `[d + 1]` is scratch.
+    UNKNOWN means that scores are missing and now pending, FULL that there is no room. `family` `[d + 1]` is scratch
+    space.
     """
     begins, size, shrunk, added, leads_to, _ = tree
     family[0] = y
