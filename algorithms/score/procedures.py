@@ -52,14 +52,14 @@ class ScoreSearch(Generic[State]):
     copy: Callable[[State], State]
     """(state) -> a copy with its own arrays: `advance` writes to the arrays of a state and of `Families`"""
     with_candidates: Callable[[State, int], State] | None = None
-    """(state, number) -> the same search with so many sparse candidates (`ges.py`); None: it has none"""
+    """(state, number) -> the same search with so many sparse candidates (`ges.py`); None: the search has none"""
     from_covariance: Callable[[int, FloatArray, SearchSettings, Prior, float], Found] | None = None
     """(rows, covariance `[d, d]`, settings, knowledge, time to end) -> the CPDAG, and whether the search was complete,
     if Gaussian data have their own search"""
     from_blocks: Callable[[Blocks, SearchSettings, Prior, float], Found] | None = None
-    """(correlations of the coded columns, settings, knowledge, time to end) -> the same, if mixed data have theirs"""
+    """(correlations of the coded columns, settings, knowledge, time to end) -> the same, if mixed data have a search"""
     orders: bool = False
-    """whether it searches orders: families are those of one DAG, and scores include knowledge (`apply_knowledge`)"""
+    """whether the search is over orders: families are of one DAG, and scores include knowledge (`apply_knowledge`)"""
 
 
 def boss_from_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior, ends: float) -> Found:
@@ -186,7 +186,8 @@ def search_moments(
 ) -> Found:
     """The graph that `procedure` finds for continuous data with these (summed) `moments`.
 
-    A search that is not by exchanges ends at the time `ends` of `time.monotonic` at the latest.
+    A search that Gaussian data have of their own (`from_covariance`) ends at the time `ends` of `time.monotonic` at the
+    latest.
     """
     rows, S = covariance(moments, d)
     knowledge = prior or no_prior(d)

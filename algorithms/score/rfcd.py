@@ -3,9 +3,9 @@
 Source: Mian, Kaltenpoth, Kamp 2022; Wang, Ma & Wang 2023, §5.
 
 A silo scores graphs on its own rows. Its regret of a graph is the score of the graph that GES finds in these rows, less
-the score of the given graph. Starting from the empty graph, the server proposes all graphs that differ by one inserted,
-deleted or reversed edge; each silo sends the gain of each change on its rows, and the server accepts the proposal with
-the smallest maximal regret, until none reduces it.
+the score of the given graph. The server starts from the graph of the required edges, which is empty without background
+knowledge. It proposes all graphs that differ by one inserted, deleted or reversed edge, and each silo sends the gain of
+each change on its rows. The server accepts the proposal with the smallest maximal regret, until none reduces it.
 
 What leaves a silo: its regret of the current graph and the gain of each change, in one exchange per edge. What the
 server needs: the reply of each silo, because it computes a maximum; a sum is not enough.
@@ -29,7 +29,7 @@ from .families import Batch, SearchSettings
 from .procedures import ges_of, scores_of, search
 
 MIN_REDUCTION = 1e-9
-"""smaller reductions of the regret are rounding errors"""
+"""reductions of the regret up to this value are rounding errors"""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Server:
     variables: tuple[str, ...]
     dag: NDArray[np.bool_]
     worst: float
-    """the greatest regret of the graph before the last change"""
+    """the greatest regret of the graph that the silos evaluated last; ∞ before"""
     done: bool = False
     knowledge: Knowledge = NO_KNOWLEDGE
     """background knowledge of the graph"""
@@ -120,7 +120,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
 
 
 def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
-    """The state after the change with the smallest maximal regret, or done if none reduces it."""
+    """The state after the change with the smallest maximal regret, or done if no change reduces the regret."""
     changes, graphs = consistent_changes(server.knowledge.prior(server.variables), *neighbours(server.dag))
     regrets = np.array([one.regret for one in replies.each])
     server = replace(server, worst=float(regrets.max()))
@@ -159,13 +159,16 @@ def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bo
 def consistent_changes(
     prior: Prior, changes: NDArray[np.bool_], graphs: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The `changes` and `graphs` `[n, d, d]` that agree with the background knowledge."""
+    """The `graphs` `[n, d, d]` that agree with the background knowledge, after their `changes` `[n, d * d]`."""
     agree = ~((graphs & ~prior.possible) | (prior.required & ~graphs)).any(axis=(1, 2))
     return changes[agree], graphs[agree]
 
 
 def _toggle_scores(rows: Rows, dag: NDArray[np.bool_], settings: Rfcd) -> tuple[FloatArray, FloatArray]:
-    """The scores of each j with i toggled as its parent, `[d, d]`, and with its current parents, `[d]`."""
+    """The scores of each variable j with i added to or removed from its parents, `[d, d]`, and as it is now, `[d]`.
+
+    The diagonal of the first has the scores as they are now.
+    """
     d = len(dag)
     toggled = np.repeat(dag[:, :, None], d, axis=2)  # [parent, child, which parent is toggled]
     v = np.arange(d)

@@ -32,13 +32,13 @@ class Server(TimedState, Generic[State]):
     variables: tuple[str, ...]
     """the columns that are searched: those of the table, or of the windows of time series"""
     present: int
-    """number of variables of the table, the first columns; further ones are lagged"""
+    """number of variables of the table, which are the first of `variables`; the others are lagged"""
     kind: str
     cardinalities: NDArray[np.int64]
     coding: Coding
     rows: int
     worth: int
-    """effective number of complete rows if cells are empty; else 0"""
+    """effective number of complete rows if cells are empty; otherwise 0"""
     filled: bool
     """whether the silos have imputed their empty cells"""
     prior: Prior
@@ -52,15 +52,15 @@ class Server(TimedState, Generic[State]):
     S: FloatArray
     """weights of the silos' own: the covariance within the silos `[d, d]`, which predicts scores; empty until summed"""
     freedom: int
-    """its degrees of freedom"""
+    """the degrees of freedom of `S`"""
     own_price: float
     """weights of the silos' own: the penalty of a parent, Σ_p ½ ln n_p"""
     group: NDArray[np.int64]
     """experiments: the number of the sum from which each variable is scored, `[d]`; all 0 without"""
     sum_rows: NDArray[np.int64]
-    """experiments: the rows of each sum, and then those that each leaves out, `[2·n_sums]`; empty without"""
+    """experiments: the rows of each sum, then the rows that each sum leaves out, `[2·n_sums]`; empty without"""
     compares: bool
-    """experiments: whether each sum but the first is of one condition, as the targets are not known"""
+    """experiments: whether each sum except the first is of one condition, because the targets are not known"""
     known: KnownCounts
     """labels in complete rows without experiments: the counts of all exchanges so far"""
 
@@ -97,7 +97,7 @@ LEAST_CANDIDATES = 5
 def with_candidates(
     server: Server[Any], silos: int, procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """The server of a search with sparse candidates, if `settings` say so or too few bytes may be sent for all.
+    """The server of a search with sparse candidates, if `settings` say so or if all pairs would need too many bytes.
 
     About d edges are inserted, and for each the silos send tables of three variables, for as many pairs as a variable
     has candidates. Half of the bytes are kept for tables of pairs and for what follows the insertions.
@@ -127,7 +127,7 @@ def refuse_candidates(server: Server[Any], procedure: ScoreSearch[Any], settings
 
 
 def structure(server: Server[Any]) -> Structure:
-    """The class that was found; in time series with lagged edges, and a DAG if every edge has a direction."""
+    """The class that was found; for time series, it has lagged edges, and is a DAG if every edge has a direction."""
     graph, d = server.found.astype(np.float64), server.present
     if d == len(server.variables):
         return Structure(server.variables, graph, "cpdag")
@@ -175,7 +175,7 @@ def basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
 
 
 def _refined(search: RefinedSearch) -> str:
-    """What the search over orders near GES's graph came to."""
+    """A sentence on what the search over orders near GES's graph found."""
     tried = "A search over orders with parents near those of the greedy search"
     if search.gain:
         return f"{tried} found a class whose log score is greater by {search.gain:.1f}: it is the result."
@@ -193,7 +193,7 @@ def common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArray
 
 
 def own_weights_gain(server: BossServer) -> float:
-    """The gain in BIC of weights of each silo's own over common ones, at the end of a search with `weights=own`."""
+    """The gain in BIC of each silo's own weights over common weights, at the end of a search with `weights=own`."""
     dag = member_of(server.found)
     batch = families_of(dag)
     return float(server.state.total - common_scores(server, batch, 0.5 * math.log(server.freedom)).sum())
