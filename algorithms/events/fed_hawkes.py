@@ -12,8 +12,7 @@ also excite events on linked devices of the silo (`topology.py`). Hill climbing 
    weight of a hop is chosen with it; it is 0 unless links raise the log-likelihood by more than the price of an edge.
 3. The search. In each exchange, all families that are not yet fitted make one Newton step, at `trials` step lengths
    at once, because a step may be too long. Fitted families are not computed again. A move changes one or two families,
-   so only families near the changed ones are new. All moves whose gain is at least the share `batch` of the best gain
-   are made together.
+   so only families near these are new. Moves with at least the share `batch` of the best gain are made together.
 4. Newton steps for the final families alone, until they are exact.
 
 What leaves a silo: the sums of step 1, and for each family its part of ℓ, gradient and Hessian at `trials` points. The
@@ -175,10 +174,7 @@ def unfitted(server: Server) -> BoolArray:
 
 
 def _may_matter(server: Server) -> BoolArray:
-    """Whether each family is in the graph, or may still become better than the graph's family of its type.
-
-    Each Newton step gains less than the step before, so a multiple of the expected gain bounds what a family can reach.
-    """
+    """Whether each family is in the graph, or may still get a better score: each Newton step gains less."""
     pool = server.pool
     now = np.full(len(server.variables), -np.inf)
     current = np.array(
@@ -432,10 +428,7 @@ def _searched(server: Server, settings: FedHawkes) -> Server:
 
 
 def _allowed(server: Server, moves: list[_Move], settings: FedHawkes) -> list[_Move]:
-    """The moves to make together: at most one for each family, with at least the share `batch` of the best gain.
-
-    With `acyclic`, moves that close a cycle are left out.
-    """
+    """The moves to make together: at most one for each family, of at least `batch` of the best gain, without cycles."""
     adjacency, touched = server.adjacency.copy(), set[int]()
     allowed: list[_Move] = []
     for one in moves:
@@ -464,10 +457,7 @@ def _polished(server: Server) -> Server:
 
 
 def _strengths(server: Server) -> FloatArray:
-    """The gain in log-likelihood of each edge, given the other edges of the graph, `[d, d]`.
-
-    Also of edges that could be added; 0 for edges that can be neither added nor removed.
-    """
+    """The gain of each edge that can be added or removed, given the other edges of the graph, `[d, d]`; 0 elsewhere."""
     d = len(server.variables)
     places, value, found = server.pool.places, server.pool.value, np.zeros((d, d))
     for i in np.flatnonzero(server.counts):

@@ -12,9 +12,8 @@ BOSS learns the interventional class of least BIC from these sums (`score/experi
 are not considered, because experiments change the variances, and there is no second exchange.
 
 In time series the rows are windows: the present, and the lagged columns that precede it. Only the present variables are
-ordered; their lagged parents and their parents within the step are selected together (`tiers.py`). If series are short
-and the number of lags is to be chosen, the windows of every number of lags are summed, because there are more windows
-with few lags than with many.
+ordered; lagged parents are selected with parents within the step (`tiers.py`). If series are short and the lags are to
+be chosen, the windows of every number of lags are summed, because there are more windows with few lags than with many.
 
 Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
 """
@@ -126,10 +125,7 @@ class SecureLinear(OrderSettings):
         return window_schema(schema, reach) if reach else schema
 
     def degrees_of_freedom(self, schema: Schema, replies: Replies[Any], lags: int) -> int:
-        """The number of summed rows or windows, minus the number of subtracted means; for windows, at least 1.
-
-        Raises `BadInput` if no rows are left.
-        """
+        """The summed rows minus the subtracted means, or `BadInput` if none are left; for windows, at least 1."""
         if not lags:
             return degrees_of_freedom(schema, replies)
         lengths, numbers = schema.stretches, schema.windows(lags)
@@ -151,8 +147,7 @@ class Silo:
     """`[d, d]`; expectations if cells are empty"""
     all_rows: int
     shorter: tuple[FloatArray, ...] = ()
-    """for short series: the second moments of windows of 1, 2, ... lags; with experiments: the second moments of the
-    further sums"""
+    """short series: the second moments of windows of 1, 2, ... lags; experiments: those of the further sums"""
 
 
 @dataclass(frozen=True)
@@ -391,8 +386,7 @@ def mixes_counts(schema: Schema) -> bool:
     """Whether some columns, but not all, are counts, so that error variances are not comparable.
 
     After the variance-stabilising transform, the error variance of a count is a constant (1/4 for √(x + 3/8)). It
-    differs from the error variances of other numbers, but an order with the count first can make all variances equal by
-    accident.
+    differs from those of other numbers, but an order with the count first can make all variances equal by accident.
     """
     return 0 < len(schema.counts) < len(schema.variables)
 

@@ -177,23 +177,16 @@ class Learned:
 
         Parameters
         ----------
-        treatment
-            The variable to change, or several variables that are changed together.
-        outcome
-            The variable of interest.
-        compare
-            The values of the treatment to compare; by default 0 and 1, or each label with the first label.
-        direct
-            Whether the other parents of the outcome are held fixed.
+        treatment, outcome
+            The variable to change, or several that are changed together; the variable of interest.
+        compare, direct
+            The values of the treatment to compare; by default 0 and 1, or each label with the first one. Whether the
+            other parents of the outcome are held fixed.
         data
-            The folder of the run's silos, to estimate from their rows by one more masked sum; by default, the effect is
-            computed from the model.
-        bootstrap
-            The number of resamples of `data`; a graph is learned from each of them.
-        by_silo
-            Whether to estimate the effect in each silo, too.
-        placebo
-            The number of times that each silo permutes the treatment among its rows.
+            The folder of the run's silos, to estimate from their rows by one more masked sum; default: from the model.
+        bootstrap, placebo, by_silo
+            The number of resamples of `data` in each of which the run learns a graph; the number of times that each
+            silo permutes the treatment among its rows; whether to estimate by silo, too.
 
         Returns
         -------
@@ -203,8 +196,7 @@ class Learned:
         Raises
         ------
         BadInput
-            With the message that `fedbnsl effect` prints: for unknown variables or values, for other rows than the
-            run's, and for a run without a model, with an ε, or on time series.
+            As `fedbnsl effect` prints it: unknown variables or values, no model, an ε, time series, other rows.
         """
         treatments = [treatment] if isinstance(treatment, str) else list(treatment)
         return effects(

@@ -55,30 +55,26 @@ def effects(
     ----------
     result
         A finished run.
-    treatments
-        The variables to change, one at a time, or all of them at once if `joint`.
-    outcome
-        The variable of interest.
+    treatments, outcome
+        The variables to change, one at a time or all of them at once if `joint`; the variable of interest.
     kind
         "total", or "direct" for the effect with all other parents of the outcome held fixed.
     values
-        The values to compare, by default 0 and 1, or each label with the first label.
+        The values to compare, by default 0 and 1, or each label with the first one.
     joint
-        Whether all treatments are changed together; with `data`, this needs the second moments of all pairs.
+        Whether all treatments are changed together; this takes the second moments of all pairs from `data`.
     data
-        The folder of the run's silos, for one more exchange; None if effects are computed from the run's model.
-    bootstrap
-        The number of resamples of the rows; the graph is learned again from each of them.
-    by_silo
-        Whether to estimate each silo's own effect, too.
-    placebo
-        The number of times that the treatment is permuted within each silo; a permuted treatment must have no effect.
+        The folder of the run's silos for one more exchange; None for effects from the run's model.
+    bootstrap, placebo, by_silo
+        The number of resamples of these rows from each of which the graph is learned again; the number of times that
+        the treatment is permuted within each silo, which must have no effect; whether each silo's own effect is
+        estimated.
 
     Raises
     ------
     BadInput
-        For unknown variables and values; for a run without a model, with an ε or of time series; and for a folder with
-        other rows than the run's.
+        For unknown variables and values, a run without a model, with an ε or of time series, and a folder of other
+        rows.
     """
     _check_question(result, treatments, outcome)
     _check_run(result, from_rows=data is not None)

@@ -438,8 +438,7 @@ class LearnOptions(Options):
     def with_data(self, folder: Path | None) -> "LearnSettings":
         """The settings of a run with these options on the federated data set in `folder`.
 
-        With a federation, no folder is needed: runs are named after the folder of the federation's file. Raises
-        `BadInput` without a folder and a federation.
+        With a federation, runs are named after the folder of its file. Raises `BadInput` without either.
         """
         if folder is None and self.federation is None:
             raise BadInput(

@@ -164,8 +164,7 @@ def draw_graph(
 
     Line widths show the `strengths` or, without strengths, the weights. `required` edges have a yellow band behind
     them. If other variables have numbers, variables with `labels` have square, tinted boxes. Dotted lines without marks
-    join the pairs that are `not_identified`; these lines come last in the layout. Boxes of `targets` have a thick
-    border.
+    join the pairs that are `not_identified`; they come last in the layout. Boxes of `targets` have a thick border.
     """
     from matplotlib.figure import Figure
 
