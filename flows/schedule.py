@@ -18,8 +18,8 @@ MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 1.0, 10 * 365.25 * 24 * 3600
 """limits of the interval between runs, in seconds"""
 
 MIN_RETRIES = 6
-"""minimum number of retries of a call to Prefect's server, over two minutes, so that a schedule survives a busy
-database"""
+"""minimum number of retries of a call to Prefect's server; they take about two minutes, so that a schedule survives a
+busy database"""
 
 
 def serve_learn(
@@ -30,9 +30,10 @@ def serve_learn(
     cron: str | None = None,
     interval: float | None = None,
 ) -> None:
-    """Serve `learn` with `settings` as the deployment of `repeat`: by `cron`, every `interval` seconds, or on demand.
+    """Serve `learn` with `settings` as the deployment that `repeat` names.
 
-    Raises `BadInput`, before anything starts, for invalid settings, schedules or data.
+    Runs start by `cron`, every `interval` seconds, or on demand. Raises `BadInput`, before anything starts, for invalid
+    settings, schedules or data.
     """
     check_schedule(cron, interval)
     prepare_environment()
@@ -83,7 +84,7 @@ def check_schedule(cron: str | None, interval: float | None) -> None:
     if cron is not None and interval is not None:
         raise BadInput("--cron and --interval are two schedules: give one")
     if interval is not None and not MIN_INTERVAL_SECONDS <= interval <= MAX_INTERVAL_SECONDS:
-        limits = f"from {MIN_INTERVAL_SECONDS:g} second to {MAX_INTERVAL_SECONDS:g}, ten years"
+        limits = f"from {MIN_INTERVAL_SECONDS:g} second to ten years ({MAX_INTERVAL_SECONDS:g} seconds)"
         raise BadInput(f"--interval is {interval:g}: it must be {limits}")
     if cron is not None:
         from prefect.client.schemas.schedules import CronSchedule

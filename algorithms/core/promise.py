@@ -114,8 +114,8 @@ class Release:
 class Promise:
     """The promise of a run to every record of a silo: (ε, δ), and the ρ that it may spend.
 
-    `broken` is the reason why the run has no privacy guarantee, or "" if it has one. All output labels a broken run NOT
-    PRIVATE.
+    `broken` is the reason why the run has no privacy guarantee, or "" if it has one. Every output marks a run
+    with a broken promise as NOT PRIVATE.
     """
 
     epsilon: float

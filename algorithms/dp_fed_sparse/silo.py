@@ -101,7 +101,8 @@ def dp_pgcd(
 ) -> FloatArray:
     """B after `steps` private steps of size γ from the start, `[d, d]`.
 
-    `table` is a result of `clip_to_scale`; `R` `[d, n_rows]` has its `residuals` under the start and is overwritten.
+    `table` is a result of `clip_to_scale`. `R` `[d, n_rows]` has the `residuals` of `table` for the start; it is
+    overwritten.
     """
     B, table_columns = problem.start.copy(), np.ascontiguousarray(table.T)
     factors, where = problem.clip.factors(table), entries(problem.allowed)
@@ -128,7 +129,7 @@ def dp_pgcd(
 
 
 def scores(problem: PrivateProblem, G: FloatArray, B: FloatArray, where: Entries, j: int) -> FloatArray:
-    """The scores of the entries of column j, for its data term `G` and its weights `B`, both `[d]`."""
+    """The scores of the entries of column j, given the loss's gradient `G` and the weights `B` in it, both `[d]`."""
     i = where.rows[where.column(j)]
     M, b = problem.M[i], B[i]
     g = G[i] + problem.linear[i, j] + problem.r[i] * b
@@ -146,7 +147,7 @@ SCORE_ROUNDING = 2.0**-47
 
 
 def score_moves(problem: PrivateProblem, rows: int, b: Any, i: Any, j: Any) -> Any:
-    """The maximum change of the scores of the entries (i, j) of weights `b` if one record is replaced.
+    """The maximum change of the scores of the entries (i, j), whose weights are `b`, if one record is replaced.
 
     A score is the difference of two weights: if these are large, its rounding error may exceed the effect of a record.
     """
@@ -158,7 +159,7 @@ def score_moves(problem: PrivateProblem, rows: int, b: Any, i: Any, j: Any) -> A
 
 @njit(cache=True)
 def _subtract(columns, R, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Subtract from `R` the prediction of every column from the others, skipping zeros of B."""
+    """Subtract from row j of `R` what the other columns predict for column j, for every j, skipping zeros of B."""
     d, n = columns.shape
     for j in range(d):
         for i in range(d):
@@ -179,7 +180,7 @@ class Silo:
 
     table: FloatArray
     weight: float
-    """n_p over the silos' mean"""
+    """n_p, the number of rows, divided by its mean over all silos"""
     plan: PrivacyPlan
     B: FloatArray
     beta: FloatArray
@@ -286,7 +287,7 @@ def require_usable(message: Broadcast, W: FloatArray) -> None:
 def problem_of(
     message: Broadcast, W: FloatArray, r: FloatArray, beta: FloatArray, start: FloatArray, settings: DpFedSparse
 ) -> PrivateProblem:
-    """The silo's lasso; under an order there are no duals, and scores are weighted by the residuals' spread."""
+    """The silo's lasso; with an order, it has no duals, and its scores are divided by the relative residual spread."""
     M = message.scales**2 + r
     if settings.settles_order:
         l1, weights = settings.l1 * message.scales * message.spread.min(), message.spread.min() / message.spread
@@ -312,7 +313,7 @@ def clip_of(settings: DpFedSparse, scales: FloatArray, spread: FloatArray, M: Fl
 
 
 def dual_weights(message: Broadcast, settings: DpFedSparse) -> FloatArray:
-    """r_i, the weight of the distance of B_p to W, `[d]`: zero under an order, as every round then starts from W."""
+    """r_i, the weight of the distance of B_p to W, `[d]`: zero with an order, as every round then starts from W."""
     if settings.settles_order:
         return np.zeros(len(message.scales))
     return consensus_terms(message, settings).r
@@ -348,7 +349,7 @@ def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
 def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
     """`reply` as one vector for the sum.
 
-    Counts are unweighted, mean squares weighted by the rows. Steps are packed by `steps_packing` and, under an order,
+    Counts are unweighted, mean squares weighted by the rows. Steps are packed by `steps_packing` and, with an order,
     weighted by the rows.
     """
     if len(reply.sizes):
@@ -360,7 +361,10 @@ def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
 
 
 def steps_packing(d: int, settings: DpFedSparse) -> Packing:
-    """The packing of the silos' steps: the change of B_p, its nonzero entries and the spread; or change and gap."""
+    """The packing of the silos' steps.
+
+    It has the change of B_p and, with an order, its nonzero entries and the spread; without an order, the gap.
+    """
     if settings.settles_order:
         return packing(change=(d, d), moving=(d, d), spread=d)
     return packing(change=(d, d), gap=())
@@ -381,7 +385,7 @@ def public_scales(settings: DpFedSparse, schema: Schema) -> FloatArray:
 
 
 def estimate_scales(total: FloatArray, weight: float, variables: tuple[str, ...], settings: DpFedSparse) -> FloatArray:
-    """The variables' standard deviations `[d]` from the sum of all sizes; `weight` is the total weight of its silos."""
+    """The variables' standard deviations `[d]` from the sum of all sizes; `weight` is the total weight of the silos."""
     if settings.smoothness == "histogram":
         return gram.scales(np.rint(total).astype(np.int64).reshape(len(variables), -1), variables)
     squares = np.maximum(total / weight, MIN_SQUARE)

@@ -6,13 +6,13 @@ as in Cai et al. 2022 (THP: structural Hawkes processes with topology), unless `
 also excite events on linked devices of the silo (`topology.py`). Hill climbing adds, removes and turns edges.
 
 1. One sum: the number of events of each type, and the time of observation. Their ratio τ is the unit of time.
-2. The mean delay 1/δ: families of three columns, the base rate, the type itself and all others together, are fitted for
-   delays from 4τ to τ/4096, and the maximum of a parabola through the best three log-likelihoods gives δ. After the
-   first search, δ is refined in the same way with the families of the graph, and the search goes on from there. The
-   weight of a hop is chosen with it; it is 0 unless links raise the log-likelihood by more than the price of an edge.
-3. The search. In each exchange, all families that are not yet fitted make one Newton step, at `trials` step lengths
-   at once, because a step may be too long. Fitted families are not computed again. A move changes one or two families,
-   so only families near these are new. Moves with at least the share `batch` of the best gain are made together.
+2. The mean delay 1/δ. Families of three columns (base rate, the type itself, all others together) are fitted for delays
+   from 4τ to τ/4096. A parabola through the best log-likelihood and its two neighbours has its maximum at δ. After the
+   first search, δ is refined in the same way with the families of the graph, and the search goes on. The refinement
+   also chooses the weight of a hop: 0 unless links gain more log-likelihood than the price of an edge.
+3. The search. In each exchange, all families that are not yet fitted make one Newton step, at `trials` step lengths at
+   once, because a step may be too long. Fitted families are not computed again. A move changes one or two families, so
+   only families one move away from these are new. Moves that gain at least `batch` of the best gain are made together.
 4. Newton steps for the final families alone, until they are exact.
 
 What leaves a silo: the sums of step 1, and for each family its part of ℓ, gradient and Hessian at `trials` points. The
@@ -39,7 +39,7 @@ from .topology import MAX_HOPS
 DELAYS = 4.0 ** np.arange(1, -7, -1)
 """mean delays from which the search for δ starts, in units of τ"""
 STARTS = ((0.03, 1.0), (0.15, 0.8), (0.4, 0.6), (0.005, 1.0))
-"""initial values of a new edge: its weight as a share of the effect's events, and a factor for the other weights"""
+"""initial values for a new edge: the share of the effect's events that it causes, and a factor for the other weights"""
 NEARBY = (0.7, 1.0, 1.4)
 """the multiples of δ that are compared once the graph is known"""
 FIRST_HOP, HOPS_NEARBY = 0.25, (0.0, 0.0625, 1.0, 4.0)
@@ -65,9 +65,9 @@ class FedHawkes:
     trials: int = 4
     """points at which a family is evaluated in an exchange, 1 to 4"""
     hops: int = 0
-    """links between devices over which events excite others, up to 10; 0: only events on the same device"""
+    """maximum number of links over which an event excites others, up to 10; 0: only events on the same device"""
     hop_weight: float = 0.0
-    """effect on all devices one hop further away, relative to that on nearer ones; 0: by maximum likelihood"""
+    """factor of the effect for each further hop, on all devices at that distance together; 0: by maximum likelihood"""
     rounds: int = 200
     """maximum number of exchanges"""
 
@@ -174,7 +174,7 @@ def unfitted(server: Server) -> BoolArray:
 
 
 def _may_matter(server: Server) -> BoolArray:
-    """Whether each family is in the graph, or may still get a better score: each Newton step gains less."""
+    """Whether each family is in the graph or may beat it yet: later steps gain less, up to 4·`expected` + 1 in all."""
     pool = server.pool
     now = np.full(len(server.variables), -np.inf)
     current = np.array(
@@ -193,7 +193,7 @@ def broadcast(server: Server) -> Broadcast:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: FedHawkes) -> Server:
-    """The state after the sums of an exchange: one more Newton step of its families, and all moves they decide."""
+    """The state after the sums of an exchange: one more Newton step of its families, and all moves now decided."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if server.phase == "counts":
@@ -246,7 +246,7 @@ def _seeks_weight(settings: FedHawkes) -> bool:
 
 
 def _refined(server: Server, settings: FedHawkes) -> tuple[Server, FloatArray]:
-    """The state with δ and the weight of a hop of maximum likelihood, and the parameters from which the search starts.
+    """The state with the maximum-likelihood δ and weight of a hop, and the parameters from which the search starts.
 
     The weight is 0 unless another one has a log-likelihood that is higher by the price of an edge.
     """
@@ -282,7 +282,7 @@ def _with_delay(server: Server, delays: int) -> tuple[Server, FloatArray]:
 
 
 def _start_search(server: Server, theta: FloatArray, settings: FedHawkes) -> Server:
-    """The state before a search from its graph: the families of the graph with parameters `theta`, and neighbours."""
+    """The state before a search: its pool has the graph's families, with parameters `theta`, and their neighbours."""
     d = len(server.variables)
     member = np.hstack([np.ones((d, 1), bool), server.adjacency.T | np.eye(d, dtype=bool)]) & _usable(server)
     present = np.flatnonzero(server.counts)
@@ -428,7 +428,7 @@ def _searched(server: Server, settings: FedHawkes) -> Server:
 
 
 def _allowed(server: Server, moves: list[_Move], settings: FedHawkes) -> list[_Move]:
-    """The moves to make together: at most one for each family, of at least `batch` of the best gain, without cycles."""
+    """The moves to make together: one per family at most, with at least `batch` of the best gain, and no cycles."""
     adjacency, touched = server.adjacency.copy(), set[int]()
     allowed: list[_Move] = []
     for one in moves:

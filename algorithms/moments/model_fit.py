@@ -1,8 +1,9 @@
 """Whether any sparse linear DAG with independent errors fits the second moments (ours).
 
-A class of least BIC exists for any data. But if there are hidden common causes, feedback or coarse rounding, no sparse
-DAG has these moments. The search then adds many edges, each of which gains more than its price, and directs nearly all
-of them by v-structures. Two figures detect this from the moments that the server has, without a further exchange:
+Whatever the data, some equivalence class has the least BIC. But if there are hidden common causes, feedback or coarse
+rounding, no sparse DAG has these moments. The search then adds many edges, each of which gains more than its price, and
+directs nearly all of them by v-structures. Two figures detect this from the moments that the server has, without a
+further exchange:
 
 - `residual_excess`: the dependence between nonadjacent variables. For each variable in the order of the DAG, take ln of
   the ratio of its residual variance given the parents to its residual variance v given all k earlier variables. If
@@ -14,8 +15,9 @@ of them by v-structures. Two figures detect this from the moments that the serve
   disappear. The two regressions are fitted by generalised least squares (Zellner 1962), with backward elimination of
   parents.
 
-`misfit` adds up the two figures. On clean data, both are small and do not get large together, even with weak effects,
-dense graphs or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose ends have p parents.
+`misfit` adds up the two figures. On clean data, both are small, and when one is larger by chance, the other is not,
+even with weak effects, dense graphs or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose ends have
+p parents.
 """
 
 import math
@@ -65,7 +67,7 @@ def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:
 
 
 def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> float:
-    """The gain in nats of correlated errors over edges of `dag` `[d, d]`, summed over disjoint edges, the best first.
+    """The gain in nats if correlated errors replace edges of `dag` `[d, d]`, summed over disjoint edges, best first.
 
     `price` is the penalty on twice the log-likelihood for an edge or a correlation. An edge a → b is skipped if a and b
     have no common parent, because nothing is gained there. It is also skipped if a path leads from a through another

@@ -63,7 +63,7 @@ def correlation_units(scales: FloatArray, clip: float) -> tuple[FloatArray, floa
 
 
 def require_scales(scales: FloatArray) -> None:
-    """Raise `BadInput` for a public scale that is not from 1e-30 to 1e30; a coordinator may send any scales."""
+    """Raise `BadInput` for a public scale outside 1e-30 to 1e30; a silo cannot trust the scales that it receives."""
     if not ((scales >= 1 / MAX_SCALE) & (scales <= MAX_SCALE)).all():
         raise BadInput(f"a scale is not from {1 / MAX_SCALE:g} to {MAX_SCALE:g}: measure the column in another unit")
 
@@ -133,7 +133,7 @@ BUCKETS_PER_DOUBLING = 4
 EDGES: FloatArray = 2.0 ** np.arange(-20, 20 + 1e-9, 1 / BUCKETS_PER_DOUBLING)
 """upper edges of the buckets; a further bucket counts larger values"""
 BUCKETS = len(EDGES) + 1
-# Candidate scales, a fifteenth apart.
+# Candidate scales, each about 7 % above the one before.
 CANDIDATES: FloatArray = 2.0 ** np.arange(-19, 19, 0.1)
 # Minimum signal-to-noise ratio of the matched filter; with a lower ratio, more than one scale in fifty is wrong by a
 # factor of two.

@@ -2,9 +2,9 @@
 
 The Causality Workbench publishes the graph and the probabilities of LUCAS0 (I. Guyon et al., "Design and analysis of
 the causation and prediction challenge", JMLR W&CP 3, 2008). LUCAS1 and LUCAS2 have interventions on some variables,
-which cut these variables from their parents. Their probabilities are not published. The probabilities here are the
-shares of the value 1 in the test files of the program of Wang, Ma & Wang 2023 (10,000 rows, standard error at most
-0.005).
+which cut these variables from their parents. The probabilities of the interventions are not published; those used here
+are the shares of the value 1 in the test files of the program of Wang, Ma & Wang 2023 (10,000 rows, standard error at
+most 0.005).
 """
 
 from typing import get_args
@@ -49,7 +49,7 @@ SET: dict[Version, dict[str, float]] = {
         "Car_Accident": 0.69,
     },
 }
-"""the variables with interventions in each version, with their probability of 1"""
+"""for each version, the variables with interventions, and the probability that each has the value 1"""
 
 
 def lucas(version: Version, silos: int, rows: int, seed: int) -> FederatedData:

@@ -302,7 +302,7 @@ class LearnOptions(Options):
         TuneBy,
         Field(
             title="Tuned by",
-            description="Criterion for candidates: held-out (likelihood of the other half of the rows; requires "
+            description="Criterion for candidates: held-out (likelihood of the rows left out of a resample; requires "
             "numbers without empty cells) or stars (stability of the edges); auto: held-out where it is defined.",
         ),
     ] = "auto"

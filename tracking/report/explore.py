@@ -1,8 +1,8 @@
 """The interactive view of the structure in the report: a graph and a matrix with zoom, hover and search.
 
 Cytoscape.js (MIT licence, in the header of `scripts/cytoscape.min.js`) draws the graph, and a script of this package
-the matrix. Variables and edges have the positions and routes of the layered drawing. Without JavaScript the view is
-hidden, and the picture beside it shows everything.
+draws the matrix. Variables and edges have the positions and routes of the layered drawing. Without JavaScript the view
+is hidden, and the picture beside it shows everything.
 """
 
 import csv
@@ -41,7 +41,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class LaidOutGraph:
-    """A structure with its layout: y grows downwards, and lengths are points.
+    """A structure with its layout: y grows downwards, and lengths are in points.
 
     `places` has x, y and width of each variable, and is empty if there are too many edges to draw. `ways` has the
     points of an edge from its source to its target, for edges that are not straight.
@@ -60,7 +60,7 @@ class LaidOutGraph:
 def compared_edges(structure: Structure, truth: Structure | None) -> tuple[list[Edge], list[LaggedEdge], bool]:
     """The edges within one time step, the lagged edges, and whether they are compared with `truth`.
 
-    A truth of time series without lags cannot be compared with edges at a single lag.
+    Nothing is compared if `structure` has lags but `truth` states none: a true edge could then be at any lag.
     """
     reference = None if truth is None or (structure.lags and not truth.lags) else truth
     return list(classify(structure, reference)), list(classify_lagged(structure, reference)), reference is not None
@@ -126,7 +126,7 @@ class Script:
 
     @property
     def digest(self) -> str:
-        """The hash by which the policy of the page allows the script."""
+        """The hash of the script, by which the page's content security policy allows it."""
         return f"'sha256-{b64encode(sha256(self.text.encode()).digest()).decode()}'"
 
 

@@ -1,4 +1,4 @@
-"""The template of the report, the format of values in it, and its compiled form, which the installation stores."""
+"""The report's template, which the installation stores in compiled form, and the format of the values in it."""
 
 import sys
 from contextlib import suppress
