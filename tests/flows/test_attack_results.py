@@ -4,6 +4,7 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
@@ -194,7 +195,13 @@ class TestMembership:
 
     @pytest.mark.parametrize(
         ("advantages", "succeeds"),
-        [((0.1, -0.1, 0.05), False), ((0.3, 0.31, 0.29), True), ((-0.3, -0.31, -0.29), False)],
+        [
+            ((0.1, -0.1, 0.05), False),
+            ((0.3, 0.31, 0.29), True),
+            ((-0.3, -0.31, -0.29), False),
+            ((0.1, 0.5), False),  # of two trials, the standard error is half their distance
+            ((0.19, 0.5), True),
+        ],
     )
     def test_chance_is_no_success(self, monkeypatch, advantages, succeeds):
         """A success is a mean of more than two standard errors; δ is 1/n² for the n rows that are learned from."""
@@ -208,6 +215,11 @@ class TestMembership:
         plain, private = membership(homogeneous(variables=3, silos=2, rows=36, seed=1))
         assert (plain.succeeded, private.succeeded) == (succeeds, succeeds)
         assert deltas == [12.0**-2] * 2
+
+    @pytest.mark.parametrize("count", [2, 3, 7])
+    def test_the_error_is_the_standard_error_of_a_mean(self, count):
+        values = np.random.default_rng(count).normal(size=count)
+        assert Membership(tuple(values)).error == pytest.approx(pd.Series(values).sem())
 
     def test_the_reference_is_neither_learned_from_nor_guessed(self, monkeypatch):
         """If the guessed rows were the reference, the attack would underestimate the likelihood ratio of members."""

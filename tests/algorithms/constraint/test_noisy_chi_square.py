@@ -82,6 +82,19 @@ def test_counts_below_zero_and_levels_lost_in_noise_are_left_out():
     assert p_of(wider, 1e6) == 0.0
 
 
+@pytest.mark.parametrize(("n_x", "n_y"), [(2, 6), (6, 2), (3, 3), (4, 2)])
+@pytest.mark.parametrize("over", [True, False])
+def test_a_level_is_tested_if_its_rows_exceed_the_noise_of_the_cells_that_were_added_up(n_x, n_y, over):
+    """A level of X has a cell for each level of Y, and the noise of so many cells; and the other way round."""
+    variance = 100.0
+    bound = 3 * np.sqrt(variance * n_y)
+    table = np.full((n_x, n_y), 1000.0)
+    table[-1] = bound * (1.01 if over else 0.99) / n_y
+    for one in (table, table.T):
+        dof = strata(one[None], variance).dof
+        assert dof == (n_x - 1 if over else n_x - 2) * (n_y - 1)
+
+
 def test_a_constant_is_independent_but_given_others_drowned_levels_prove_nothing():
     constant = np.array([[500.0, 480.0], [3.0, -2.0]])
     pair, read = np.array([[0, 1]], np.int16), np.array([2, 2])

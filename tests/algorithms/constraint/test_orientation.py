@@ -118,6 +118,24 @@ def test_no_rule_draws_on_an_ambiguous_triple():
     np.testing.assert_array_equal(orient(joined, unsure), graph("a>b e>b b-c"))
 
 
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ("", "a>b c>b"),
+        ("b>a", "b>a b-c"),
+        ("b>c", "a-b b>c"),
+        ("b>a b>c", "b>a b>c"),
+        ("a>b", "a>b c>b"),
+        ("c>b", "a>b c>b"),
+        ("a>b b>c", "a>b b>c"),
+    ],
+)
+def test_a_known_direction_out_of_the_middle_of_a_triple_is_worth_more_than_its_collider(known, found):
+    """Whichever end it leads to."""
+    oriented = orient(graph("a-b b-c", 3), triples([(0, 1, 2)]), graph(known, 3))
+    np.testing.assert_array_equal(oriented, graph(found, 3))
+
+
 def test_rule_three_needs_a_sure_non_collider():
     joined = graph("a-b a-c a-d b-d c-d", 4)
     np.testing.assert_array_equal(orient(joined, triples([(1, 3, 2)])), graph("a-b a-c a>d b>d c>d", 4))

@@ -8,6 +8,7 @@ from fedbnsl.algorithms.dp_fed_sparse import silo
 from fedbnsl.algorithms.dp_fed_sparse.settings import huber
 from fedbnsl.algorithms.dp_fed_sparse.silo import PrivateProblem, dp_pgcd, residuals
 from fedbnsl.algorithms.dp_fed_sparse.step_noise import GumbelGaussian, LaplacePair
+from fedbnsl.algorithms.privacy.discrete_gaussian import Bits
 
 D, ROWS, RUNS = 2, 50, 300
 ONES = np.ones(D)
@@ -30,6 +31,19 @@ def test_a_gradient_has_as_much_noise_as_is_charged(noise):
     assert drawn.std() == pytest.approx(noise.deviation, rel=0.2)
     if isinstance(noise, GumbelGaussian):
         assert noise.deviation**2 >= 1 / (2 * noise.step.rho)
+
+
+@pytest.mark.parametrize("sensitivity", [0.02, 3.0])
+@pytest.mark.parametrize("gap", [0.5, 2.0])
+@pytest.mark.parametrize("kind", ["gumbel", "laplace"])
+def test_a_selection_has_as_much_noise_as_is_charged(kind, gap, sensitivity):
+    """`gap` is the distance of two scores in units of the scale: Δ/√(2ρ), or 2Δ/ε₀ of two scores that both change."""
+    noise = LaplacePair(0.8) if kind == "laplace" else GumbelGaussian(Cost(0.1, ReplaceOne), Cost(0.2, ReplaceOne))
+    scale = 2 * sensitivity / 0.8 if kind == "laplace" else sensitivity / np.sqrt(2 * 0.1)
+    bits, scores = Bits(bytes(32)), np.array([0.0, gap * scale, -np.inf if kind == "gumbel" else -1e3 * scale])
+    share = np.mean([noise.select(bits, scores, sensitivity) == 1 for _ in range(1000)])
+    expected = 1 - np.exp(-gap) * (0.5 + gap / 4) if kind == "laplace" else 1 / (1 + np.exp(-gap))
+    assert share == pytest.approx(expected, abs=4 * np.sqrt(expected * (1 - expected) / 1000))
 
 
 def test_choices_and_gradients_have_keys_of_their_own(monkeypatch):

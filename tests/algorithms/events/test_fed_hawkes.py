@@ -10,7 +10,7 @@ import pytest
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.events.hawkes import CURVATURE, design, family_length, family_sums, newton_step
+from fedbnsl.algorithms.events.hawkes import CURVATURE, MIN_SCALE, design, family_length, family_sums, newton_step
 from fedbnsl.algorithms.events.silo import Broadcast, Silo, local_solve
 from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.events import events
@@ -38,21 +38,25 @@ def log_likelihood(table, target, causes, theta, rate):
     return total
 
 
-def test_the_likelihood_and_its_derivatives_are_those_of_the_definition():
+@pytest.mark.parametrize(
+    "theta", [(0.03, 0.2, 0.1), (0.03, 0.0, 0.1), (0.03, 0.2, 0.0), (0.05, 0.0, 0.0), (0.03, 1e-6, 0.1)], ids=str
+)
+def test_the_likelihood_and_its_derivatives_are_those_of_the_definition(theta):
+    """Derivatives are in units of the parameters, or of the least unit for those that are nearly 0."""
     table = events(3, 1, 120, 3, 5, degree=0.5).tables["silo-1"].copy()
     table[5, 1] = table[4, 1]  # events at the same time do not excite each other
-    rate, causes, theta = 0.7, (0, 2), np.array([0.03, 0.2, 0.1])
+    rate, causes, theta = 0.7, (0, 2), np.array(theta)
     whole = design(table, 3, rate, 1.0)
     own = whole.columns[table[:, 2] == 2]
     sums = family_sums(own, whole.compensators, np.array([0, 1, 3]), theta, CURVATURE)
     assert sums[0] == pytest.approx(log_likelihood(table, 2, causes, theta, rate), rel=1e-10)
     for a in range(3):
-        ends = []
-        for h in (1e-6, -1e-6):
+        ends, unit = [], max(theta[a], MIN_SCALE)
+        for h in (1e-4, -1e-4):
             moved = theta.copy()
-            moved[a] *= 1 + h
+            moved[a] += unit * h
             ends.append(log_likelihood(table, 2, causes, moved, rate))
-        assert sums[1 + a] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-3)
+        assert sums[1 + a] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-4, abs=1e-6)
 
 
 REQUEST = {

@@ -5,8 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.algorithms.core.promise import Charge, Cost, Promise, Release, ReplaceOne
-from fedbnsl.algorithms.privacy.ledger import Budget, ChargeRequest, MemoryLedger, Overspent, decide, spent
+from fedbnsl.algorithms.core.promise import NO_SEED, SEEDED, Charge, Cost, Promise, Release, ReplaceOne
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.privacy.ledger import (
+    Budget,
+    ChargeRequest,
+    MemoryLedger,
+    Overspent,
+    PrivateSettings,
+    decide,
+    spent,
+)
 from fedbnsl.algorithms.privacy.zcdp import budget
 
 DELTA = 1e-6
@@ -84,6 +93,13 @@ def test_a_broken_promise_costs_everything():
     assert spent(ledger.charges(), DELTA) == math.inf
     with pytest.raises(Overspent, match=r"ε = inf at .* above the budget of 100"):
         ledger.reserve(request(1, 1e-9, run="another", limit=100.0), b"key")
+
+
+@pytest.mark.parametrize("seed", [NO_SEED, 0, 1, 2**40])
+@pytest.mark.parametrize("others", [(), ("too few silos",)])
+def test_a_promise_is_broken_by_every_seed_and_says_all_that_breaks_it(seed, others):
+    made = PrivateSettings(epsilon=1.0, insecure_seed=seed).promise(Schema(("x",), {"a": 50}), "all", broken=others)
+    assert made.broken == "; ".join([SEEDED] * (seed != NO_SEED) + [*others])
 
 
 def test_no_key_is_shown():

@@ -7,9 +7,17 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds, silo_generator
+from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling import bootstrap
-from fedbnsl.algorithms.resampling.bootstrap import Bootstrap, SamplingScheme, resample, resampled_schema, structures
+from fedbnsl.algorithms.resampling.bootstrap import (
+    Bootstrap,
+    SamplingScheme,
+    block_size,
+    resample,
+    resampled_schema,
+    structures,
+)
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.published import network
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -72,6 +80,30 @@ def test_each_resample_is_learned_from_as_if_it_were_alone(name, params, kind, l
         slowest = max(slowest, alone.number)
     assert last.number == slowest
     assert len({one.weights.tobytes() for one in together}) > 1
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_the_public_facts_of_a_resample_are_those_of_its_rows(replacement):
+    """Of a half, half of the rows, of the empty cells, and of the rows to which incomplete ones amount."""
+    empty = {"a": (0, 20), "b": (60, 4)}
+    schema = Schema(("x", "y"), {"a": 101, "b": 300}, empty=empty, imputation_model=ImputationModel(rows=320))
+    found = resampled_schema(schema, SamplingScheme(replacement))
+    share = 1 if replacement else 2
+    assert found.rows == ({"a": 101, "b": 300} if replacement else {"a": 51, "b": 150})
+    assert {silo: tuple(share * n for n in counts) for silo, counts in found.empty.items()} == empty
+    assert found.imputation_model.rows == round(320 * sum(found.rows.values()) / 401)
+    assert found.imputation_model.rows < sum(found.rows.values())
+
+
+@pytest.mark.parametrize(
+    ("stretches", "size"),
+    [((217,), 6), ((28,) * 9, 6), ((28, 28, 190), 6), ((28,), 3), ((6, 250), 5), ((3,), 2), ((1, 2, 9), 2)],
+    ids=str,
+)
+def test_a_block_has_the_cube_root_of_all_windows_of_the_silo(stretches, size):
+    """It is at most the shortest stretch with two windows, and not of the windows of another silo."""
+    schema = Schema(("x",), {"a": sum(stretches), "b": 9000}, "time-series", {}, {"a": stretches, "b": (9000,)})
+    assert block_size(schema, "a", SamplingScheme(lags=1)) == size
 
 
 def test_what_is_sent_does_not_grow_with_the_rows():

@@ -1,5 +1,7 @@
 """Cells far from the rest of their column or improbable given their row: which are emptied and which are kept."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,20 @@ def test_a_cell_that_does_not_fit_its_row_is_set_aside_and_its_row_kept():
     assert {row for row, _ in hit} == {7, 9}
     assert sum(row == 7 for row, _ in hit) == 1
     assert np.array_equal(out[~np.isnan(out)], X[~np.isnan(out)])
+
+
+def test_of_several_unlikely_cells_of_a_row_the_least_likely_is_set_aside():
+    """Wherever it is, and by its deviation, not its size; the others are for the next screen."""
+    rng = np.random.default_rng(5)
+    scales = np.array([1.0, 100.0, 0.01, 3.0])
+    X = rng.normal(size=(400, 4)).clip(-3, 3) * scales
+    rows = np.array(list(permutations((9.0, -7.0, 5.5, 0.2))))
+    X[: len(rows)] = rows * scales
+    schema, S = Schema(tuple("abcd"), {"s": len(X)}), np.diag(scales**2)
+    first = screen(X, schema, S)
+    np.testing.assert_array_equal(np.isnan(first[: len(rows)]), rows == 9.0)
+    assert not np.isnan(first[len(rows) :]).any()
+    np.testing.assert_array_equal(np.isnan(screen(first, schema, S)[: len(rows)]), np.abs(rows) >= 7.0)
 
 
 def test_screens_follow_each_other():

@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.folder import read_folder
 from fedbnsl.data.folder.missing_codes import missing_codes
@@ -92,6 +94,20 @@ def test_a_single_far_value_is_an_outlier_and_no_code(tmp_path):
     frame = table()
     frame.loc[5, "dose"] = 999
     assert codes_in(tmp_path, frame) == []
+
+
+def test_a_column_of_dates_or_one_that_is_skipped_has_no_codes():
+    """A day 999 is a date like any other, even if it is far from the others."""
+    rng = np.random.default_rng(3)
+    tables = {silo: rng.integers(0, 60, (rows, 2)).astype(float) for silo, rows in (("a", 90), ("b", 40))}
+    for table in tables.values():
+        table[::10] = 999
+    schema = Schema(("visit", "dose"), {"a": 90, "b": 40})
+    dated = replace(schema, dates={"visit": ("ymd", "2020-01-01")})
+    assert [one.column for one in missing_codes(schema, tables)] == ["visit", "dose"]
+    assert [(one.column, one.rows) for one in missing_codes(dated, tables)] == [("dose", 13)]
+    assert [one.column for one in missing_codes(schema, tables, ["dose"])] == ["visit"]
+    assert missing_codes(dated, tables, ["dose"]) == ()
 
 
 def run(*words):

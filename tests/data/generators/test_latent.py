@@ -59,6 +59,16 @@ def test_common_causes_go_first_and_sinks_last(variables, edges, seed):
         assert min(children[gone].clip(max=2)) >= max(children[stay].clip(max=2))
 
 
+def test_any_common_cause_may_be_hidden_first_whatever_the_number_of_its_children():
+    """v0 has four children, v1 two and v2 one; the others are sinks."""
+    dag = of_edges(8, (0, 3), (0, 4), (0, 5), (0, 6), (1, 6), (1, 7), (2, 7)) != 0
+    chosen = [[tuple(choose_hidden(dag, n, np.random.default_rng(seed))) for seed in range(100)] for n in (1, 2, 4)]
+    assert set(chosen[0]) == {(0,), (1,)}
+    assert 30 <= chosen[0].count((0,)) <= 70
+    assert set(chosen[1]) == {(0, 1)}
+    assert set(chosen[2]) == {(0, 1, 2, sink) for sink in range(3, 8)}
+
+
 @given(st.integers(3, 7), st.integers(2, 15), st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
 def test_two_variables_are_joined_if_nothing_observed_separates_them(variables, edges, seed):

@@ -179,6 +179,19 @@ def test_what_is_within_a_standard_error_of_the_best_is_as_good():
 
 
 @pytest.mark.parametrize(
+    ("other", "good"), [((2.5,), True), ((2.8,), False), ((2.1, 3.1), True), ((2.9,) * 9, False), ((2.5,) * 9, True)]
+)
+def test_a_standard_error_has_the_number_of_runs_of_each_algorithm(other, good):
+    """The best has the mean 2 of four runs with a standard error of 1/√3; runs of the other failed."""
+    values = {"x": (1.0, 3.0, 1.0, 3.0), "y": other}
+    rows = pd.DataFrame([{"data": "d", "algorithm": name, "shd": v} for name, own in values.items() for v in own])
+    assert summaries(rows, "shd")["d", "x"].best
+    assert summaries(rows, "shd")["d", "y"].best == good
+    f1 = rows.assign(f1=-rows["shd"])
+    assert summaries(f1, "f1")["d", "y"].best == good
+
+
+@pytest.mark.parametrize(
     ("content", "said"),
     [
         ("- a", "a spec is a mapping with the keys name, data, algorithms, seeds, options, timeout"),

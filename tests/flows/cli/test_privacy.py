@@ -65,6 +65,21 @@ def test_the_noise_that_is_planned_is_that_of_all_silos(tmp_path):
     assert np.std(moments) == pytest.approx(found.noise, rel=0.05)
 
 
+@pytest.mark.parametrize("plan", ["secure_sum_plan", "dp_covariance_plan"])
+def test_the_plan_for_series_is_that_of_their_windows_however_they_are_cut(plan):
+    """Two rows are one window; a thousand stretches of three rows have as many windows as one of 2001 rows."""
+
+    def planned(*stretches):
+        rows = dict.fromkeys("ab", sum(stretches))
+        schema = Schema(("x", "y"), rows, "time-series", {}, dict.fromkeys("ab", stretches))
+        name = plan.removesuffix("_plan").replace("_", "-")
+        return forecast_of(name, getattr(secure_sum, plan), schema, 1.0, 1e-6)
+
+    whole = planned(2001)
+    assert planned(*(3,) * 1000) == planned(*(41,) * 50) == whole
+    assert planned(1001).noise > whole.noise
+
+
 @pytest.mark.parametrize("silos", [1, 3])
 def test_the_most_accurate_learner_is_recommended_for_one_silo_and_secure_sums_for_several(capsys, tmp_path, silos):
     write_folder(tmp_path / "data", homogeneous(variables=5, silos=silos, rows=4000, seed=2))

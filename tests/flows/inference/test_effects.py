@@ -1,18 +1,23 @@
 """`fedbnsl effect` and `found.effect`: pooled estimates, ranges, assumptions, and one-line errors."""
 
 import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fedbnsl
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.effects.answer import Candidate, Effect, EffectReport
 from fedbnsl.algorithms.effects.identification import AdjustmentSet
 from fedbnsl.algorithms.effects.linear import Estimate, adjusted_effect
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.cli.effect import strongest_first
 from fedbnsl.flows.cli.main import main
+from fedbnsl.flows.inference import effect_regressions
 from fedbnsl.flows.inference.effect_variability import _learned_anew
 from fedbnsl.flows.inference.run_data import read_run_data
 from fedbnsl.tracking.pictures.forest import draw_forest
@@ -111,6 +116,16 @@ def test_every_effect_states_what_it_rests_on(finished):
         assert part in said
     assert "adjusted for z" in str(found)
     assert "no directed path" in str(finished.effect("y", "x"))
+
+
+def test_the_sensitivity_that_is_stated_is_that_of_the_estimate(finished):
+    found = finished.effect("x", "y")
+    (one,) = found.effects
+    sensitivity = one.candidates[0].sensitivity
+    figures = [sensitivity.robustness, sensitivity.robustness_interval, sensitivity.partial_r2]
+    assert len({f"{100 * figure:.1f}" for figure in figures}) == 3
+    (line,) = (line for line in found.rests_on if line.startswith("Sensitivity"))
+    assert re.findall(r"(\S+) %", line) == [f"{100 * figure:.1f}" for figure in figures]
 
 
 def test_a_class_gives_a_range(study, tmp_path):
@@ -457,3 +472,37 @@ def test_ranges_stand_in_the_order_of_their_largest_end():
 
     report = EffectReport((one("a", 1.0), one("none"), one("b", 0.0, -3.0), one("c", -2.0), one("d", 0.5, 1.5)))
     assert [effect.treatment for effect in strongest_first(report)] == ["b", "c", "d", "a", "none"]
+
+
+def test_each_effect_has_the_placebos_of_its_own_treatment_and_values(monkeypatch):
+    """Also of several effects, of which some are not identified and some permutations cannot be estimated."""
+    schema = Schema(("x", "z", "y"), {"a": 40, "b": 90}, "mixed", {"z": ("low", "mid", "top")})
+
+    def one(name, values, *found):
+        sets = tuple(Candidate(AdjustmentSet(True), tuple(given), Estimate(1.0)) for given in found)
+        return Effect(name, "y", "total", values, "mean", "", sets)
+
+    def answered(data, outcome, questions):
+        assert outcome == "y"
+        return [
+            "too few rows"
+            if q.permutation == 2 and q.treatment
+            else Estimate(100 * q.treatment + 10 * q.values[1] + q.permutation)
+            for q in questions
+        ]
+
+    monkeypatch.setattr(effect_regressions, "estimates", answered)
+    effects = [
+        one("x", (0.0, 1.0), ("z",)),
+        one("x", (0.0, 1.0), ("z",), ()),
+        one("z", ("low", "mid"), ()),
+        one("z", ("low", "top"), ()),
+    ]
+    found = effect_regressions.with_placebos(SimpleNamespace(rows=SimpleNamespace(schema=schema)), effects, 3)
+    assert [effect.placebo and effect.placebo.estimates for effect in found] == [
+        (11.0, 12.0, 13.0),
+        None,
+        (111.0, 113.0),
+        (121.0, 123.0),
+    ]
+    assert [replace(effect, placebo=None) for effect in found] == effects

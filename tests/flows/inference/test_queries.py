@@ -162,6 +162,23 @@ def test_a_simulated_series_follows_its_model():
     assert held["v"].mean() == pytest.approx(0.9 * 5 / (1 - 0.2), abs=0.4)
 
 
+def test_a_simulated_series_remembers_each_lag_by_itself():
+    rng = np.random.default_rng(6)
+    tables = {}
+    for silo, rows in (("a", 500), ("b", 900)):
+        X = np.zeros((rows, 2))
+        for t in range(2, rows):
+            X[t, 0] = 0.8 * X[t - 1, 0] + rng.normal()
+            X[t, 1] = 0.9 * X[t - 2, 0] + rng.normal()
+        tables[silo] = pd.DataFrame({"time": np.arange(rows), "u": X[:, 0], "v": X[:, 1]})
+    found = fedbnsl.learn(tables, "var", lags=2, time="time", seed=1)
+    drawn, pooled = found.simulate(6000, seed=2), pd.concat(tables.values())
+    for lag in (0, 1, 2, 3):
+        recorded = pooled["u"].shift(lag).corr(pooled["v"])
+        assert drawn["u"].shift(lag).corr(drawn["v"]) == pytest.approx(recorded, abs=0.06)
+    assert drawn["u"].autocorr(1) == pytest.approx(0.8, abs=0.06)
+
+
 def test_empty_cells_of_a_table_are_predicted(labels, tmp_path, capsys):
     table, out = tmp_path / "new.csv", tmp_path / "predicted.csv"
     table.write_text("disease,smoke,other\nill,yes,1\nill,,2\n,no,3\n")

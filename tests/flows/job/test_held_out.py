@@ -8,13 +8,15 @@ import pytest
 
 from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.core.protocol import Replies, rounds
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
-from fedbnsl.algorithms.resampling.held_out import HeldOut, scores_by_silo, wrap
+from fedbnsl.algorithms.resampling.held_out import HeldOut, Server, aggregate, scores_by_silo, wrap
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.tasks.transport.in_process import federate
+from fedbnsl.tracking.result import HeldOutScores
 from tests.algorithms.unequal import unequal
 
 ELIGIBLE = [name for name, entry in registry.ALGORITHMS.items() if entry.one_sum(entry.config())]
@@ -77,6 +79,25 @@ def test_a_run_reports_it_by_silo_masked(engine, request, study, tmp_path):
     assert found.held_out.bytes_sent > 0
     assert load(tmp_path / "out").result.held_out == found.held_out
     assert min(expected, key=expected.get) in found.held_out.lines(sizes)[0]
+
+
+@pytest.mark.parametrize("answering", ["abcd", "abc", "acd"])
+def test_only_silos_with_a_score_that_were_counted_and_answer_have_one(answering):
+    """Silo b has no score, as the model of the others is no network, c was lost before; d has the score 0."""
+    schema = Schema(("x", "y"), dict.fromkeys("abcd", 40))
+    server = Server(schema, b"", np.ones(4), np.array([True, True, False, True]), np.empty(0))
+    slots = {"a": (1.0, -2.5), "b": (0.0, 0.0), "c": (1.0, -9.0), "d": (1.0, 0.0)}
+    total = np.array([slots[silo] if silo in answering else (0.0, 0.0) for silo in "abcd"]).ravel()
+    scored = aggregate(server, Replies(tuple(answering), total=total))
+    assert scores_by_silo(scored) == {silo: slots[silo][1] for silo in answering if silo in "ad"}
+
+
+def test_the_mean_is_over_the_rows_of_the_silos_that_have_a_score():
+    scores = HeldOutScores({"a": -1.0, "c": -3.0})
+    assert scores.mean({"a": 10, "b": 500, "c": 30}) == -2.5
+    assert scores.metrics({"a": 30, "b": 500, "c": 10})["held_out_log_likelihood"] == -1.5
+    assert "-2.5 nats a row" in scores.lines({"a": 10, "b": 500, "c": 30})[0]
+    assert HeldOutScores().mean({"a": 10}) is None
 
 
 def test_what_leaves_a_silo_are_its_part_of_the_sums_and_one_number():

@@ -72,6 +72,24 @@ class TestDescriptions:
             silo.describe(LIES[key])
         assert silo.describe(Declared(kind="continuous")).rows == ROWS
 
+    @pytest.mark.parametrize("owners", ["a", ""])
+    def test_without_a_policy_the_owners_reading_replaces_that_of_the_coordinator(self, owners):
+        """The spellings, the units and the sheet of silo a; a sheet may also be that of all silos."""
+        asked = Declared(
+            recode={"a": {"x": {"no": "n"}}, "b": {"x": {"no": "0"}}},
+            scale={"a": {"y": 10.0}, "b": {"y": 2.0}},
+            sheets={"": "First"},
+        )
+        own = Declared(
+            recode={"a": {"x": {"no": "nein"}}, "b": {"x": {"no": "non"}}},
+            scale={"a": {"y": 0.5}, "b": {"y": 0.25}},
+            sheets={owners: "Second", "b": "Third"},
+        )
+        read = Guard(remote=True, declared=own).declaration("a", asked)
+        assert (read.form.recode, read.form.scale) == ((("x", (("no", "nein"),)),), (("y", 0.5, ()),))
+        assert read.form.sheet == "Second"
+        assert (read.recode["b"], read.scale["b"]) == (asked.recode["b"], asked.scale["b"])
+
     def test_the_kinds_of_a_second_request_do_not_count(self, path):
         """If it could choose kinds, a coordinator could have the values of a column listed as labels."""
         declared = Declared(columns={"x": "discrete"}, complete=("x", "y"), reading=Reading(missing="complete-rows"))

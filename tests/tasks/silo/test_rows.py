@@ -88,3 +88,16 @@ def test_conditions_that_a_coordinator_invents_or_that_changed_are_refused(tmp_p
             read_rows("a", tmp_path / "folder" / "a.csv", replace(schema, **lie), declared)
     with pytest.raises(BadInput, match="has no column of conditions, but the run has conditions of its rows"):
         read_rows("a", tmp_path / "folder" / "a.csv", replace(schema, stretches={"a": (1, 59)}))
+
+
+@pytest.mark.parametrize("now", [39, 41])
+def test_events_that_were_added_or_removed_since_the_run_began_are_refused(now, tmp_path):
+    path, declared = tmp_path / "a.csv", declarations({"kind": "events", "window": [0, 100]})
+    events = pd.DataFrame({"device": 1, "time": np.arange(1, 50), "event": ["up", "down", "lost"] * 16 + ["up"]})
+    events[:40].to_csv(path, index=False)
+    described = describe_rows("a", path, declared)
+    schema = Schema(described.types, {"a": described.rows}, kind="events")
+    assert read_rows("a", path, schema, declared).shape[0] == 40
+    events[:now].to_csv(path, index=False)
+    with pytest.raises(BadInput, match=f"it has {now} events, but had 40 when the run began"):
+        read_rows("a", path, schema, declared)

@@ -123,3 +123,21 @@ def test_a_coordinator_cannot_choose_the_column_of_conditions(tmp_path):
         drugs(tmp_path, Declared(reading=Reading(condition="drug")), a={})
     with pytest.raises(BadInput, match="declares the column of conditions 'drug', but the coordinator names none"):
         drugs(tmp_path, Declared(), a=own)
+
+
+def test_pooled_rows_are_described_under_the_name_of_the_silo_that_has_them(tmp_path):
+    """Its rows and its empty cells: a folder of two files, with one and two empty cells."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for name, first in (("north", 3), ("south", 8)):
+        frame = pd.DataFrame(
+            {"x": [k * k % 11 + 0.5 for k in range(30 + first)], "y": [k % 7 + 0.25 for k in range(30 + first)]}
+        )
+        frame.loc[: first % 2, "y"] = None
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    schema = schema_from_descriptions(
+        InProcessTransport({"whole": SiloService("whole", folder)}), ("whole",), Declared()
+    ).schema
+    assert schema.rows == {"whole": 71}
+    assert schema.empty == {"whole": (0, 3)}
+    assert schema.gaps

@@ -11,10 +11,10 @@ from sqlalchemy.engine import Engine
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.cli.track import track_run
-from fedbnsl.tracking.mlflow.run import RoundEvent, RunLog, RunStart
+from fedbnsl.tracking.mlflow.run import RoundEvent, RunLog, RunStart, ending_of
 from fedbnsl.tracking.mlflow.saved_model import TrackedData
 from fedbnsl.tracking.mlflow.store import open_client
-from fedbnsl.tracking.mlflow.tracker import OUTBOX_FILE, Tracker, append_to_outbox, read_outbox
+from fedbnsl.tracking.mlflow.tracker import OUTBOX_FILE, Tracker, append_to_outbox, read_outbox, upload_outbox
 from fedbnsl.tracking.outputs import write_outputs
 
 NOWHERE = "http://127.0.0.1:9"
@@ -152,6 +152,35 @@ def test_a_round_that_was_half_told_is_not_told_twice(chain, uri, folder, capsys
     said_once(capsys)
     finished(tracker, replace(chain, rounds=chain.rounds[:1]), folder)
     assert rounds_of(uri, tracker.opening.run_id) == [1]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_an_upload_that_fails_keeps_all_records_and_the_run_that_it_began(
+    chain, uri, store, folder, monkeypatch, ended
+):
+    rounds = tuple(RoundEvent({"round": float(k), "bytes_up": 8.0 * k}, chain.structure) for k in (1, 2))
+    ending = ending_of(chain) if ended else None
+    for record in (opening(chain, uri), *rounds, *([ending] if ending else [])):
+        append_to_outbox(folder, record)
+    before = read_outbox(folder)
+
+    def fail(*given):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(RunLog, "rounds", fail)
+    with pytest.raises(OSError, match="disk full"):
+        upload_outbox(before, folder)
+    kept = read_outbox(folder)
+    assert kept.opening == replace(before.opening, run_id=kept.opening.run_id)
+    assert open_client(uri).get_run(kept.opening.run_id).info.status == "RUNNING"
+    assert [one.row for one in kept.rounds] == [one.row for one in rounds]
+    assert (kept.ending is not None) == ended
+    monkeypatch.undo()
+    write_outputs(chain, folder)
+    log = upload_outbox(kept, folder)
+    assert log.run_id == kept.opening.run_id
+    assert open_client(uri).get_run(log.run_id).info.status == ("FINISHED" if ended else "RUNNING")
+    assert read_outbox(folder) is None
 
 
 def test_a_database_that_was_deleted_is_noticed(chain, uri, store, tmp_path, folder, capsys):

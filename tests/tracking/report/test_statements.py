@@ -60,6 +60,13 @@ def test_an_edge_of_numbers_has_the_effect_of_one_standard_deviation():
     assert found.sentences[0].size == pytest.approx(4 / np.sqrt(18))
 
 
+@pytest.mark.parametrize(("lost", "rows"), [((), 10_000), (("north",), 6000), (("south",), 4000)])
+def test_an_interval_is_that_of_the_rows_of_the_silos_that_stayed(lost, rows):
+    found = statements(replace(run(*chain()), lost=lost)).sentences[0].text
+    low, high = (float(end) for end in found.split("interval ")[1].split(")")[0].split(" to "))
+    assert high - low == pytest.approx(2 * 1.96 * 2 * np.sqrt(1 / (4 * rows)), abs=0.011)
+
+
 def test_an_edge_of_labels_names_the_levels_that_differ_most():
     tables = {
         "a": np.array([0.5, 0.3, 0.2]),
