@@ -277,7 +277,7 @@ def faulty(fault: str, seed: int) -> tuple[FederatedData, str]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Diagnosed:
     """The diagnoses of one run."""
 
     seed: int
@@ -286,17 +286,17 @@ class Told:
     findings: tuple[str, ...]
 
 
-def told(fault: str, seed: int) -> Told:
+def diagnosed(fault: str, seed: int) -> Diagnosed:
     """Learn by default and return which silos the findings name."""
     data, silo = faulty(fault, seed)
     findings = learn(data, seed=seed, parameters=False).result.diagnosed.findings
     named = sorted({name for one in findings for name in one.silos})
-    return Told(seed, silo, tuple(named), tuple(one.message for one in findings))
+    return Diagnosed(seed, silo, tuple(named), tuple(one.message for one in findings))
 
 
 def silos() -> None:
     """How often the deviating silo, and no other, is named."""
-    runs = {fault: [told(fault, seed) for seed in NAMED] for fault in FAULTS}
+    runs = {fault: [diagnosed(fault, seed) for seed in NAMED] for fault in FAULTS}
     rows = [
         {
             "one silo": fault,

@@ -18,8 +18,8 @@ The server's step finds the matrix nearest to the silos' mean with few cycles (F
 h grows with every W_ij², so the penalty pulls each entry towards zero and never across it. This makes the step cheap
 and exact (Fassy El Fehri et al., §4.1). Soft-thresholding B̄ first accounts for the ℓ₁ term. Then each W_ij lies between
 zero and the thresholded B̄_ij, so a zero stays zero, and an entry on no cycle equals B̄_ij. Newton steps find the
-others, with the part of the Hessian whose inverse is cheap: a diagonal and one outer product (`_descent`). A step costs
-one exponential. Five steps from the last round's W come as near to the minimum as 20 of L-BFGS.
+others, with the part of the Hessian whose inverse is cheap: a diagonal and one outer product (`_newton_step`). A step
+costs one exponential. Five steps from the last round's W come as near to the minimum as 20 of L-BFGS.
 
 The silo's lasso is solved by proximal greedy coordinate descent (Fassy El Fehri et al., §4.2, Eq. 8-9), a step in O(d).
 The score of entry (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G the gradient and M_i = S_ii + r_i the curvature
@@ -237,7 +237,8 @@ def consensus_step(
         w = np.zeros_like(w)
         value, h, coefficients = objective(w)
     for _ in range(iterations):
-        direction = _descent(c * (w - centre), c, w, (alpha + rho1 * h) * coefficients, rho1, coefficients * w)
+        pressure = (alpha + rho1 * h) * coefficients
+        direction = _newton_step(c * (w - centre) + pressure * w, c + pressure, rho1, coefficients * w)
         before, step = value, 1.0
         while step >= MIN_STEP:
             tried = np.clip(w - step * direction, lower, upper)
@@ -254,19 +255,15 @@ def consensus_step(
     return W, h
 
 
-def _descent(
-    slack: FloatArray, c: FloatArray, w: FloatArray, pressure: FloatArray, rho1: float, gradient: FloatArray
-) -> FloatArray:
-    """The step of the server's descent, to be subtracted from the weights `w`: Newton's, with part of the Hessian.
+def _newton_step(gradient: FloatArray, diagonal: FloatArray, rho1: float, along: FloatArray) -> FloatArray:
+    """The Newton step to subtract from the weights w, for this `gradient` of the objective and part of its Hessian.
 
-    The gradient is c(w − B̄) + κa∘w, with κ = α + ρ₁h, a the coefficients of h, `slack` = c(w − B̄), `pressure` = κa
-    and `gradient` = a∘w the gradient of h. Of the Hessian, the step uses diag(c + κa) + ρ₁(a∘w)(a∘w)ᵀ and leaves out
-    κw∘∂a, the change of the exponential, which is small where cycles are weak. The inverse of this part is a rank-one
-    update of a diagonal (Sherman & Morrison 1950).
+    Let a be the coefficients of h and κ = α + ρ₁h. The step uses diag(c + κa) + ρ₁(a∘w)(a∘w)ᵀ, where `diagonal` is
+    c + κa and `along` is a∘w, the gradient of h. It leaves out κw∘∂a, the change of the exponential, which is small
+    where cycles are weak. The inverse of the part is a rank-one update of a diagonal (Sherman & Morrison 1950).
     """
-    diagonal = c + pressure
-    plain, along = (slack + pressure * w) / diagonal, gradient / diagonal
-    return np.asarray(plain - along * (rho1 * (gradient @ plain) / (1 + rho1 * (gradient @ along))))
+    plain, scaled = gradient / diagonal, along / diagonal
+    return np.asarray(plain - scaled * (rho1 * (along @ plain) / (1 + rho1 * (along @ scaled))))
 
 
 @dataclass(frozen=True)

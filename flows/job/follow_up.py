@@ -1,6 +1,5 @@
 """Exchanges after the rounds: the model's parameters, refit errors, diagnoses and bootstrap confidence."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from statistics import median
@@ -146,13 +145,7 @@ OWN_WEIGHTS_NOTE = "common slopes, though the silos' weights differ: each is abo
 def is_nonlinear(job: Job, last: Round[Any]) -> bool:
     """Whether the structure of the run whose last round is `last` has curved effects."""
     additive = isinstance(last.server, secure_additive.Server) and bool(len(last.server.strengths))
-    return additive or _is_perceptron(job.spec.settings)
-
-
-def _is_perceptron(settings: object) -> bool:
-    """Whether the settings belong to a learner of perceptrons, whose module is imported only with such settings."""
-    module = sys.modules.get("fedbnsl.algorithms.mlp.admm")
-    return module is not None and isinstance(settings, module.MlpSettings)
+    return additive or registry.entry(job.spec.name).nonlinear
 
 
 def has_own_weights(job: Job) -> bool:

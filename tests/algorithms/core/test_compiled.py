@@ -43,8 +43,8 @@ def test_numba_is_imported_by_the_first_call():
     assert done.stdout.splitlines() == ["False []", "[True]"]
 
 
-def test_after_the_import_it_is_told_at_once():
+def test_after_the_import_it_is_called_at_once():
     _outer(1)
-    told = []
-    with on_numba(lambda: told.append(1)):
-        assert told == [1]
+    called = []
+    with on_numba(lambda: called.append(1)):
+        assert called == [1]
