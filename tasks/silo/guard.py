@@ -86,7 +86,9 @@ class Guard:
             changes: dict[str, Any] = {}
             for key in BY_SILO:
                 own_part = {name: one for name, one in getattr(own, key).items() if name in (silo, "")}
-                changes[key] = {**getattr(declared, key), **own_part}
+                if own_part:
+                    others = {name: one for name, one in getattr(declared, key).items() if name != silo}
+                    changes[key] = {**others, **own_part}
             return replace(declared, **changes).at_silo(silo)
         for key in BY_SILO:
             if getattr(declared, key).get(silo, getattr(own, key).get(silo)) != getattr(own, key).get(silo):

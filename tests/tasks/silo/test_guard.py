@@ -72,13 +72,14 @@ class TestDescriptions:
             silo.describe(LIES[key])
         assert silo.describe(Declared(kind="continuous")).rows == ROWS
 
+    @pytest.mark.parametrize("asked_of", ["a", ""])
     @pytest.mark.parametrize("owners", ["a", ""])
-    def test_without_a_policy_the_owners_reading_replaces_that_of_the_coordinator(self, owners):
+    def test_without_a_policy_the_owners_reading_replaces_that_of_the_coordinator(self, owners, asked_of):
         """The spellings, the units and the sheet of silo a; a sheet may also be that of all silos."""
         asked = Declared(
             recode={"a": {"x": {"no": "n"}}, "b": {"x": {"no": "0"}}},
             scale={"a": {"y": 10.0}, "b": {"y": 2.0}},
-            sheets={"": "First"},
+            sheets={asked_of: "First"},
         )
         own = Declared(
             recode={"a": {"x": {"no": "nein"}}, "b": {"x": {"no": "non"}}},
