@@ -42,11 +42,14 @@ from ..statistics.moments import residual_variances, top_down_order
 from .consensus import EMPTY, NO_MOVES, NO_ORDER, UNINFORMATIVE_ROUNDS, Moves
 from .problem import RefinedSettings
 
+AT_ONCE = 1_000_000
+"""entries of the systems of equations that are solved together"""
+
 
 def implied_covariance(W: FloatArray, variances: FloatArray) -> FloatArray:
     """The covariance `[d, d]` of variables with weights `W`, acyclic, and errors of these `variances` `[d]`."""
     A = np.linalg.inv(np.eye(len(W)) - W)
-    return np.asarray(A.T @ np.diag(variances) @ A)
+    return np.asarray((A.T * variances) @ A)
 
 
 def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
@@ -67,9 +70,13 @@ def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> 
             L, np.where(leading, solve_triangular(L, right[order], lower=True), 0), trans=1, lower=True
         )
         return B
-    for j in range(right.shape[1]):
-        rows = np.flatnonzero(free[:, j])
-        B[rows, j] = np.linalg.solve(S[np.ix_(rows, rows)], right[rows, j])
+    # Small systems of one size are solved together.
+    for count in np.unique(counts[counts > 0]):
+        same = np.flatnonzero(counts == count)
+        for columns in np.array_split(same, max(1, len(same) * count**2 // AT_ONCE)):
+            rows = np.nonzero(free[:, columns].T)[1].reshape(-1, count)
+            entries = rows, columns[:, None]
+            B[entries] = np.linalg.solve(S[rows[:, :, None], rows[:, None, :]], right[entries][..., None])[..., 0]
     return B
 
 

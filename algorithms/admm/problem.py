@@ -21,12 +21,6 @@ zero and the thresholded B̄_ij, so a zero stays zero, and an entry on no cycle 
 others, with the part of the Hessian whose inverse is cheap: a diagonal and one outer product (`_newton_step`). A step
 costs one exponential. Five steps from the last round's W come as near to the minimum as 20 of L-BFGS.
 
-The silo's lasso is solved by proximal greedy coordinate descent (Fassy El Fehri et al., §4.2, Eq. 8-9), a step in O(d).
-The score of entry (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G the gradient and M_i = S_ii + r_i the curvature
-of ROW i (the paper's Eq. 14 has the column; with it noise-free learning diverges). The best entry takes a prox step of
-size γ/M_i. A step on B_ij changes only column j of G, by S[:, i]·δ, so only that column's scores are recomputed, and
-the best entry of each column is cached: this invariant makes a step O(d) rather than O(d²).
-
 `ConsensusSettings` are the settings of the papers' loop, `Additions` those of our additions, `RefinedSettings` both.
 """
 
@@ -38,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
-from ..core.compiled import njit
 from ..core.schema import FloatArray, Schema
 from ..errors import require
 from ..statistics.lagged import silo_windows
@@ -422,66 +415,3 @@ def weighted_moments(table: Table, schema: Schema, silo: str, *, center: bool, l
         return SecondMoments(products(table, center=center) / mean_rows, table.shape[0])
     X = silo_windows(table, schema, silo, lags, center=center)
     return SecondMoments(products(X) / mean_rows, X.shape[0])
-
-
-def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArray:
-    """The minimiser of `problem`, `[m, d]`, by descent from its start.
-
-    The descent stops when no score exceeds `tolerance`, or after `steps` steps.
-    """
-    B = problem.start
-    G = problem.S @ B - problem.S[:, : B.shape[1]] + problem.linear + problem.r[:, None] * B
-    M = np.diag(problem.S) + problem.r
-    # A step reads whole columns: they are contiguous in transposed copies.
-    columns, gradients, allowed = B.T.copy(), G.T.copy(), np.ascontiguousarray(problem.allowed.T, float)
-    _descend(problem.S, columns, gradients, M, problem.r, problem.l1, allowed, gamma, tolerance, steps)
-    return np.ascontiguousarray(columns.T)
-
-
-@njit(cache=True)
-def _prox(x: float, by: float) -> float:
-    return x - by if x > by else (x + by if x < -by else 0.0)
-
-
-@njit(cache=True, fastmath={"nnan", "nsz"})  # numbers are finite: a maximum without a branch is vectorised
-def _first_greatest(scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The greatest of `scores` `[n]`, at least 0, and its first position."""
-    greatest = 0.0
-    for i in range(len(scores)):
-        greatest = max(greatest, scores[i])
-    for i in range(len(scores)):
-        if scores[i] == greatest:
-            return greatest, i
-    return 0.0, 0
-
-
-@njit(cache=True, fastmath={"nnan", "nsz"})
-def _best(b, g, inverse, roots, shrinkage, allowed, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The greatest score in a column with weights b and gradient g, and its row; `scores` `[m]` is scratch space."""
-    for i in range(len(b)):
-        x = b[i] - g[i] * inverse[i]
-        scores[i] = roots[i] * abs(np.copysign(max(abs(x) - shrinkage[i], 0.0), x) - b[i]) * allowed[i]
-    return _first_greatest(scores)
-
-
-@njit(cache=True)
-def _descend(S, B, G, M, r, l1, allowed, gamma, tolerance, steps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Descend in place; `B`, `G` and `allowed` (one or zero) are transposed: `[d, m]`."""
-    d, m = B.shape
-    roots, shrinkage, inverse = np.sqrt(M), l1 / M, 1 / M
-    best, row, scores = np.empty(d), np.empty(d, np.int64), np.empty(m)
-    for j in range(d):
-        best[j], row[j] = _best(B[j], G[j], inverse, roots, shrinkage, allowed[j], scores)
-    for _ in range(steps):
-        score, j = _first_greatest(best)
-        if score <= tolerance:
-            return
-        i = row[j]
-        size = gamma / M[i]
-        moved = _prox(B[j, i] - size * G[j, i], size * l1[i])
-        delta = moved - B[j, i]
-        B[j, i] = moved
-        for k in range(m):
-            G[j, k] += S[i, k] * delta
-        G[j, i] += r[i] * delta
-        best[j], row[j] = _best(B[j], G[j], inverse, roots, shrinkage, allowed[j], scores)
