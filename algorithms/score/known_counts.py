@@ -34,17 +34,13 @@ class KnownCounts:
     """the sets, each with its variables in ascending order; the pending ones are requested. Scores are not used"""
     cells: NDArray[np.unsignedinteger] = field(default_factory=lambda: np.zeros(0, np.uint32))
     """the corners of all known sets, in their order"""
+    begins: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    """the offset of each known set's corner in `cells`, then their number"""
 
     @property
     def requested(self) -> NDArray[np.int16]:
         """The sets to count next, `[n_sets, size]`, padded."""
         return _padded(self.sets.pending)
-
-    def offsets(self, cardinalities: Ints) -> Ints:
-        """The offset of each known set's corner in `cells`, then their number."""
-        families, scored = self.sets.used[0], self.sets.used[1]
-        sizes = _products(Batch(self.sets.first[: families + 1], self.sets.members), cardinalities - 1)
-        return np.concatenate([np.zeros(1), np.cumsum(sizes[:scored])]).astype(np.int64)
 
     def requesting(self, batch: Batch, cardinalities: Ints, most_cells: float) -> "KnownCounts":
         """The counts with the unknown sets pending that the families of `batch` of up to `most_cells` cells need."""
@@ -57,17 +53,21 @@ class KnownCounts:
     def with_sum(self, total: NDArray[np.generic], cardinalities: Ints, rows: int) -> "KnownCounts":
         """The counts with the summed corners of the requested sets, of `rows` rows."""
         kind = np.min_scalar_type(max(rows, 256))
-        cells = np.concatenate([self.cells.astype(kind), np.rint(np.asarray(total, np.float64)).astype(kind)])
-        sets = self.sets.copy()
-        first = not sets.used[1]
-        sets.used[1] = sets.used[0]
-        known = replace(self, sets=sets, cells=cells)
-        return known._around_common_levels(cardinalities, rows) if first else known
+        added = np.rint(np.asarray(total, np.float64)).astype(kind)
+        sizes = _products(self.sets.pending, cardinalities - 1).astype(np.int64)
+        families, scored, room = self.sets.used
+        known = replace(
+            self,
+            sets=replace(self.sets, used=np.array([families, families, room])),
+            cells=np.concatenate([self.cells.astype(kind, copy=False), added]),
+            begins=np.concatenate([self.begins, self.begins[-1] + np.cumsum(sizes)]),
+        )
+        return known if scored else known._around_common_levels(cardinalities, rows)
 
     def _around_common_levels(self, cardinalities: Ints, rows: int) -> "KnownCounts":
         """The same counts about the most frequent level of each counted variable."""
-        common, begins, cells = self.common.copy(), self.offsets(cardinalities), self.cells.astype(np.int64)
-        before = (self.sets.tables, begins, cells, rows, self.common, cardinalities)
+        common, cells = self.common.copy(), self.cells.astype(np.int64)
+        before = (self.sets.tables, self.begins, cells, rows, self.common, cardinalities)
         _choose_common(before, common)
         corners = np.empty_like(cells)
         _move_corners(before, common, corners)
@@ -78,7 +78,7 @@ class KnownCounts:
     ) -> FloatArray:
         """The scores of `batch`, whose sets must be known, over `rows` rows; wider families are excluded."""
         widths = _products(batch, cardinalities)
-        known = (self.sets.tables, self.offsets(cardinalities), self.cells, rows, self.common, cardinalities)
+        known = (self.sets.tables, self.begins, self.cells, rows, self.common, cardinalities)
         room = int(widths[widths <= most_cells].max(initial=1))
         return np.asarray(_score(known, batch.first, batch.members, widths <= most_cells, room, criterion))
 

@@ -27,13 +27,13 @@ MIN_DISTINCT_ROWS = 1000
 """minimum number of rows of a table for which equal rows are grouped"""
 
 
-def distinct_codes(columns: NDArray[np.int16]) -> Codes:
-    """The distinct rows of codes `columns` `[n_variables, n_rows]`; `columns` itself if most rows are distinct."""
+def distinct_codes(columns: NDArray[np.int16]) -> DistinctCodes:
+    """The distinct rows of codes `columns` `[n_variables, n_rows]`; all rows if there are few, or most are distinct."""
     n = columns.shape[1]
-    if n < MIN_DISTINCT_ROWS:
-        return columns
-    first, weights = _distinct(columns)
-    return columns if 4 * len(first) > 3 * n else DistinctCodes(np.ascontiguousarray(columns[:, first]), weights)
+    first, weights = _distinct(columns) if n >= MIN_DISTINCT_ROWS else (np.arange(n), np.ones(n, np.uint32))
+    if 4 * len(first) > 3 * n:
+        return DistinctCodes(columns, np.ones(n, np.uint32))
+    return DistinctCodes(np.ascontiguousarray(columns[:, first]), weights)
 
 
 def corner_offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -70,9 +70,11 @@ def count_corners(
         raise BadInput("the common levels of a query are not one level of each variable")
     begins = corner_offsets(sets, cardinalities)
     order = np.lexsort(sets.T[::-1])
+    known = _prepared(columns, common) if isinstance(columns, DistinctCodes) else None
 
     def add_rows(codes: NDArray[np.int16], weights: NDArray[np.uint32], counts: NDArray[np.uint32]) -> None:
-        _add_rows(codes, weights, cardinalities - 1, sets[order], begins[:-1][order], common, counts)
+        rows = known or _corner_rows(codes, common)
+        _add_rows(*rows, weights, cardinalities - 1, sets[order], begins[:-1][order], counts)
 
     counts, rows = counted(columns, int(begins[-1]), add_rows)
     limits = count_limits()
@@ -82,6 +84,15 @@ def count_corners(
         members = members[members != PAD]
         limits.check(math.prod(cardinalities[members].tolist()), rows, len(members))
     return counts.astype(np.min_scalar_type(max(rows, 256)))
+
+
+def _prepared(columns: DistinctCodes, common: NDArray[np.int16]) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+    """`_corner_rows` of rows in memory, computed once for all requests about the same common levels."""
+    terms = common.tobytes()
+    if terms not in columns.prepared:
+        columns.prepared.clear()
+        columns.prepared[terms] = _corner_rows(columns.columns, common)
+    return columns.prepared[terms]
 
 
 def _add_rows(*given: Any) -> None:
@@ -145,13 +156,12 @@ def _corner_rows(columns, common):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @njit(cache=True)
-def _count_corners(columns, weights, radices, sets, begins, common, counts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the corners over `sets` to `counts` at `begins`.
+def _count_corners(bits, levels, weights, radices, sets, begins, counts):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the corners over `sets` to `counts` at `begins`, from the rows as `_corner_rows` describes them.
 
     In lexicographic order, consecutive sets share the rows in which all their first variables are in the corner.
     Indices are unsigned, as numba counts negative ones from the end.
     """
-    bits, levels = _corner_rows(columns, common)
     width, words = sets.shape[1], bits.shape[1]
     inside, prefix = np.empty((width, words), np.uint64), np.full(width, -1, np.int64)
     rows = np.empty(64 * words, np.uint32)

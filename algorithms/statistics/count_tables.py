@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -99,6 +99,8 @@ class DistinctCodes:
     """level codes of the distinct rows, `[n_variables, n_distinct]`"""
     weights: NDArray[np.uint32]
     """number of times that each of these rows occurs, `[n_distinct]`"""
+    prepared: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
+    """what is computed from the rows once, for all requests that have these terms"""
 
 
 Codes = NDArray[np.int16] | CodePasses | DistinctCodes

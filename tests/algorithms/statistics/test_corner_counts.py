@@ -71,10 +71,23 @@ def test_distinct_rows_are_all_rows_with_their_weights(levels):
     assert offsets(sets, sizes)[-1] == levels**2 + levels
 
 
+def test_other_common_levels_are_counted_anew():
+    """What is computed from the rows once belongs to the common levels of the request."""
+    rng = np.random.default_rng(4)
+    columns, levels = rng.integers(0, 3, (4, 200)).astype(np.int16), np.full(4, 3)
+    sets, distinct = np.array([[0, 1], [2, 3]], np.int16), distinct_codes(columns)
+    for common in ([0, 0, 0, 0], [2, 1, 0, 1], [2, 1, 0, 1], [0, 0, 0, 0]):
+        terms = np.array(common, np.int16)
+        np.testing.assert_array_equal(
+            count_corners(distinct, levels, sets, terms), count_corners(columns, levels, sets, terms)
+        )
+
+
 def test_few_or_different_rows_stay_as_they_are():
     columns = np.random.default_rng(1).integers(0, 30, (20, 3000)).astype(np.int16)
-    assert distinct_codes(columns) is columns
-    assert isinstance(distinct_codes(np.zeros((2, 999), np.int16)), np.ndarray)
+    assert distinct_codes(columns).columns is columns
+    assert distinct_codes(columns).weights.tolist() == [1] * 3000
+    assert distinct_codes(np.zeros((2, 999), np.int16)).weights.tolist() == [1] * 999
     assert distinct_codes(np.zeros((2, 1000), np.int16)).weights.tolist() == [1000]
 
 
