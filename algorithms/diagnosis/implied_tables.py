@@ -10,7 +10,7 @@ same later variable is about Tschuprow's T² of their earlier variables given th
 the parents, because sums over triples for every set of parents would be large. If the earlier variables are dependent
 only through the parents, the p-value of Fisher's C is then too large, which is conservative.
 
-The figures are computed from counts after disclosure control (`publishable_counts`), unless the run keeps small cells:
+The figures are computed from counts after disclosure control (`publishable_stack`), unless the run keeps small cells:
 with exact counts, the difference of two figures could disclose one person. Large counts are then rounded to a grid,
 which multiplies χ² by about 1 + 4/3 of the mean of 1/expected; χ² is divided by this factor. The rows that the large
 counts leave are divided equally among the small cells.
@@ -34,7 +34,7 @@ from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..graphs.structure import empty_structure
 from ..parameters.tables import Broadcast, Reply, families
-from ..privacy.disclosure_control import GRID, MIN_COUNT, publishable_counts
+from ..privacy.disclosure_control import GRID, MIN_COUNT, publishable_stack
 from ..statistics.count_tables import PAD, count, offsets, tables_for
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .implied import BicGains, Fit, MissingEdgeTests, causal_order, missing_edges, summarised
@@ -172,13 +172,18 @@ class CountsBySet:
         self._tables: dict[tuple[int, ...], FloatArray] = {}
 
     def table(self, members: Sequence[int]) -> FloatArray:
-        """The counts over ascending `members`, one axis for each; cached, because publishing computes a digest."""
-        key = tuple(members)
-        if key not in self._tables:
-            counts = self._counts[slice(*self._places[key])]
+        """The counts over ascending `members`, one axis for each."""
+        return np.asarray(self._stacked([members])[0])
+
+    def _stacked(self, sets: Sequence[Sequence[int]]) -> FloatArray:
+        """The counts over each of the `sets` of variables, all with the same numbers of levels; each computed once."""
+        unknown = list(dict.fromkeys(key for key in map(tuple, sets) if key not in self._tables))
+        if unknown:
+            shape = [int(self.levels[v]) for v in unknown[0]]
+            counts = np.stack([self._counts[slice(*self._places[key])] for key in unknown])
             numbers = _blanked(counts, self._rows) if self._blank else counts.astype(np.float64)
-            self._tables[key] = numbers.reshape([int(self.levels[v]) for v in key])
-        return self._tables[key]
+            self._tables |= zip(unknown, numbers.reshape(len(unknown), *shape), strict=True)
+        return np.stack([self._tables[tuple(members)] for members in sets])
 
     def strata(self, test: Sequence[int]) -> FloatArray:
         """The counts by state of the other variables, level of the first, and level of the second `[states, x, y]`."""
@@ -193,7 +198,7 @@ class CountsBySet:
             key = (*(int(self.levels[v]) for v in members), members.index(x), members.index(y))
             alike.setdefault(key, []).append(t)
         for (*_, x, y), chosen in alike.items():
-            stacked = np.moveaxis(np.stack([self.table(sets[t]) for t in chosen]), (x + 1, y + 1), (-2, -1))
+            stacked = np.moveaxis(self._stacked([sets[t] for t in chosen]), (x + 1, y + 1), (-2, -1))
             yield np.array(chosen), stacked.reshape(len(chosen), -1, *stacked.shape[-2:])
 
     def family(self, child: int, parents: Sequence[int]) -> FloatArray:
@@ -204,12 +209,14 @@ class CountsBySet:
 
 
 def _blanked(counts: NDArray[np.int64], rows: int) -> FloatArray:
-    """The publishable counts of a table of `rows` rows; small cells share equally the rows that large cells leave."""
-    published, small = publishable_counts(counts), counts < MIN_COUNT
-    left = rows - float(published[~small].sum())
-    each = left / max(int(np.count_nonzero(small)), 1)
-    share = min(max(each, 0.0), MIN_COUNT - 1.0)  # for a single number, `np.clip` would take 20 µs
-    return np.where(small, share, published)
+    """The publishable counts of tables `[n_tables, n_cells]` of `rows` rows.
+
+    The small cells of a table share equally the rows that its large cells leave.
+    """
+    published, small = publishable_stack(counts), counts < MIN_COUNT
+    left = rows - np.where(small, 0.0, published).sum(axis=1)
+    each = np.clip(left / np.maximum(small.sum(axis=1), 1), 0.0, MIN_COUNT - 1.0)
+    return np.where(small, each[:, None], published)
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,17 @@ def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int 
 
     A cell is small if its count is below `grid`. `draw` numbers the roundings of a table that is rounded repeatedly.
     """
-    exact = np.asarray(counts, np.int64)
-    large = np.where(exact < grid, 0, exact)
-    digest = hashlib.sha256(large.tobytes() + bytes(f"{large.shape} {grid} {draw}", "ascii")).digest()
-    chance = np.random.default_rng(int.from_bytes(digest[:16], "big")).random(large.shape)
+    return np.asarray(publishable_stack(np.asarray(counts)[None], grid, draw)[0])
+
+
+def publishable_stack(tables: NDArray[np.integer], grid: int = GRID, draw: int = 0) -> FloatArray:
+    """The publishable counts of each of the `tables` `[n_tables, ...]`, as `publishable_counts` of one table."""
+    exact = np.asarray(tables, np.int64)
+    large, terms = np.where(exact < grid, 0, exact), f"{exact.shape[1:]} {grid} {draw}".encode("ascii")
+    size = 8 * large[:1].size
+    digests = b"".join(hashlib.shake_256(table.tobytes() + terms).digest(size) for table in large)
+    # The upper 53 bits of a word are a number from 0 to 1.
+    chance = (np.frombuffer(digests, "<u8").reshape(exact.shape) >> 11) * 2.0**-53
     below, share = large - large % grid, large % grid / grid
     return np.where(exact < grid, SMALL_CELL, below + grid * (chance < share))
 

@@ -86,7 +86,7 @@ def count_corners(
     return counts.astype(np.min_scalar_type(max(rows, 256)))
 
 
-def _prepared(columns: DistinctCodes, common: NDArray[np.int16]) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+def _prepared(columns: DistinctCodes, common: NDArray[np.int16]) -> Any:
     """`_corner_rows` of rows in memory, computed once for all requests about the same common levels."""
     terms = common.tobytes()
     if terms not in columns.prepared:

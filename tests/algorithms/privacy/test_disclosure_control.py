@@ -16,6 +16,7 @@ from fedbnsl.algorithms.privacy.disclosure_control import (
     estimated_counts,
     provable_bounds,
     publishable_counts,
+    publishable_stack,
     publishable_tables,
     share_class,
 )
@@ -72,6 +73,12 @@ def proven(bounds):
 
 @settings(deadline=None)
 @given(families())
+def test_tables_of_a_stack_are_rounded_each_by_itself():
+    tables = np.random.default_rng(8).integers(0, 40, (30, 2, 3))
+    expected = [publishable_counts(one, 6, 1) for one in tables]
+    np.testing.assert_array_equal(publishable_stack(tables, 6, 1), expected)
+
+
 def test_the_bounds_of_a_reader_contain_the_exact_counts(drawn):
     tables, rows = drawn
     first = [PublishedTable(one.variables, publishable_counts(one.counts)) for one in tables]
