@@ -42,8 +42,10 @@ def proximal_gradient(p: Lasso, steps: int = 20_000) -> np.ndarray:
     size = 1 / (np.linalg.eigvalsh(p.S)[-1] + p.r.max())
     for _ in range(steps):
         G = p.S @ B - p.S + p.linear + p.r[:, None] * B
-        moved = B - size * G
+        moved, before = B - size * G, B
         B = np.where(p.allowed, np.sign(moved) * np.maximum(np.abs(moved) - size * p.l1[:, None], 0), 0.0)
+        if np.abs(B - before).max() < 1e-13:
+            break
     return B
 
 

@@ -67,8 +67,9 @@ def test_local_orientations_are_the_possible_sets_of_parents():
     rng = np.random.default_rng(5)
     for _ in range(8):
         pdag = cpdag(random_dag(6, 0.5, rng))
+        members = list(enumerated(pdag))
         for v in range(6):
-            expected = {tuple(dag[:, v]) for dag in enumerated(pdag)}
+            expected = {tuple(dag[:, v]) for dag in members}
             found = [tuple(dag[:, v]) for dag in orientations(pdag, v)]
             assert set(found) == expected
             assert len(found) == len(expected)
@@ -81,10 +82,11 @@ def test_ranges_equal_those_of_parent_adjustment_in_the_population():
     mixing = np.linalg.inv(np.eye(7) - dag * rng.uniform(0.5, 1.5, (7, 7)))
     moments = WithinMoments(mixing.T @ mixing, 10_000, 1)
     pdag = cpdag(dag)
+    members = list(enumerated(pdag))
     for x, y in product(range(7), repeat=2):
         if x == y:
             continue
-        parents = [np.flatnonzero(one[:, x]).tolist() for one in enumerated(pdag)]
+        parents = [np.flatnonzero(one[:, x]).tolist() for one in members]
         ida = [0.0 if y in own else adjusted_effect(moments, x, y, own).value for own in parents]
         own = [value(moments, x, y, one) for one in identify(structure(pdag), x, y).sets]
         assert np.allclose([min(own), max(own)], [min(ida), max(ida)], atol=1e-9)

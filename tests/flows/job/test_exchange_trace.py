@@ -264,8 +264,8 @@ def make(folder, name):
     return folder / name
 
 
-QUICK = ("default", "private", "gaps", "streamed")
-"""the runs whose exchanges over Prefect and Dask are not left to the slow tests: summed, charged, imputed, in parts"""
+QUICK = ("default", "private")
+"""the runs whose exchanges over Prefect and Dask are not left to the slow tests: summed, and charged"""
 
 
 @pytest.mark.parametrize(
