@@ -34,6 +34,7 @@ from scipy.linalg import expm
 
 from ..core.schema import FloatArray, Schema
 from ..errors import require
+from ..graphs.dag import edges_on_cycles
 from ..statistics.lagged import silo_windows
 from ..statistics.moments import SecondMoments, Table, products
 
@@ -173,11 +174,7 @@ def cyclic_part(support: NDArray[np.bool_], units: FloatArray) -> CyclicPart:
 
     `units` `[n_variables]`, above 0, are the units of the variables.
     """
-    from scipy.sparse import csr_array  # imported late: most learners have no such constraint
-    from scipy.sparse.csgraph import connected_components
-
-    _, component = connected_components(csr_array(support.astype(np.int8)), directed=True, connection="strong")
-    entries = support & (component[:, None] == component[None, :])
+    entries = edges_on_cycles(support)
     np.fill_diagonal(entries, False)
     rows, columns = np.nonzero(entries)
     nodes = np.unique(np.concatenate([rows, columns]))

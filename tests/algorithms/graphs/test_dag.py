@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedbnsl.algorithms.graphs.dag import (
+    SMALL,
     break_cycles,
     d_separated,
     edges_on_cycles,
@@ -52,6 +53,21 @@ def test_edges_on_cycles_are_those_whose_head_reaches_their_tail(graph):
     for i, j in np.argwhere(graph):
         expected[i, j] = nx.has_path(to_nx(graph), j, i)
     np.testing.assert_array_equal(edges_on_cycles(graph), expected)
+
+
+@pytest.mark.parametrize("d", [SMALL, SMALL + 1])
+def test_cycles_of_all_lengths_are_found_in_graphs_of_any_size(d):
+    """A cycle through half of the variables, a short one that it leads to, and paths between and behind them."""
+    graph, half = np.zeros((d, d), np.bool_), d // 2
+    for i, j in ((i, (i + 1) % half) for i in range(half)):
+        graph[i, j] = True
+    for i, j in ((half, half + 1), (half + 1, half)):
+        graph[i, j] = True
+    cyclic = graph.copy()
+    for i in range(half, d - 1):
+        graph[i, i + 1] = True
+    graph[0, half] = graph[d - 1, d - 2] = cyclic[d - 1, d - 2] = cyclic[d - 2, d - 1] = True
+    np.testing.assert_array_equal(edges_on_cycles(graph), cyclic)
 
 
 def test_an_edge_to_itself_is_a_cycle():
