@@ -47,11 +47,8 @@ def moral_graph(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     Lauritzen & Spiegelhalter 1988. A CPDAG has the moral graph of the DAGs in its class, since parents that are not
     joined form v-structures, which the CPDAG directs.
     """
-    directed = directed_part(adjacency)
-    moral = skeleton(adjacency)
-    for k in np.flatnonzero(directed.sum(axis=0) > 1):
-        parents = np.flatnonzero(directed[:, k])
-        moral[np.ix_(parents, parents)] = True
+    directed = directed_part(adjacency).astype(np.float32)
+    moral: NDArray[np.bool_] = skeleton(adjacency) | (directed @ directed.T > 0)
     np.fill_diagonal(moral, False)
     return moral
 
