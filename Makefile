@@ -8,16 +8,19 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test test-slow test-all suite ui-test docs lint types contracts bench ui constraints release clean
+.PHONY: setup learn test test-tracking test-slow test-all suite ui-test docs lint types contracts bench ui constraints release clean
 
 setup: .venv/ready
 
+.venv/ready: .venv/installed
+	$(BIN)/python -m fedbnsl.flows.cli.warm
+	touch $@
+
 # uv does the work in seconds, and refuses a package whose hash is not in constraints.txt. cdt is only the carrier of the
 # Sachs table, so nothing it depends on is installed.
-.venv/ready: $(BIN)/uv pyproject.toml constraints.txt
+.venv/installed: $(BIN)/uv pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[dev]'
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --no-deps cdt
-	$(BIN)/python -m fedbnsl.flows.cli.warm
 	touch $@
 
 $(BIN)/uv:
@@ -29,32 +32,33 @@ learn: setup
 	@test -d example || $(BIN)/fedbnsl prepare homogeneous example --variables 20 --silos 8 --rows 5000 --seed 2
 	$(BIN)/fedbnsl learn example --seed 0
 
-# Types are checked while numba compiles.
-test: setup lint
-	@$(MAKE) --no-print-directory --jobs 2 contracts .cache/compiled
-	@$(MAKE) --no-print-directory suite
+# One process at a time compiles. Meanwhile, the other core checks types and tests what calls no compiled function.
+test: .venv/installed
+	@$(MAKE) --no-print-directory --jobs 2 lint contracts .cache/compiled test-tracking
+	@$(MAKE) --no-print-directory suite FOLDERS='tests --ignore tests/tracking'
 
-test-slow: setup .cache/compiled
+test-tracking: setup
+	$(BIN)/python -m pytest -n 0 -m 'not slow' --cpu tests/tracking
+
+test-slow:
 	@$(MAKE) --no-print-directory suite TESTS=slow
 
 test-all: test test-slow
 
-# The tests whose markers fit TESTS, with the seconds of processor time by folder.
+# The tests in FOLDERS whose markers fit TESTS, with the seconds of processor time by folder.
 TESTS := not slow
-suite: setup
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m '$(TESTS)' --cpu
+FOLDERS := tests
+suite: setup .cache/compiled
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m '$(TESTS)' --cpu $(FOLDERS)
 
-# Tests that use most compiled functions. Without them each process of the suite compiles them all for itself, which
-# takes minutes. Whether they pass is for the suite to say.
+# The tests marked `compiles` use most compiled functions. Without them each process of the suite compiles them all for
+# itself, which takes minutes. All tests are collected, so that each process finds the compiled test modules, too. Whether
+# the marked tests pass is for the suite to say.
 COMPILED := $(shell grep -rl '@njit' algorithms)
-COMPILING := $(addprefix tests/algorithms/,resampling/test_bootstrap.py score/test_known_counts.py \
-	score/test_block_order.py statistics/test_gibbs.py statistics/test_em.py constraint/test_rfcd.py \
-	admm/test_acyclicity.py admm/test_consensus_step.py diagnosis/test_unit_root.py)
 .cache/compiled: .venv/ready $(COMPILED)
 	@mkdir -p .cache
 	@echo "compile numba functions once"
-	-@$(BIN)/python -m pytest -n 0 -k 'measures_are_finite or not test_laws' tests/conformance/test_laws.py \
-		$(COMPILING) > .cache/compiling.txt
+	-@$(BIN)/python -m pytest -n 0 -m compiles > .cache/compiling.txt
 	@touch $@
 
 # The pages in headless Chromium, if there is one; what they showed is in .cache/ui/.
@@ -66,11 +70,11 @@ docs: setup
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraints constraints.txt --editable '.[docs]'
 	$(BIN)/python docs/site/build.py .cache/docs
 
-lint: setup
+lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: setup
+types: .venv/installed
 	@mkdir -p $(TYPES)
 	@for room in algorithms data flows tasks tracking; do ln -sfn ../../../$$room $(TYPES)/$$room; done
 	@for file in fedbnsl/*; do ln -sfn ../../../$$file $(TYPES)/; done

@@ -309,6 +309,7 @@ class TestEveryAlgorithm:
         assert np.isfinite(weights_of(structure)).all()
         assert structure.lags == (name in SERIES)
 
+    @pytest.mark.compiles
     def test_measures_are_finite_in_every_round(self, name: str) -> None:
         algorithm = algorithm_of(name)
         for one in plain_run(name):

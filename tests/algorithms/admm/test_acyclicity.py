@@ -43,6 +43,7 @@ def test_gradient_against_finite_differences(seed: int) -> None:
     assert error < 1e-4 * max(1.0, np.abs(acyclicity(W)[1]).max())
 
 
+@pytest.mark.compiles
 @given(seeds, st.integers(-6, 6))
 def test_units_change_nothing_but_the_size_of_the_numbers(seed: int, power: int) -> None:
     W = random_matrix(seed)

@@ -28,6 +28,7 @@ def score(rows, dag):
     return scores_of(rows, SearchSettings())(Batch(first, np.concatenate(families).astype(np.uint16))).sum()
 
 
+@pytest.mark.compiles
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 5), st.integers(0, 10**6))
 def test_the_neighbours_are_all_acyclic_graphs_one_edge_away(d, seed):

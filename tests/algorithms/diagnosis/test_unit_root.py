@@ -25,6 +25,7 @@ def findings(own, lengths, seed=0, secure=False):
     return {one.name: one for one in result.diagnosed.findings if one.name in ("unit root", "slow series")}
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_slow_return_in_many_series_is_no_random_walk(secure):
     """Effects of slow causes are even slower: alone, the last variable of the chain looks like a random walk."""

@@ -22,6 +22,7 @@ def truth(d, seed):
     return homogeneous(d, 1, 5, seed).truth.weights
 
 
+@pytest.mark.compiles
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 12), st.integers(0, 10**6))
 def test_exact_moments_give_the_exact_graph(d, seed):

@@ -56,6 +56,7 @@ def numbers():
     return homogeneous(5, 3, 12, 3)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("name", "params", "kind"),
     [

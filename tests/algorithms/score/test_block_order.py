@@ -160,6 +160,7 @@ def test_federated_is_pooled_exactly_in_one_exchange(federated, pooled, effects)
         assert found[0].any()
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("score", ["degenerate-gaussian", "conditional-gaussian"])
 def test_masked_sums_in_units_of_the_columns_find_the_same_whatever_a_silo_lacks(score):
     """A column of tiny numbers, one of huge ones, and a label of which one silo has a single level."""

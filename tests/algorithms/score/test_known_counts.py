@@ -19,6 +19,7 @@ def families(*members):
     return Batch(np.cumsum([0, *map(len, members)]), np.array([v for one in members for v in one], np.uint16))
 
 
+@pytest.mark.compiles
 @settings(deadline=None, max_examples=40)
 @given(
     batches=st.lists(

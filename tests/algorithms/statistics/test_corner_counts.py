@@ -56,6 +56,7 @@ def test_a_shorter_set_between_longer_ones_ends_their_shared_rows():
     assert count_corners(np.ascontiguousarray(table.T, np.int16), levels, sets, common).tolist() == expected
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("levels", [3, 300])
 def test_distinct_rows_are_all_rows_with_their_weights(levels):
     rng = np.random.default_rng(5)

@@ -56,6 +56,7 @@ def log_likelihood(tables, S):
     return total
 
 
+@pytest.mark.compiles
 def test_no_covariance_near_it_is_likelier():
     tables, _ = silos(1, 0.3, rows=60)
     last = found(tables, tolerance=1e-7, rounds=300)

@@ -26,6 +26,7 @@ def network(seed: int):
     return ImputationModel(dag=DAG, tables=np.concatenate([table.ravel() for table in tables])), joint
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("there", [{1: 2, 3: 0}, {3: 1}, {}, {0: 1, 2: 0, 3: 1}])
 def test_draws_follow_the_distribution_given_what_is_there(there):
     filling, joint = network(1)
