@@ -22,9 +22,10 @@ Tests = NDArray[np.int16]
 
 def stack(one: Tests, other: Tests) -> Tests:
     """Both lists of tests as one, padded to the larger conditioning set."""
-    width = max(one.shape[1], other.shape[1])
-    filled = [np.pad(tests, ((0, 0), (0, width - tests.shape[1])), constant_values=PAD) for tests in (one, other)]
-    return np.concatenate(filled)
+    stacked = np.full((len(one) + len(other), max(one.shape[1], other.shape[1])), PAD, np.int16)
+    stacked[: len(one), : one.shape[1]] = one
+    stacked[len(one) :, : other.shape[1]] = other
+    return stacked
 
 
 def cells_of(tests: Tests, cardinalities: NDArray[np.int64]) -> float:
