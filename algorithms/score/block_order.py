@@ -13,19 +13,26 @@ when they are full, they are cleared.
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..statistics.coding import COLLINEARITY_TOLERANCE, Blocks, log_residual_det
 from .families import OrderSettings
-from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Moves, best_of_starts
+from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Bools, Moves, Order, best_of_starts
 
 MAX_NODES, MAX_ENTRIES = 1 << 15, 1 << 20
 """maximum numbers of nodes in all trees, and of entries in their lists; then the trees are cleared"""
 NO_NODE = -1
+
+Model = tuple[FloatArray, Order, float, Bools, Bools, Order]
+"""R, first, price, possible, required, widths: the blocks and the background knowledge, for compiled code"""
+Trees = tuple[NDArray[Any], ...]
+"""the trees, for compiled code (`_trees`)"""
 
 
 def block_boss(
@@ -50,7 +57,7 @@ def block_boss(
     widths = np.minimum(widths, 1) if first_column_only else widths
     model = (blocks.R, blocks.first, price / blocks.rows, knowledge.possible, knowledge.required, widths)
     moves = Moves(
-        sweep=lambda order, movers, sweeps: np.asarray(_sweep(order, movers, model, trees, sweeps)),
+        sweep=lambda order, movers, sweeps: _sweep(order, movers, model, trees, sweeps),
         graph=lambda order: _graph(order, model, trees),
     )
     ordered = knowledge.ordered
@@ -62,7 +69,7 @@ def block_boss(
     return replace(found, dag=dag, score=-0.5 * blocks.rows * total)
 
 
-def _trees(d: int) -> tuple[FloatArray, ...]:
+def _trees(d: int) -> Trees:
     """Empty trees of d variables, as arrays.
 
     Per variable: its root. Per node: its parent node, the added variable, and begin and end of its list; its cost (NaN
@@ -80,8 +87,7 @@ def _trees(d: int) -> tuple[FloatArray, ...]:
     )
 
 
-@njit(cache=True)
-def _sweep(order, movers, model, trees, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _sweep(order: Order, movers: Order, model: Model, trees: Trees, sweeps: int) -> Order:
     """`order` after moving each of `movers` to its best position, until none moves or after `sweeps` sweeps."""
     for _ in range(sweeps):
         moved = False
@@ -125,8 +131,7 @@ def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa
     return int(np.argmax(change <= least + SCORE_TOLERANCE))
 
 
-@njit(cache=True)
-def _graph(order, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _graph(order: Order, model: Model, trees: Trees) -> tuple[Bools, float]:
     """The DAG `[m, d]` of `order` `[d]`, and its total: −2 times its score per row."""
     d, m = len(order), len(model[1]) - 1
     dag, before, total = np.zeros((m, d), np.bool_), np.arange(m) >= d, 0.0
@@ -147,7 +152,8 @@ def _select(j, before, model, trees):  # type: ignore[no-untyped-def]  # noqa: A
     if used[0] + d + 1 > len(nodes) or used[1] + d * (d + 1) > len(entries):
         roots[:], used[:] = NO_NODE, 0
     if roots[j] == NO_NODE:
-        roots[j] = _new_node(j, NO_NODE, NO_NODE, model, trees)
+        # With literals, numba would compile the function once more.
+        roots[j] = _new_node(j, np.int32(NO_NODE), np.int32(NO_NODE), model, trees)
     node = roots[j]
     while True:
         entry, end = nodes[node, 2], nodes[node, 3]
@@ -180,16 +186,18 @@ def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  #
         parents[node, nodes[ancestor, 1]] = True
         ancestor = nodes[ancestor, 0]
     gains = _gains(R, first, price, j, widths[j], parents[node], possible[:, j])
+    begin = used[1]
     for c in range(d):
         if required[c, j] and possible[c, j] and not parents[node, c]:
             gains[c] = np.inf
-    nodes[node, 2] = used[1]
-    for c in np.argsort(-gains, kind="mergesort"):
-        if not gains[c] > 0:
-            break
-        entries[used[1], 0], entries[used[1], 1] = c, NO_NODE
-        used[1] += 1
-    nodes[node, 3] = used[1]
+        if gains[c] > 0:
+            place = used[1]
+            while place > begin and gains[entries[place - 1, 0]] < gains[c]:
+                entries[place, 0] = entries[place - 1, 0]
+                place -= 1
+            entries[place, 0], entries[used[1], 1] = c, NO_NODE
+            used[1] += 1
+    nodes[node, 2], nodes[node, 3] = begin, used[1]
     costs[node] = np.nan
     return node
 
@@ -200,7 +208,7 @@ def _gains(R, first, price, j, wide, chosen, possible):  # type: ignore[no-untyp
     Q = _factor(R, first, chosen)
     d = len(first) - 1
     gains = np.zeros(d)
-    alone = _log_residual_det_with(R, Q, first, NO_NODE, j, wide)
+    alone = _log_residual_det_with(R, Q, first, np.int64(NO_NODE), j, wide)
     for c in range(d):
         width = first[c + 1] - first[c]
         if possible[c] and not chosen[c] and c != j and width > 0:
@@ -220,13 +228,16 @@ def _factor(R, first, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
         if not chosen[p]:
             continue
         for column in range(first[p], first[p + 1]):
-            Q[r] = R[column]
+            for c in range(len(R)):
+                Q[r, c] = R[column, c]
             for t in range(r):
                 share = Q[t, column]
                 for c in range(len(R)):
                     Q[r, c] -= share * Q[t, c]
             residual = Q[r, column]
-            Q[r] *= 1 / np.sqrt(residual) if residual > COLLINEARITY_TOLERANCE else 0.0
+            scale = 1 / np.sqrt(residual) if residual > COLLINEARITY_TOLERANCE else 0.0
+            for c in range(len(R)):
+                Q[r, c] *= scale
             r += 1
     return Q
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..graphs.dag import topological_order
 from .equivalence import class_of, member_of
 from .families import OrderSettings
 
@@ -106,22 +106,4 @@ def _other_order(dag: Bools, rng: np.random.Generator) -> Order:
     """An order of a random member of the class of `dag` (not uniform)."""
     names = rng.permutation(len(dag))
     member = member_of(class_of(np.ascontiguousarray(dag[np.ix_(names, names)])))
-    return np.asarray(names[_topological(member)])
-
-
-@njit(cache=True)
-def _topological(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """A topological order of `dag`; ties by index."""
-    d = len(dag)
-    order, waits = np.empty(d, np.int64), np.zeros(d, np.int64)
-    for j in range(d):
-        waits[j] = dag[:, j].sum()
-    for place in range(d):
-        first = 0
-        while waits[first] != 0:
-            first += 1
-        order[place], waits[first] = first, -1
-        for j in range(d):
-            if dag[first, j]:
-                waits[j] -= 1
-    return order
+    return np.asarray(names[topological_order(member, np.arange(len(member)))])

@@ -202,7 +202,9 @@ def _initial_server(
         known=no_counts(d),
     )
     refuse_candidates(server, procedure, settings)
-    return server if settings.own_scores else _advance(server, procedure, settings)
+    # Only a search in tables asks for the scores of single families; moments give them all at once.
+    waits = settings.own_scores or not settings.in_tables(schema.kind)
+    return server if waits else _advance(server, procedure, settings)
 
 
 def _open_silo(table: Table, schema: Schema, silo: str, settings: SecureSearch, rng: np.random.Generator) -> Rows:

@@ -3,6 +3,9 @@
 import functools
 import itertools
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +17,7 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.score import block_order
+from fedbnsl.algorithms.score import block_order, boss
 from fedbnsl.algorithms.score.block_order import block_boss
 from fedbnsl.algorithms.score.families import Batch, OrderSettings
 from fedbnsl.algorithms.score.gaussian import price_of, score_blocks
@@ -208,3 +211,33 @@ def test_a_required_arc_stays_though_it_explains_nothing():
     possible = ~np.eye(3, dtype=bool) & ~required.T
     found = block_boss(Blocks(500, np.eye(3), np.arange(4)), 12.0, THOROUGH, Prior(possible, required))
     np.testing.assert_array_equal(found.dag, required)
+
+
+COMPILE = """
+from fedbnsl.algorithms.score import block_order
+from fedbnsl.algorithms.statistics.coding import Blocks
+from fedbnsl.algorithms.score.families import OrderSettings
+import numpy as np
+R = np.eye(4) * 0.5 + 0.5
+block_order.block_boss(Blocks(300, R, np.arange(5)), 5.7, OrderSettings())
+print(len(block_order._new_node._dispatcher.nopython_signatures))
+"""
+
+
+@pytest.mark.slow(60)
+def test_a_node_is_compiled_once(tmp_path):
+    surroundings = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", COMPILE], env=surroundings, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+
+
+def test_mixed_data_start_no_search_of_single_families(monkeypatch):
+    def refuse(*given):
+        raise AssertionError("a search of single families, whose code would be compiled for nothing")
+
+    monkeypatch.setattr(boss, "better_place", refuse)
+    data = mixed(6, 2, 300, 1)
+    *_, last = rounds(
+        registry.build(registry.specify("secure-boss", {})), InProcessFederation(data.schema, data.tables)
+    )
+    assert last.server.found.any()
