@@ -7,38 +7,76 @@ import codecs
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
+from operator import lt
 
 from fedbnsl.algorithms.errors import quoted
 
 EXAMINED_ROWS = 50
 """number of rows that are compared with the first row"""
+MIN_ASCENDING = 5
+"""number of ascending numbers that name columns; a row has as many with a probability of 1 in 120"""
 SEPARATOR_LINE = re.compile(r"\s*\"?sep=.?\"?\s*", re.IGNORECASE)
 
 
 def header_fault(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
     """The fault of a first row `names` above the first `rows` of a table; None if `names` may name the columns."""
-    if None not in map(_number, names) and not all(name.isdigit() for name in names):
+    numbers = [_number(name) for name in names]
+    known = [number for number in numbers if number is not None]
+    all_numbers = len(known) == len(names)
+    if all_numbers and not all(name.isdigit() for name in names) and not _ascending(known):
         return f"must name the columns, but has numbers, {quoted(','.join(names))}"
     if SEPARATOR_LINE.fullmatch(names[0]) and not any(names[1:]):
         return "is a line for Excel, 'sep=': delete it, the separator is detected"
     wider = any(len([cell for cell in row if cell.strip()]) > 1 for row in rows[:2])
     if len(names) != 2 and names[0] and not any(names[1:]) and wider:
         return f"has a single cell, {quoted(names[0])}, and no names of columns: if it is a title, delete it"
-    if _is_row(names, rows):
+    if not (all_numbers and _enumerates(known)) and _is_row(names, numbers, rows):
         return "must name the columns, but looks like a row of the table: write a line of names above it"
     return None
 
 
-def _is_row(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether each of `names` is like the cells below it, and one of `names` is a number with a fraction."""
-    numbers = [_number(name) for name in names]
-    if not any(number is not None and number % 1 for number in numbers):
+def _ascending(numbers: Sequence[float]) -> bool:
+    """Whether the numbers ascend, as wavelengths and years do, and are too many for a row that ascends by chance."""
+    return len(numbers) >= MIN_ASCENDING and all(map(lt, numbers, numbers[1:]))
+
+
+def _enumerates(numbers: Sequence[float]) -> bool:
+    """Whether all names are numbers that number the columns: ascending, consecutive in any order, or one or two."""
+    in_order = sorted(numbers)
+    consecutive = all(after == before + 1 for before, after in pairwise(in_order))
+    return len(numbers) < 3 or in_order == list(numbers) or consecutive
+
+
+def _is_row(names: Sequence[str], numbers: Sequence[float | None], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether each of `names`, with its number if it is one, is like the cells below it.
+
+    Labels occur below, in at least one column with other labels, too: tables of multiple answers repeat their names in
+    the cells. Whole numbers, which may be years, lie near the numbers below, unless another number has a fraction.
+    """
+    columns = [
+        [cell.strip() for cell in column] for column in zip(*(r for r in rows if len(r) == len(names)), strict=True)
+    ]
+    if not columns:
         return False
-    columns = list(zip(*(row for row in rows if len(row) == len(names)), strict=True))
-    return bool(columns) and all(
-        any(_number(cell) is not None for cell in column) if number is not None else name in map(str.strip, column)
+    if all(number is None for number in numbers) and all(
+        set(column) <= {name, ""} for name, column in zip(names, columns, strict=True)
+    ):
+        return False
+    whole = not any(number is not None and number % 1 for number in numbers)
+    return all(
+        name in column if number is None else _near(number, column, whole=whole)
         for name, number, column in zip(names, numbers, columns, strict=True)
     )
+
+
+def _near(number: float, column: Sequence[str], *, whole: bool) -> bool:
+    """Whether the `column` has numbers, and `number` exceeds them by at most their range if all numbers are whole."""
+    below = [other for cell in column if (other := _number(cell)) is not None]
+    if not below:
+        return False
+    margin = max(below) - min(below)
+    return not whole or min(below) - margin <= number <= max(below) + margin
 
 
 def _number(cell: str) -> float | None:

@@ -65,6 +65,42 @@ def test_unusual_names_are_names(names):
     assert header_fault(names, [row.split(",")[: len(names)] for row in ROWS.splitlines()]) is None
 
 
+def columns_of(*columns):
+    return [list(map(str, row)) for row in zip(*columns, strict=True)]
+
+
+LEVELS = columns_of(*([(k * step) % 4 for k in range(1, 40)] for step in (1, 3, 5, 7, 9)))
+COUNTS = columns_of(*([20 + (k * step) % 90 for k in range(40)] for step in (7, 11, 13)))
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        ("400.5 402 403.5 405 406.5", LEVELS),  # wavelengths
+        ("3 1 0 2 4", LEVELS),  # numbers of columns in another order
+        ("2 5 9", COUNTS),
+        ("2019 2030 2024", COUNTS),  # years
+        ("asthma cough fever", columns_of(*(["", name, name] for name in ("asthma", "cough", "fever")))),
+        ("id 21 30", columns_of(["p1", "p2"], [20, 25], [30, 40])),
+    ],
+)
+def test_numbers_and_answers_that_are_names(names, rows):
+    assert header_fault(names.split(), rows) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "rows"),
+    [
+        ("64 21 95", COUNTS),
+        ("64 yes 21", columns_of([50, 60, 70], ["no", "yes", "no"], [20, 21, 30])),
+        ("yes mild", columns_of(["no", "yes", "no"], ["mild", "severe", "mild"])),
+        ("400.5 402 403.5 401 406.5", LEVELS),
+    ],
+)
+def test_rows_without_a_fraction_among_numbers_are_rows(first, rows):
+    assert header_fault(first.split(), rows) is not None
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_without_a_mark_is_read(tmp_path, encoding):
     content = "age,größe,smokes\n" + ROWS
