@@ -24,6 +24,10 @@ MIN_RETURN = 0.15
 """minimum share of its distance from the trend by which a series returns in a step; slower series have no trend"""
 MAX_SLOPE, MAX_FILTERS = 0.5, 4
 """slope below which an autoregression is not removed again, and maximum number of removals"""
+LINE, MAX_T = 2e6, 1e6
+"""the reported t-value of the time in a straight line, and its maximum in other columns"""
+NO_SPREAD = 1e-9
+"""spread, relative to the values, that is only rounding"""
 MIN_PEAK = 60.0
 """minimum ratio of a peak to its neighbours for a season"""
 MIN_CYCLES = 8
@@ -50,22 +54,37 @@ def interpolated(rows: FloatArray) -> FloatArray:
 
 
 def trend_t_values(rows: FloatArray) -> FloatArray:
-    """The absolute t-value of the time in each column of `rows` `[n, d]`; 0 if the column is slow or rows are few."""
+    """The absolute t-value of the time in each column of `rows` `[n, d]`, at most `MAX_T`.
+
+    It is 0 if the column is slow or rows are few, and `LINE` for a straight line. The regression has the past about the
+    trend, in its own unit, so that neither the unit of a column nor a steep trend makes it imprecise.
+    """
     n, d = rows.shape
     found = np.zeros(d)
     if n < MIN_ROWS:
         return found
-    change = np.diff(rows, axis=0)
-    times = np.linspace(-1, 1, n - 2)
+    times = np.linspace(-1, 1, n)
     for j in range(d):
-        design = np.column_stack([times, np.ones(n - 2), rows[1:-1, j], change[:-1, j]])
-        if rows[:, j].std() <= 1e-9 * max(np.abs(rows[:, j]).max(), 1e-300):
+        spread = float(rows[:, j].std())
+        if spread <= NO_SPREAD * max(float(np.abs(rows[:, j]).max()), 1e-300):
             continue
+        centred = (rows[:, j] - rows[:, j].mean()) / spread
+        slope = float(times @ centred / (times @ times))
+        rest = centred - slope * times
+        unit = float(rest.std())
+        if unit <= NO_SPREAD:
+            found[j] = LINE
+            continue
+        rest, slope = rest / unit, slope / unit
+        change = np.diff(rest)
+        design = np.column_stack([times[1:-1], np.ones(n - 2), rest[1:-1], change[:-1]])
         inverse = np.linalg.pinv(design.T @ design)
-        beta = inverse @ (design.T @ change[1:, j])
-        error = ((change[1:, j] - design @ beta) ** 2).sum() / (n - 2 - design.shape[1])
+        beta = inverse @ (design.T @ change[1:])
+        error = ((change[1:] - design @ beta) ** 2).sum() / (n - 2 - design.shape[1])
         if beta[2] < -MIN_RETURN:
-            found[j] = abs(beta[0]) / np.sqrt(max(error * inverse[0, 0], 1e-300))
+            of_time = np.array([1.0, 0.0, -slope, 0.0])
+            variance = error * (of_time @ inverse @ of_time)
+            found[j] = min(abs(of_time @ beta) / np.sqrt(max(variance, 1e-300)), MAX_T)
     return found
 
 
@@ -76,26 +95,33 @@ def seasons(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
     if n < MIN_ROWS:
         return ratios, periods
     for j in range(d):
-        series = _flat(rows[:, j])
+        detrended = _detrended(rows[:, j])
+        if detrended.std() <= NO_SPREAD * rows[:, j].std():
+            continue  # a straight line, of which only rounding is left
+        series = _without_autoregression(detrended)
         power = np.abs(np.fft.rfft(series * np.hanning(len(series)))) ** 2
         peak, ratios[j] = _highest(power)
         if ratios[j] > MIN_PEAK:
-            periods[j] = _period(rows[:, j], n / peak)
+            periods[j] = _period(detrended, n / peak)
     return ratios, periods
 
 
-def _flat(series: FloatArray) -> FloatArray:
-    """`series` without trend and autoregression."""
+def _detrended(series: FloatArray) -> FloatArray:
+    """`series` without its level and linear trend."""
     centred = series - series.mean()
     times = np.linspace(-1, 1, len(series))
-    centred = centred - times * (times @ centred) / (times @ times)
+    return np.asarray(centred - times * (times @ centred) / (times @ times))
+
+
+def _without_autoregression(series: FloatArray) -> FloatArray:
+    """The detrended `series` without autoregression."""
     for _ in range(MAX_FILTERS):
-        past = centred[:-1]
-        slope = float(past @ centred[1:]) / max(float(past @ past), 1e-300)
-        centred = centred[1:] - slope * past
+        past = series[:-1]
+        slope = float(past @ series[1:]) / max(float(past @ past), 1e-300)
+        series = series[1:] - slope * past
         if abs(slope) < MAX_SLOPE:
             break
-    return np.asarray(centred)
+    return np.asarray(series)
 
 
 def _highest(power: FloatArray) -> tuple[int, float]:
@@ -116,7 +142,7 @@ def _highest(power: FloatArray) -> tuple[int, float]:
 
 
 def _period(series: FloatArray, about: float) -> int:
-    """The whole period near `about` whose phase means explain most of `series`, relative to the number of phases."""
+    """The whole period near `about` whose phase means explain most of a detrended `series`, by number of phases."""
     n = len(series)
     total = float(((series - series.mean()) ** 2).sum())
     best, highest = max(2, round(about)), -np.inf

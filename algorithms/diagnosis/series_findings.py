@@ -10,6 +10,7 @@ from ..core.adjustment import Adjustment
 from .change import children_of
 from .exchange import Server
 from .findings import RULES, WEIGHTS_DIFFER, Finding, Rule
+from .over_time import LINE
 from .unit_root import own_t_values, unit_roots
 
 MIN_MEAN_ROWS = 40
@@ -77,7 +78,7 @@ def adjustment_findings(server: Server, others: Sequence[Finding]) -> list[Findi
             both = own | schema.adjustment
             fit = [silo for silo, rows in longest.items() if rows >= both.min_rows]
             advice = one.advice.replace(own.options, both.options)
-            if 0 < len(fit) < len(longest):
+            if own.options in one.advice and 0 < len(fit) < len(longest):
                 advice = one.advice.replace(own.options, f"{both.options} --silos {','.join(fit)}")
                 advice += " The series of all other silos are too short for it."
             one = replace(one, advice=advice)
@@ -114,6 +115,9 @@ def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
 
 
 def _trend(who: tuple[str, ...], column: str, value: float, alone: bool, silos: int) -> Finding:
+    if value >= LINE:
+        sentence = f"{len(who)} of {silos} silos: series have a trend: {column} is a straight line, like a row number."
+        return Finding("trend", sentence, f"Learn again with --ignore {column}.", who)
     sentence = (
         f"{len(who)} of {silos} silos: series have a trend, most {column}: a trend looks like effects of all lags."
     )

@@ -39,6 +39,7 @@ from .series import (
     Keys,
     SeriesTable,
     find_column,
+    irregular_step,
     keeps_empty_cells,
     number_faults,
     read_series,
@@ -57,6 +58,8 @@ class SeriesPasses:
     step: float
     left_out: int
     """number of rows with an empty cell, which end a stretch"""
+    excluded: tuple[str, ...] = ()
+    """the columns that are not read"""
     streamed: bool = True
 
     @property
@@ -74,6 +77,7 @@ def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:
 
     Raises `BadInput` as `read_series` does, and for declarations that need series in memory.
     """
+    declared = replace(declared, kind="time-series")
     source = series_source(path, declared)
     return read_series(path, declared) if source is None else LargeSeries(source, declared).profile()
 
@@ -163,7 +167,8 @@ class LargeSeries:
         for v, name in enumerate(names):
             if self.declared.reading.learned_from and beyond(np.abs([low[v], high[v]])):
                 raise BadInput(f"{self._path}: column {quoted(name)}: {BEYOND_RANGE}")
-        return SeriesPasses(self, names, tuple(cutter.lengths), cutter.step, cutter.left_out)
+        excluded = tuple(name for name in self.source.names if not self.declared.keeps(name))
+        return SeriesPasses(self, names, tuple(cutter.lengths), cutter.step, cutter.left_out, excluded)
 
     def rows(self, schema: Schema, count: int, mapper: Mapper = map) -> ChunkedRows:
         """The `count` complete rows in the form of `schema`, read in passes.
@@ -298,7 +303,7 @@ class LargeSeries:
         """Whether each row is one step after the row before it; raises `BadInput` for irregular times."""
         steps = difference / step
         for row in np.flatnonzero((abs(steps - np.rint(steps)) > ROUNDING) | (steps < 0.5))[:1]:
-            fault = f"{difference[row]:g} after the previous time, not a whole number of steps of {step:g}"
+            fault = irregular_step(difference[row], step)
             raise BadInput(f"{self._place(start + int(row), self._keys.time or '')}: {fault}{NOT_SERIES}")
         return np.asarray(np.rint(steps) == 1)
 

@@ -34,6 +34,9 @@ PERIOD = re.compile(
     r"(?P<year>1[5-9]\d\d|2[01]\d\d)([ -]?[Qq](?P<quarter>[1-4])|[-Mm](?P<month>0[1-9]|1[0-2]))", re.ASCII
 )
 """a quarter or a month, such as 2001Q3, 1999-04"""
+ZONE = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)\s*$", re.ASCII | re.IGNORECASE)
+"""a time of day with a time zone, such as 2020-01-31T12:00Z or 2020-01-31 12:00+01:00"""
+EXAMPLE = "2020-01-31"
 FirstDates = tuple[tuple[str, str], ...]
 """the orders that all cells of a column allow, each with the first date in ISO 8601, or "" if it is not reported"""
 
@@ -129,15 +132,26 @@ def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
     if not faults:
         return np.array([float(cell) for cell in cells], dtype=np.float64), {}
     found, wrong = dates_of(cells)
-    return found, faults if len(wrong) == len(cells) else wrong
+    if len(wrong) < len(cells):
+        return found, wrong
+    word, either = "is not a number", f"is neither a number nor a date such as {EXAMPLE}"
+    return found, {cell: fault.replace(word, either) for cell, fault in faults.items()}
 
 
 def dates_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
-    """The dates (ISO 8601) in the distinct `cells` as seconds since 1970, and the faults of invalid cells."""
+    """The dates (ISO 8601) in the distinct `cells` as seconds since 1970, and the faults of invalid cells.
+
+    Either all times of day have a time zone or none has: otherwise their differences are not known.
+    """
     import pandas as pd  # imported late: data without times do not need it
 
     dates = pd.to_datetime(pd.Series(cells, dtype=object), format="ISO8601", errors="coerce", utc=True)
     seconds = np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1), dtype=np.float64)
     wrong = [cell for cell, missing in zip(cells, dates.isna(), strict=True) if missing]
-    fault = "is not a date such as 2020-01-31 or 2020-01-31T12:00"
-    return seconds, {cell: f"{quoted(cell)} {fault}" if cell.strip() else "the cell is empty" for cell in wrong}
+    fault = f"is not a date such as {EXAMPLE} or {EXAMPLE}T12:00"
+    faults = {cell: f"{quoted(cell)} {fault}" if cell.strip() else "the cell is empty" for cell in wrong}
+    zoned = [bool(ZONE.search(cell)) for cell in cells]
+    if any(zoned) and not all(zoned):
+        lacks = "has no time zone, but other times have one"
+        faults |= {cell: f"{quoted(cell)} {lacks}" for cell, one in zip(cells, zoned, strict=True) if not one} | faults
+    return seconds, faults

@@ -21,7 +21,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from .about import NO_DECLARATION, Declared
 from .check import check_labels
 from .chunked_table import column_names
-from .columns import Column, check_cells, read_columns
+from .columns import Column, check_cells, read_typed
 from .dates import times_of
 from .formats import BROKEN, kind_of
 from .scan import canonical_order, empty_cells, labels_of, place_of_row
@@ -41,6 +41,8 @@ class EventTable:
 
     types: tuple[str, ...]
     values: FloatArray
+    excluded: tuple[str, ...] = ()
+    """the columns that were not read"""
 
     @property
     def linked(self) -> bool:
@@ -80,7 +82,8 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     """
     if path.is_dir() or kind_of(path) == "query":
         raise BadInput(f"{path}: events cannot be read in passes: write them to one file")
-    columns = {column.name: column for column in read_columns(path, declared.form, declared.keeps)}
+    read = read_typed(path, declared.form, lambda name: False, declared.keeps)
+    columns = {column.name: column for column in read.columns if isinstance(column, Column)}
     keys = {word: find_column(path, list(columns), word) for word in (TIME, EVENT, DEVICE, NEIGHBOURS)}
     for word in (TIME, EVENT):
         if keys[word] is None:
@@ -108,7 +111,7 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     values = np.column_stack([devices, times, codes, starts, ends]).astype(np.float64)
     if keys[NEIGHBOURS] is not None:
         values = np.hstack([values, _links(names, devices, columns[str(keys[NEIGHBOURS])])[devices]])
-    return EventTable(types, values[order])
+    return EventTable(types, values[order], read.left_out)
 
 
 def _links(names: tuple[str, ...], devices: NDArray[np.intp], column: Column) -> FloatArray:

@@ -54,7 +54,7 @@ from .events import NO_EPSILON, events_schema, link_notes, read_events, refuse_u
 from .fingerprint import fingerprint
 from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of
 from .harmonise import check_harmonised, check_silos
-from .joint_columns import check_series_domains, with_declared_transforms
+from .joint_columns import check_selected, check_series_domains, excluded_columns, with_declared_transforms
 from .profile import Profile
 from .scan import SEPARATORS
 from .schema_inference import InferredSchema, negotiate_schema
@@ -248,7 +248,7 @@ def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     if declared.kind == "events":
         inferred, rows = _read_events(folder, files, declared)
     elif _are_series(files, declared):
-        inferred, rows = _read_series(files, declared)
+        inferred, rows = _read_series(folder, files, declared)
     else:
         tables = {silo: open_table(path, declared.at_silo(silo)) for silo, path in files.items()}
         inferred = _inferred_schema(folder, files, declared, tables)
@@ -284,7 +284,7 @@ def read_schema(folder: Path, reading: Reading = READ_ALL) -> Schema:
     if declared.kind == "events":
         schema = _read_events(folder, files, declared)[0].schema
     elif _are_series(files, declared):
-        schema = _read_series(files, declared)[0].schema
+        schema = _read_series(folder, files, declared)[0].schema
     else:
         schema = _inferred_schema(folder, files, declared).schema
     check_checksums(place_of(folder), about, files)
@@ -351,7 +351,8 @@ def _read_events(
     tables = {silo: read_events(path, declared.at_silo(silo)) for silo, path in files.items()}
     types = {silo: one.types for silo, one in tables.items()}
     rows = {silo: len(one.values) for silo, one in tables.items()}
-    schema = events_schema(str(folder), types, rows)
+    aside = excluded_columns(str(folder), [one.excluded for one in tables.values()], declared)
+    schema = replace(events_schema(str(folder), types, rows), aside=aside)
     notes = link_notes(silo for silo, one in tables.items() if one.linked)
     return InferredSchema(schema, notes), {silo: one.rows(schema, files[silo]) for silo, one in tables.items()}
 
@@ -386,9 +387,13 @@ def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tupl
         yield silo, table
 
 
-def _read_series(files: Mapping[str, Path], declared: Declared) -> tuple[InferredSchema, dict[str, Any]]:
-    tables = dict(_each_series(files, declared))
+def _read_series(folder: Path, files: Mapping[str, Path], declared: Declared) -> tuple[InferredSchema, dict[str, Any]]:
+    """The schema of the silos' files of series, and their rows."""
+    tables, place = dict(_each_series(files, declared)), str(folder)
     schema = with_declared_transforms(series_schema(tables, declared), declared)
+    check_selected(place, schema.variables, replace(declared, kind="time-series"))
+    aside = excluded_columns(place, [table.excluded for table in tables.values()], declared)
+    schema = replace(schema, aside=aside)
     notes = left_out_notes(schema.rows, {silo: table.left_out for silo, table in tables.items()})
     notes += passes_notes(schema)
     return InferredSchema(schema, notes), {silo: table.rows(schema) for silo, table in tables.items()}

@@ -228,9 +228,23 @@ def check_columns(
         for name in columns:
             if name not in variables and name not in uncommon and declared.keeps(name):
                 raise BadInput(f"{place}: about.json: {key}: {quoted(name)} is not a column of the data")
+    check_selected(place, variables, declared)
+
+
+def check_selected(place: str, variables: Collection[str], declared: Declared) -> None:
+    """Raise `BadInput` for a column of --only that is not among the `variables`."""
     for name in declared.reading.only:
-        if name not in variables:
+        if name not in variables and not (declared.kind == "time-series" and declared.is_key(name)):
             raise BadInput(f"{place}: --only: {quoted(name)} is not a column of the data")
+
+
+def excluded_columns(place: str, by_silo: Iterable[Sequence[str]], declared: Declared) -> dict[str, str]:
+    """The columns excluded `by_silo`, with the reasons; raises `BadInput` if no silo has an ignored column."""
+    excluded = dict.fromkeys(name for names in by_silo for name in names)
+    for name in declared.reading.ignore:
+        if name not in excluded:
+            raise BadInput(f"{place}: --ignore: {quoted(name)} is not a column of any silo")
+    return {name: declared.reading.leaves_out(name) or "" for name in excluded}
 
 
 def joint_columns(profiles: Mapping[str, Profile]) -> dict[str, JointColumn]:

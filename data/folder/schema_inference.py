@@ -26,6 +26,7 @@ from .joint_columns import (
     check_columns,
     common_derived,
     count_codings,
+    excluded_columns,
     joined_columns,
     joint_columns,
     label_notes,
@@ -259,15 +260,16 @@ def infer_schema(
     check_columns(place, profiles, declared, names, uncommon)
     for silo, profile in profiles.items():
         _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
+    read_without = excluded_columns(place, [profile.left_out for profile in profiles.values()], declared)
     if declared.reading.private:
         schema = with_declared_transforms(declared_schema(place, profiles, declared), declared)
-        return InferredSchema(replace(schema, aside=_left_out(place, profiles, declared) | uncommon))
+        return InferredSchema(replace(schema, aside=read_without | uncommon))
     if not declared.complete:
         words = labels_among_marks(joint_columns(profiles), declared)
         profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}
     all_columns = joint_columns(profiles)
     kinds, counts = _kinds(place, all_columns, declared)
-    excluded = _left_out(place, profiles, declared) | uncommon | _excluded(all_columns, kinds, declared)
+    excluded = read_without | uncommon | _excluded(all_columns, kinds, declared)
     columns = {name: column for name, column in all_columns.items() if name not in excluded}
     _require_columns(place, columns, excluded)
     levels, joined = _levels_of_columns(
@@ -349,15 +351,6 @@ def _levels_of_columns(
     pairs = {name: _levels(place, name, column, declared) for name, column in columns.items()}
     joined = {name: spellings for name, (_, spellings) in pairs.items() if spellings}
     return {name: levels for name, (levels, _) in pairs.items()}, joined
-
-
-def _left_out(place: str, profiles: Mapping[str, Profile], declared: Declared) -> dict[str, str]:
-    """The columns that the reader excluded, with the reasons; raises `BadInput` if no silo has an ignored column."""
-    left_out = dict.fromkeys(name for profile in profiles.values() for name in profile.left_out)
-    for name in declared.reading.ignore:
-        if name not in left_out:
-            raise BadInput(f"{place}: --ignore: {quoted(name)} is not a column of any silo")
-    return {name: declared.reading.leaves_out(name) or "" for name in left_out}
 
 
 def _kinds(

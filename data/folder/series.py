@@ -9,7 +9,7 @@ numbers, or labels if about.json declares their levels; the values of labels are
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from ..federated import MIN_SILO_ROWS
 from .about import NO_DECLARATION, Declared
 from .check import check_table
 from .chunked_table import column_names, columns_in_memory, source_of
-from .columns import Column, check_cells, read_columns
+from .columns import Column, Read, check_cells, read_columns, read_typed
 from .dates import times_of
 from .formats import BROKEN, kind_of
 from .profile import BEYOND_RANGE, beyond
@@ -73,6 +73,8 @@ class Recording:
     rows: NDArray[np.intp]
     form: Form = NO_FORM
     """the declared dialect of the file"""
+    excluded: tuple[str, ...] = ()
+    """the columns that were not read"""
 
     @property
     def complete(self) -> NDArray[np.bool_]:
@@ -158,7 +160,8 @@ def number_faults(cells: Sequence[str]) -> dict[str, str]:
 def _faults(column: Column, levels: Sequence[str] | None) -> dict[str, str]:
     """The faults of the distinct cells of a column of numbers, or of labels with these `levels`."""
     if levels is None:
-        return number_faults(column.cells)
+        faults, remedy = number_faults(column.cells), "if the column has labels, declare its levels in about.json"
+        return {cell: f"{fault}; {remedy}" if "not a number" in fault else fault for cell, fault in faults.items()}
     labels = zip(column.cells, labels_of(column.cells, levels), strict=True)
     return {
         cell: f"{quoted(cell)} is not one of the declared levels {', '.join(levels)}"
@@ -211,6 +214,8 @@ class SeriesTable:
     """number of rows with an empty cell, which are not in the table"""
     streamed: bool = False
     """whether the rows are read in passes (`chunked_series.py`)"""
+    excluded: tuple[str, ...] = ()
+    """the columns that were not read"""
 
     @property
     def empty(self) -> tuple[int, ...]:
@@ -295,7 +300,8 @@ def read_series(path: Path, declared: Declared = NO_DECLARATION) -> SeriesTable:
             if len(cells) and beyond(np.abs(cells)):
                 raise BadInput(f"{path}: column {quoted(name)}: {BEYOND_RANGE}")
     left_out = 0 if keeps else int((~recording.complete).sum())
-    return SeriesTable(recording.variables, values, stretches.lengths, stretches.step, left_out)
+    lengths, step = stretches.lengths, stretches.step
+    return SeriesTable(recording.variables, values, lengths, step, left_out, excluded=recording.excluded)
 
 
 def keeps_empty_cells(declared: Declared) -> bool:
@@ -323,29 +329,31 @@ def left_out_notes(rows: Mapping[str, int], left_out: Mapping[str, int]) -> tupl
 
 def _recording(path: Path, declared: Declared) -> Recording:
     """The recording in `path`, with the columns of times that are requested or, by default, a column `time`."""
-    columns = _columns(path, declared)
+    read = _columns(path, declared)
+    columns = [column for column in read.columns if isinstance(column, Column)]
     header = [column.name for column in columns]
     if not declared.reading.time:
         keys = Keys(find_column(path, header, SERIES), find_column(path, header, TIME))
-        return recording_of(path, columns, keys, declared.form, declared.levels)
+        found = recording_of(path, columns, keys, declared.form, declared.levels)
+        return replace(found, excluded=read.left_out)
     for name in declared.reading.time:
         check_label_column(path, header, name)
     time, *parts = (column for name in declared.reading.time for column in columns if column.name == name)
     if parts:
         time = _periods(path, time, parts[0], declared.form)
         columns = [time, *(column for column in columns if column.name not in declared.reading.time)]
-    return recording_of(
-        path, columns, Keys(find_column(path, header, SERIES), time.name), declared.form, declared.levels
-    )
+    keys = Keys(find_column(path, header, SERIES), time.name)
+    return replace(recording_of(path, columns, keys, declared.form, declared.levels), excluded=read.left_out)
 
 
-def _columns(path: Path, declared: Declared) -> list[Column]:
+def _columns(path: Path, declared: Declared) -> Read:
     """The columns of a silo's series in one file, in Parquet parts, or of a query, as text."""
     if not path.is_dir() and kind_of(path) != "query":
-        return read_columns(path, declared.form, declared.keeps)
+        return read_typed(path, declared.form, lambda name: False, declared.keeps)
     source = source_of(path, declared)
     assert source is not None
-    return columns_in_memory(source, declared.keeps)
+    excluded = tuple(name for name in source.names if not declared.keeps(name))
+    return Read([*columns_in_memory(source, declared.keeps)], excluded)
 
 
 def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:
@@ -367,7 +375,8 @@ def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:
 
 def read_cut(path: Path, stretches: tuple[int, ...], declared: Declared = NO_DECLARATION) -> SeriesTable:
     """Read a silo's file of time series with known `stretches`. Raises `BadInput` if the number of rows has changed."""
-    recording, keeps = _recording(path, declared), keeps_empty_cells(declared)
+    recording = _recording(path, replace(declared, kind="time-series"))
+    keeps = keeps_empty_cells(declared)
     values = recording.values if keeps else recording.values[recording.complete]
     if len(values) != sum(stretches):
         rows = "rows" if keeps else "complete rows"
@@ -429,9 +438,14 @@ def _is_next_step(recording: Recording, step: float | None, remedy: str) -> tupl
     irregular = np.flatnonzero(same_series & ((abs(steps - np.rint(steps)) > ROUNDING) | (steps < 0.5)))
     if irregular.size:
         row = irregular[0] + 1
-        fault = f"{differences[row - 1]:g} after the previous time, not a whole number of steps of {step:g}"
-        raise BadInput(f"{_place(recording, row)} is {fault}{remedy}")
+        raise BadInput(f"{_place(recording, row)} is {irregular_step(differences[row - 1], step)}{remedy}")
     return same_series & (np.rint(steps) == 1), step
+
+
+def irregular_step(difference: float, step: float) -> str:
+    """The fault of a time at this `difference` from the time before it, with advice if the step may be a month."""
+    month = "; write months as 2020-01" if 28 <= step / 86_400 <= 31 else ""
+    return f"{difference:g} after the previous time, not a whole number of steps of {step:g}{month}"
 
 
 def _step(differences: FloatArray) -> float:

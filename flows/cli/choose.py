@@ -92,6 +92,7 @@ def algorithm_text(choice: Choice) -> str:
 def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]]:
     """The facts on the data before learning; facts on the values of rows only if `data` are given."""
     from fedbnsl.algorithms.core.schema import pluralize
+    from fedbnsl.tracking.report.data_tables import stretches_line
 
     rows = list(schema.rows.values())
     silos = f"{pluralize(len(rows), 'silo')} of {min(rows):,} to {max(rows):,}"
@@ -106,8 +107,7 @@ def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]
     if schema.gaps:
         facts.append(("empty cells", missing_share(schema)))
     if schema.kind == "time-series":
-        breaks = sum(len(stretches) - 1 for stretches in schema.stretches.values())
-        facts.append(("gaps", f"{breaks} in the series, where cells are empty or times are missing"))
+        facts.append(("series", stretches_line(schema)))
     return facts if data is None or schema.discrete.all() else [*facts, *scale_ranges(data)]
 
 

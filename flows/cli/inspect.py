@@ -121,7 +121,13 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
     from rich.table import Table
 
     from fedbnsl.algorithms.core.schema import pluralize
-    from fedbnsl.tracking.report.data_tables import data_header, data_rows, excluded_by_reason, rows_line
+    from fedbnsl.tracking.report.data_tables import (
+        data_header,
+        data_rows,
+        excluded_by_reason,
+        rows_line,
+        stretches_line,
+    )
 
     from ..terminal.console import console
 
@@ -132,8 +138,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
     if schema.complete_rows:
         out.print("rows with an empty cell are left out: these are the rows that remain")
     if schema.kind == "time-series":
-        breaks = sum(len(stretches) - 1 for stretches in schema.stretches.values())
-        out.print(f"{pluralize(breaks, 'gap')} in the series, where cells are empty or times are missing")
+        out.print(stretches_line(schema))
     table = Table(*data_header(schema), box=None, padding=(0, 2, 0, 0))
     for row in data_rows(schema, holds):
         table.add_row(*row)

@@ -1,6 +1,6 @@
 """The rows of a silo: read from its own file or, for a pooled baseline, from all files of a folder."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,8 @@ class DescribedSeries:
     """the number of empty cells of each column, if the learner models empty cells"""
     streamed: bool = False
     """whether the silo's rows are read in passes, because they exceed its memory limit"""
+    excluded: tuple[str, ...] = ()
+    """the columns that the reader excluded"""
 
     @property
     def rows(self) -> int:
@@ -97,6 +99,8 @@ class DescribedEvents:
     rows: int
     linked: bool = False
     """whether devices have neighbours"""
+    excluded: tuple[str, ...] = ()
+    """the columns that the reader excluded"""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -121,7 +125,7 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, 
         if declared.reading.private:
             raise BadInput(NO_EPSILON)
         events = read_events(source, declared)
-        return DescribedEvents(silo, events.types, len(events.values), events.linked)
+        return DescribedEvents(silo, events.types, len(events.values), events.linked, events.excluded)
     refuse_undeclared(source, declared)
     series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
     if series and not declared.reading.private:
@@ -129,7 +133,7 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, 
         if isinstance(found, SeriesTable):
             check_series_domains(source, found.variables, found.values, declared)
         public = (found.variables, found.stretches, found.step, found.left_out, found.empty, found.streamed)
-        return DescribedSeries(silo, *public)
+        return DescribedSeries(silo, *public, found.excluded)
     return Described(silo, open_table(source, declared, mapper).profile(), is_streamed(source, declared))
 
 
@@ -160,7 +164,8 @@ def read_rows(
     if schema.kind == "time-series" and silo in schema.streamed:
         large = series_source(source, declared) or source_of(source, declared)
         assert large is not None
-        return LargeSeries(large, declared).rows(schema, sum(schema.recorded_stretches(silo)), mapper)
+        series_declared = replace(declared, kind="time-series")
+        return LargeSeries(large, series_declared).rows(schema, sum(schema.recorded_stretches(silo)), mapper)
     if schema.kind == "time-series":
         series = read_cut(source, schema.recorded_stretches(silo), declared)
         check_same_columns(source, series.variables, schema.variables, "the schema")

@@ -8,7 +8,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.chunked_series import passes_notes
 from fedbnsl.data.folder.events import events_schema, link_notes
-from fedbnsl.data.folder.joint_columns import with_declared_transforms
+from fedbnsl.data.folder.joint_columns import check_selected, excluded_columns, with_declared_transforms
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
 from fedbnsl.data.folder.series import check_same_step, left_out_notes, series_schema
@@ -79,13 +79,17 @@ def _inferred(
     series = [part for part in first if isinstance(part, DescribedSeries)]
     if series:
         schema = with_declared_transforms(_series_schema(series, first, declared), declared)
+        check_selected("the silos", schema.variables, replace(declared, kind="time-series"))
+        aside = excluded_columns("the silos", [part.excluded for part in series], declared)
+        schema = replace(schema, aside=aside)
         notes = left_out_notes(schema.rows, {part.silo: part.left_out for part in series})
         return InferredSchema(schema, (*notes, *passes_notes(schema)))
     events = [part for part in first if isinstance(part, DescribedEvents)]
     if events:
         types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}
         notes = link_notes(part.silo for part in events if part.linked)
-        return InferredSchema(events_schema("the silos", types, rows), notes)
+        aside = excluded_columns("the silos", [part.excluded for part in events], declared)
+        return InferredSchema(replace(events_schema("the silos", types, rows), aside=aside), notes)
     answers = [first]
 
     def request_profiles(declaration: Declared) -> dict[str, Profile]:

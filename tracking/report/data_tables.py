@@ -51,6 +51,17 @@ def rows_line(schema: Schema) -> str:
     return f"{pluralize(sum(rows.values()), 'row')} in {pluralize(len(rows), 'silo')}: {each}{more}"
 
 
+def stretches_line(schema: Schema) -> str:
+    """The number of unbroken stretches of time series in words, and what ends one."""
+    number = sum(map(len, schema.stretches.values()))
+    ends = (
+        "its series ends or a time is missing"
+        if schema.gaps
+        else "its series ends, a time is missing or a cell is empty"
+    )
+    return f"{pluralize(number, 'unbroken stretch', 'unbroken stretches')}: each ends where {ends}"
+
+
 def excluded_by_reason(schema: Schema) -> dict[str, list[str]]:
     """The excluded columns, by the reason."""
     columns: dict[str, list[str]] = {}

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.diagnosis.over_time import _period, interpolated, seasons, trend_t_values
+from fedbnsl.algorithms.diagnosis.over_time import LINE, MAX_T, _period, interpolated, seasons, trend_t_values
 from fedbnsl.data.federated import FederatedData, time_series
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.dynamic import dynamic, svar
@@ -101,6 +101,41 @@ def test_clean_series_have_neither_trend_nor_season():
         tables = drawn("nothing", seed).tables.values()
         wrong += any(trend_t_values(X).max() > 6 or seasons(X)[1].any() for X in tables)
     assert wrong <= 1
+
+
+def test_trends_are_those_of_any_unit_and_of_lines():
+    """In large units the time was formerly left out of the regression, and a straight line had no trend."""
+    rng, t = np.random.default_rng(0), np.arange(200.0)
+    X = rng.normal(size=(200, 4)) + np.outer(t, [0.0, 0.0, 0.02, 0.1])
+    X = np.column_stack([X, t, t + 1e-6 * X[:, 0], np.full(200, 3.0)])
+    expected = trend_t_values(X)
+    assert (expected[:2] < 6).all()
+    assert (expected[2:4] > 6).all()
+    assert list(expected[4:]) == [LINE, pytest.approx(expected[5]), 0.0]
+    assert 6 < expected[5] <= MAX_T
+    for unit in (1e12, 1e-12):
+        np.testing.assert_allclose(trend_t_values(unit * X), expected, rtol=1e-3)
+    assert not seasons(X)[1].any()
+
+
+def test_the_period_of_a_season_is_not_that_of_its_trend():
+    """A steep trend is explained best by other periods: formerly 23 to 28 rows were advised for 24."""
+    for seed in range(10):
+        rng, t = np.random.default_rng(seed), np.arange(300 + 20 * seed)
+        series = rng.normal(size=len(t)) + 2 * np.sin(2 * np.pi * t / 24 + seed) + 0.2 * t
+        assert list(seasons(series[:, None])[1]) == [24]
+
+
+def test_a_column_that_counts_the_rows_is_to_be_ignored(tmp_path):
+    data = drawn("nothing", 1003)
+    for table in data.tables.values():
+        table[:, 2] = np.arange(len(table))
+    write_folder(tmp_path / "study", data)
+    before, _ = found(tmp_path / "study", tmp_path / "one", bootstrap=0)
+    name = data.schema.variables[2]
+    assert before["trend"].advice == f"Learn again with --ignore {name}."
+    after, _ = found(tmp_path / "study", tmp_path / "other", bootstrap=0, ignore=(name,))
+    assert "trend" not in after
 
 
 def test_a_period_is_not_chosen_for_its_number_of_phases():

@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import pool
-from fedbnsl.data.folder.about import Declared
+from fedbnsl.data.folder.about import Declared, Reading
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.events import events, linked_events
 from fedbnsl.data.generators.linear import homogeneous
@@ -93,6 +93,16 @@ def test_links_are_written_and_read_back(tmp_path):
     for silo, table in data.tables.items():
         np.testing.assert_array_equal(again.tables[silo][:, :5], table[:, :5])
         assert [set(row) for row in again.tables[silo][:, 5:]] == [set(row) for row in table[:, 5:]]
+
+
+def test_excluded_columns_of_events_are_known(tmp_path):
+    sized = "time,event,device,size\n3,b,x,1\n1,a,x,2\n"
+    folder = study(tmp_path, sized)
+    assert read_folder(folder, Reading(ignore=("size",))).schema.aside == {"size": "left out by --ignore"}
+    described = describe_rows("one", folder / "one.csv", Declared(kind="events", reading=Reading(ignore=("size",))))
+    assert described.excluded == ("size",)
+    with pytest.raises(BadInput, match="--ignore: 'gone' is not a column of any silo"):
+        read_folder(folder, Reading(ignore=("size", "gone")))
 
 
 def test_undeclared_events_are_recognised(tmp_path):

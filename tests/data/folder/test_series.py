@@ -152,14 +152,20 @@ FAULTS = {
         f"line 5, series 'b', column 'time': '1' is a duplicate in its series{NOT_SERIES}",
     ),
     "no time": ("time,x\n0,1\n,2\n2,5\n", "line 3, column 'time': the cell is empty"),
-    "a word for a time": ("time,x\n0,1\nnoon,2\n2,5\n", "line 3, column 'time': 'noon' is not a number"),
+    "a word for a time": (
+        "time,x\n0,1\nnoon,2\n2,5\n",
+        "line 3, column 'time': 'noon' is neither a number nor a date such as 2020-01-31",
+    ),
     "a word among dates": (
         "time,x\n2024-01-01,1\nnoon,2\n",
         "line 3, column 'time': 'noon' is not a date such as 2020-01-31 or 2020-01-31T12:00",
     ),
     "a row without a series": ("series,time,x\na,0,1\n,1,2\n", "line 3, column 'series': the cell is empty"),
     "a silo without a series": ("series,time,x\n,0,1\n,1,2\n", "line 2, column 'series': the cell is empty"),
-    "a word for a number": ("time,x\n0,1\n1,abc\n", "line 3, column 'x': 'abc' is not a number"),
+    "a word for a number": (
+        "time,x\n0,1\n1,abc\n",
+        "line 3, column 'x': 'abc' is not a number; if the column has labels, declare its levels in about.json",
+    ),
     "infinite": ("time,x\n0,1\n1,inf\n", "line 3, column 'x': 'inf' is not finite"),
     "empty cells everywhere": (
         "time,x,y\n0,1,2\n1,2,\n2,3,4\n3,,5\n",
@@ -346,3 +352,76 @@ def test_an_error_in_a_part_names_the_part_and_its_row(tmp_path):
     made["x"] = made["x"].astype(str)
     with pytest.raises(BadInput, match=r"o/part-2.parquet: row 2, column 'x': 'high' is not a"):
         read_series(in_parts(tmp_path / "o", made))
+
+
+def columns_of_series(tmp_path):
+    """Two silos with a column that only one has, and the true graph of all columns."""
+    rng = np.random.default_rng(4)
+    for silo, more in (("a", ()), ("b", ("extra",))):
+        frame = pd.DataFrame(rng.normal(size=(12, 3 + len(more))), columns=["x", "y", "z", *more])
+        frame.assign(time=np.arange(12)).to_csv(tmp_path / f"{silo}.csv", index=False)
+    (tmp_path / "truth.csv").write_text("source,target,lag\nx,z,0\ny,z,0\nx,y,1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("engine", ["inline", "workers"])
+def test_excluded_columns_of_series_are_known(tmp_path, engine):
+    """A truth with an excluded column was formerly refused, and a name that no silo has was accepted."""
+    folder = columns_of_series(tmp_path)
+
+    def schema(reading):
+        if engine == "inline":
+            return read_folder(folder, reading).schema
+        services = {silo: SiloService(silo, folder / f"{silo}.csv") for silo in "ab"}
+        return schema_from_descriptions(InProcessTransport(services), ("a", "b"), Declared(reading=reading)).schema
+
+    found = schema(Reading(ignore=("z", "extra")))
+    assert found.variables == ("x", "y")
+    assert found.aside == dict.fromkeys(("z", "extra"), "left out by --ignore")
+    assert schema(Reading(only=("x", "y"))) == schema(Reading(only=("x", "y", "time")))
+    with pytest.raises(BadInput, match="--ignore: 'gone' is not a column of any silo"):
+        schema(Reading(ignore=("extra", "gone")))
+    with pytest.raises(BadInput, match="--only: 'gone' is not a column of the data"):
+        schema(Reading(only=("x", "gone")))
+    truth = read_folder(folder, Reading(ignore=("z", "extra"))).truth
+    assert truth is not None
+    assert (truth.adjacency.sum(), truth.lagged.astype(bool).sum()) == (0, 1)
+
+
+def test_times_are_numbers_or_dates_with_one_time_zone_or_none(tmp_path):
+    either = "is neither a number nor a date such as 2020-01-31"
+    assert complaint(tmp_path, "time,x\n31/01/2020,1\n01/02/2020,2\n") == (
+        f"a.csv: line 2, column 'time': '31/01/2020' {either}"
+    )
+    hours = "time,x\n2020-01-31T10:00Z,1\n2020-01-31T12:00+01:00,2\n2020-01-31 12:00Z,4\n"
+    assert read(tmp_path, hours).stretches == (3,)
+    mixed = hours.replace("12:00+01:00", "11:00")
+    assert complaint(tmp_path, mixed) == (
+        "a.csv: line 3, column 'time': '2020-01-31T11:00' has no time zone, but other times have one"
+    )
+
+
+def test_months_as_dates_are_refused_with_advice(tmp_path):
+    dates = "time,x\n2020-01-01,1\n2020-02-01,2\n2020-03-01,4\n"
+    assert "not a whole number of steps of 2.5056e+06; write months as 2020-01; " in complaint(tmp_path, dates)
+    assert read(tmp_path, dates.replace("-01,", ",")).stretches == (3,)
+    assert "write months" not in complaint(tmp_path, "time,x\n0,1\n1,2\n2.5,4\n")
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_selected_columns_of_series_are_still_series(tmp_path, declared):
+    """Formerly --only left out the times: rows became independent or, if declared, lost their order and gaps."""
+    table = "time,series,x,y,z\n3,b,4,1,2\n0,b,1,5,3\n1,b,2,2,9\n2,b,3,8,1\n5,b,7,1,1\n0,a,1,2,3\n1,a,9,4,3\n"
+    (tmp_path / "one.csv").write_text(table)
+    if declared:
+        (tmp_path / "about.json").write_text('{"kind": "time-series"}')
+    data = read_folder(tmp_path, Reading(only=("x", "y")))
+    schema = data.schema
+    assert data.schema.kind == "time-series"
+    assert data.schema.stretches == {"one": (4, 1, 2)}
+    assert data.tables["one"][:, 0].tolist() == [1, 2, 3, 4, 7, 1, 9]
+    assert list(data.schema.aside) == ["z"]
+    services = {"one": SiloService("one", tmp_path / "one.csv")}
+    declaration = Declared(kind="time-series" if declared else None, reading=Reading(only=("x", "y")))
+    assert schema_from_descriptions(InProcessTransport(services), ("one",), declaration).schema == schema
+    assert read_rows("one", tmp_path / "one.csv", schema, declaration).tolist() == data.tables["one"].tolist()

@@ -41,7 +41,7 @@ def folder(tmp_path, monkeypatch):
             "mixed",
             ("secure-boss", "fed-pc", "fed-fci", "a variable of 3", "20 % of all", "standard deviations"),
         ),
-        ("time-series", ("secure-linear", "pfdbnl", "fdbnl", "gaps", "with one lag")),
+        ("time-series", ("secure-linear", "pfdbnl", "fdbnl", "unbroken", "with one lag")),
     ],
 )
 def test_the_choice_and_two_others_are_shown(capsys, folder, kind, words):

@@ -87,8 +87,8 @@ def test_a_run_says_how_its_tables_were_read(capsys, hospitals):
     assert "is it in another unit there?" in report
 
 
-@pytest.mark.parametrize(("breaks", "said"), [((), "0 gaps"), ((4,), "1 gap"), ((3, 9), "2 gaps")])
-def test_inspect_counts_the_gaps_of_series(capsys, tmp_path, breaks, said):
+@pytest.mark.parametrize(("breaks", "said"), [((), "3"), ((4,), "4"), ((3, 9), "5")])
+def test_inspect_counts_the_stretches_of_series(capsys, tmp_path, breaks, said):
     """Three silos; one of them misses some times."""
     (tmp_path / "about.json").write_text('{"kind": "time-series", "step": 1}')
     rng = np.random.default_rng(2)
@@ -97,4 +97,10 @@ def test_inspect_counts_the_gaps_of_series(capsys, tmp_path, breaks, said):
         (tmp_path / f"{silo}.csv").write_text("\n".join(["time,x,y", *lines]) + "\n")
     code, out, err = run(capsys, "inspect", tmp_path)
     assert code == 0, err
-    assert f"{said} in the series, where cells are empty or times are missing" in out
+    ends = "each ends where its series ends, a time is missing or a cell is empty"
+    assert f"{said} unbroken stretches: {ends}" in " ".join(out.split())
+    (tmp_path / "b.csv").write_text("\n".join(["time,x,y", *lines[:-1], "13,,1"]) + "\n")
+    code, out, err = run(capsys, "inspect", tmp_path)
+    assert code == 0, err
+    assert "3 unbroken stretches: each ends where its series ends or a time is missing" in " ".join(out.split())
+    assert "or a cell is empty" not in out
