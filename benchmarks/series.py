@@ -177,6 +177,20 @@ def gap_alarms() -> None:
     show("dynamic-gap-alarms", lines, {})
 
 
+def level_alarms() -> None:
+    """What is found in 200 clean data sets of each kind in which the levels of all silos are equal, too."""
+    lines = []
+    for said in CLEAN:
+        counts, sets = Counter[str](), 200
+        for seed in range(1000, 1000 + sets):
+            data = replace(CASES[said][0], levels=0.0).data(seed)
+            found = learn(data, "secure-linear", parameters=False, bootstrap=0, seed=seed).result
+            counts.update({one.name for one in found.diagnosed.findings} - {"few rows"})
+        named = ", ".join(f"{name} {100 * count / sets:.1f} %" for name, count in counts.most_common()) or "none"
+        lines.append({"data": said, "data sets": sets, "findings": named, "asked": "≤ 2 %"})
+    show("dynamic-level-alarms", lines, {})
+
+
 def change() -> None:
     """How often weights are said to change over time: 200 clean data sets a kind, and 200 in which some do half way."""
     lines = []
@@ -388,6 +402,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "unit-roots": unit_roots,
     "gap-alarms": gap_alarms,
     "alarms": alarms,
+    "level-alarms": level_alarms,
     "curves": curves,
     "change": change,
     "labelled": labelled,

@@ -46,6 +46,8 @@ class Case:
     """standard deviation of the silos' weights around the common ones"""
     changing: int = 0
     """number of weights that become larger or smaller by `CHANGE` half way through every series"""
+    levels: float = 2.0
+    """standard deviation of the silos' levels"""
     trend: float = 0.0
     """standard deviations that a series rises or falls, normally distributed"""
     season: float = 0.0
@@ -148,7 +150,7 @@ class Case:
         spread = series.std(axis=0)
         wave = np.sin(2 * np.pi * times / PERIOD + rng.uniform(0, 2 * np.pi, d))
         rise = times / len(series) * rng.normal(0, self.trend, d)
-        return np.asarray(rng.normal(0, 2, d) + (rise + self.season * wave) * spread)
+        return np.asarray(rng.normal(0, self.levels, d) + (rise + self.season * wave) * spread)
 
     def _in_units(self, tables: dict[str, FloatArray], rng: np.random.Generator) -> dict[str, FloatArray]:
         if self.columns == "as drawn":

@@ -208,7 +208,6 @@ Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
 RequestedTransform = Literal["normal-scores", "log", "sqrt", "none"]
 IGNORED, NOT_SELECTED, OWNER = "left out by --ignore", "not among --only", "names the silo of each row (--by)"
-KEYS = {"time-series": ("series", "time"), "events": ("time", "event", "device", "neighbours")}
 CONDITION = "names the condition of each row (--condition)"
 
 
@@ -393,14 +392,14 @@ class Declared:
         return own.get(name, None if default == "none" else default)
 
     def keeps(self, name: str) -> bool:
-        """Whether to read a column. `only` does not leave out what orders and names the rows of series and events."""
+        """Whether to read a column. `only` does not leave out the times and names of series."""
         reason = self.reading.leaves_out(name)
         return reason is None or (reason == NOT_SELECTED and self.is_key(name))
 
     def is_key(self, name: str) -> bool:
-        """Whether a column of this name has times, names of series, or the parts of events."""
+        """Whether a column of this name has the times or the names of series."""
         may_be = self.may_be_series and not self.reading.private
-        keys = KEYS.get(self.kind or "", ("time",) if may_be else ())
+        keys = ("series", "time") if self.kind == "time-series" else ("time",) if may_be else ()
         return name.lower() in keys or name in self.reading.time
 
     @property

@@ -7,7 +7,7 @@ its last event or, if `about.json` has `{"window": [begin, end]}`, in this windo
 times or as dates. The variables of the public schema are the types of events over all silos.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from .about import NO_DECLARATION, Declared
 from .check import check_labels
 from .chunked_table import column_names
 from .columns import Column, check_cells, read_typed
-from .dates import times_of
+from .dates import periods_of, times_of
 from .formats import BROKEN, kind_of
-from .scan import canonical_order, empty_cells, labels_of, place_of_row
+from .scan import canonical_order, cell_fault, check_label_column, empty_cells, fold_spelling, labels_of, place_of_row
 from .series import TIME, find_column
 
 NO_EPSILON = "--epsilon: no learner of event sequences is private"
@@ -43,6 +43,8 @@ class EventTable:
     values: FloatArray
     excluded: tuple[str, ...] = ()
     """the columns that were not read"""
+    dates: bool = False
+    """whether the times are dates, which are read as seconds"""
 
     @property
     def linked(self) -> bool:
@@ -77,14 +79,16 @@ def refuse_undeclared(path: Path, declared: Declared) -> None:
 def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     """Read a silo's file of events.
 
-    Raises `BadInput` naming file, line, column and value for a missing or another column, an empty cell, an invalid
-    time, a time outside the declared window, and a file with fewer than two events.
+    The times are in the column that `--time` names, by default in `time`. Raises `BadInput` naming file, line, column
+    and value for a missing or another column, an empty cell, an invalid time, a time outside the declared window, and a
+    file with fewer than two events or without a device that is observed for any time.
     """
     if path.is_dir() or kind_of(path) == "query":
         raise BadInput(f"{path}: events cannot be read in passes: write them to one file")
     read = read_typed(path, declared.form, lambda name: False, declared.keeps)
     columns = {column.name: column for column in read.columns if isinstance(column, Column)}
     keys = {word: find_column(path, list(columns), word) for word in (TIME, EVENT, DEVICE, NEIGHBOURS)}
+    keys[TIME] = _named_time(path, columns, declared) or keys[TIME]
     for word in (TIME, EVENT):
         if keys[word] is None:
             raise BadInput(f"{path}: no column '{word}', which a table of events needs")
@@ -108,10 +112,26 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
     types, codes = _codes(event)
     order = np.lexsort((codes, times, devices))
     starts, ends = _windows(path, clock, times, devices, declared)
+    if (starts == ends).all():
+        remedy = 'declare {"window": [begin, end]} in about.json'
+        raise BadInput(
+            f"{path}: each device has all its events at one time, so none is observed for any time: {remedy}"
+        )
     values = np.column_stack([devices, times, codes, starts, ends]).astype(np.float64)
     if keys[NEIGHBOURS] is not None:
         values = np.hstack([values, _links(names, devices, columns[str(keys[NEIGHBOURS])])[devices]])
-    return EventTable(types, values[order], read.left_out)
+    dates = any(map(cell_fault, clock.cells)) and periods_of(clock.cells) is None
+    return EventTable(types, values[order], read.left_out, dates)
+
+
+def _named_time(path: Path, names: Collection[str], declared: Declared) -> str | None:
+    """The column that `--time` names, None without this option. Raises `BadInput` for several, and an unknown one."""
+    chosen = declared.reading.time
+    if len(chosen) > 1:
+        raise BadInput(f"{path}: --time: events have one column of times, not {' and '.join(map(quoted, chosen))}")
+    for name in chosen:
+        check_label_column(path, list(names), name)
+    return next(iter(chosen), None)
 
 
 def _links(names: tuple[str, ...], devices: NDArray[np.intp], column: Column) -> FloatArray:
@@ -140,12 +160,30 @@ def events_schema(place: str, types: Mapping[str, tuple[str, ...]], rows: Mappin
     return Schema(names, dict(sorted(rows.items())), kind="events")
 
 
-def link_notes(linked: Iterable[str]) -> tuple[str, ...]:
-    """A note that names the silos whose devices are `linked`, because links have no effect by default."""
+def check_same_times(dates: Mapping[str, bool]) -> None:
+    """Raise `BadInput` if some files or silos have `dates`, which are read as seconds, and others have numbers."""
+    first = {kind: next((place for place, one in dates.items() if one == kind), "") for kind in (True, False)}
+    if all(first.values()):
+        raise BadInput(
+            f"{first[False]}: its times are numbers or months, and those of {first[True]} are dates: write all as "
+            "dates, or all as numbers in one unit"
+        )
+
+
+def event_notes(types: Sequence[str], linked: Iterable[str]) -> tuple[str, ...]:
+    """Notes on types that differ only in capitals or spaces, and on silos whose devices are `linked`.
+
+    Links have no effect by default.
+    """
+    spelled: dict[str, list[str]] = {}
+    for name in types:
+        spelled.setdefault(fold_spelling(name), []).append(name)
+    alike = [names for names in spelled.values() if len(names) > 1]
+    notes = [f"types that differ only in capitals or spaces are different types: {', '.join(one)}" for one in alike[:5]]
     silos = ", ".join(sorted(linked))
-    return (f"{silos}: links between devices (column 'neighbours') have an effect with -p hops=1 or more",) * bool(
-        silos
-    )
+    if silos:
+        notes.append(f"{silos}: links between devices (column 'neighbours') have an effect with -p hops=1 or more")
+    return tuple(notes)
 
 
 def _window_of(declared: Declared, place: Path) -> tuple[float, float] | None:

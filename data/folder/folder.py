@@ -50,7 +50,15 @@ from .check import (
 from .chunked_series import SeriesPasses, open_series, passes_notes
 from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
 from .columns import read_names
-from .events import NO_EPSILON, events_schema, link_notes, read_events, refuse_undeclared, write_events
+from .events import (
+    NO_EPSILON,
+    check_same_times,
+    event_notes,
+    events_schema,
+    read_events,
+    refuse_undeclared,
+    write_events,
+)
 from .fingerprint import fingerprint
 from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of
 from .harmonise import check_harmonised, check_silos
@@ -353,7 +361,8 @@ def _read_events(
     rows = {silo: len(one.values) for silo, one in tables.items()}
     aside = excluded_columns(str(folder), [one.excluded for one in tables.values()], declared)
     schema = replace(events_schema(str(folder), types, rows), aside=aside)
-    notes = link_notes(silo for silo, one in tables.items() if one.linked)
+    check_same_times({str(files[silo]): one.dates for silo, one in tables.items()})
+    notes = event_notes(schema.variables, [silo for silo, one in tables.items() if one.linked])
     return InferredSchema(schema, notes), {silo: one.rows(schema, files[silo]) for silo, one in tables.items()}
 
 

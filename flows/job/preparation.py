@@ -193,6 +193,8 @@ def knowledge_of(options: LearnOptions, variables: Sequence[str]) -> Knowledge:
     """
     file = read_knowledge(Path(options.knowledge), variables) if options.knowledge else Knowledge()
     tiers = [tier.split(",") for tier in options.tiers.split("<")] if options.tiers else []
+    if len(tiers) == 1:
+        raise BadInput(f"--tiers {quoted(options.tiers or '')}: one tier orders nothing: write < between tiers")
     forbidden = (
         *_arcs("forbidden", options.forbidden_arcs),
         *tier_arcs([[name.strip() for name in tier] for tier in tiers]),

@@ -101,6 +101,8 @@ class DescribedEvents:
     """whether devices have neighbours"""
     excluded: tuple[str, ...] = ()
     """the columns that the reader excluded"""
+    dates: bool = False
+    """whether the times are dates"""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -125,7 +127,8 @@ def describe_rows(silo: str, source: Path, declared: Declared = NO_DECLARATION, 
         if declared.reading.private:
             raise BadInput(NO_EPSILON)
         events = read_events(source, declared)
-        return DescribedEvents(silo, events.types, len(events.values), events.linked, events.excluded)
+        rows = len(events.values)
+        return DescribedEvents(silo, events.types, rows, events.linked, events.excluded, events.dates)
     refuse_undeclared(source, declared)
     series = declared.kind == "time-series" or (declared.may_be_series and has_time(source, declared))
     if series and not declared.reading.private:

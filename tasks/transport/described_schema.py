@@ -7,7 +7,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.chunked_series import passes_notes
-from fedbnsl.data.folder.events import events_schema, link_notes
+from fedbnsl.data.folder.events import check_same_times, event_notes, events_schema
 from fedbnsl.data.folder.joint_columns import check_selected, excluded_columns, with_declared_transforms
 from fedbnsl.data.folder.profile import Profile
 from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schema
@@ -87,9 +87,10 @@ def _inferred(
     events = [part for part in first if isinstance(part, DescribedEvents)]
     if events:
         types, rows = {part.silo: part.types for part in events}, {part.silo: part.rows for part in events}
-        notes = link_notes(part.silo for part in events if part.linked)
+        check_same_times({f"silo {part.silo}": part.dates for part in events})
         aside = excluded_columns("the silos", [part.excluded for part in events], declared)
-        return InferredSchema(replace(events_schema("the silos", types, rows), aside=aside), notes)
+        schema = replace(events_schema("the silos", types, rows), aside=aside)
+        return InferredSchema(schema, event_notes(schema.variables, [part.silo for part in events if part.linked]))
     answers = [first]
 
     def request_profiles(declaration: Declared) -> dict[str, Profile]:

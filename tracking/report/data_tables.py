@@ -37,7 +37,8 @@ def data_rows(schema: Schema, holds: Mapping[str, str] | None = None) -> list[tu
         content = _levels(levels) if levels is not None else (holds or {}).get(name, "")
         if name in schema.transforms:
             content = "; ".join(part for part in (content, FORMULAS[schema.transforms[name]]) if part)
-        kind = "labels" if levels is not None else "counts" if name in schema.counts else "numbers"
+        number = "events" if schema.kind == "events" else "counts" if name in schema.counts else "numbers"
+        kind = number if levels is None else "labels"
         rows.append((name, kind, content, *_empty(schema, v)))
     return rows
 

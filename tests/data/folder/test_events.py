@@ -1,6 +1,7 @@
 """Reading event sequences: types over all silos, windows of devices, and one line for each fault."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.inspect import show_folder
 from fedbnsl.flows.options.learn import LearnOptions
 from fedbnsl.tasks.silo.rows import describe_rows
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
+from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 GOOD = "time,event,device\n3,b,x\n1,a,x\n2,a,y\n7,b,y\n"
 
@@ -61,6 +65,12 @@ def test_events_at_both_ends_of_the_window_are_in_it(tmp_path):
         ("time,event\n1,a\n2,b\n", {"window": [9, 3]}, r"window \[9, 3\]"),
         ("time,event,neighbours\n1,a,x\n2,b,y\n", {}, "one.csv: column 'neighbours' needs a column 'device'"),
         ("time,event\n1,a\n", {}, "one.csv: fewer than two events"),
+        ("time,event,device\n1,a,x\n1,b,x\n2,a,y\n", {}, "one.csv: each device has all its events at one time"),
+        (
+            "time,event\n2020-01-01,a\n2020-01-02,b\n",
+            {},
+            "two.csv: its times are numbers or months, and those of .*one.csv are",
+        ),
     ],
 )
 def test_a_fault_is_one_line_with_its_place(tmp_path, text, about, message):
@@ -95,6 +105,38 @@ def test_links_are_written_and_read_back(tmp_path):
         assert [set(row) for row in again.tables[silo][:, 5:]] == [set(row) for row in table[:, 5:]]
 
 
+def test_numbers_and_dates_as_times_are_refused_in_a_federation(tmp_path):
+    """Formerly, the numbers of one silo were seconds in the other."""
+    days = "time,event\n2020-01-01,a\n2020-01-02,b\n"
+    folder, declared = study(tmp_path, days), Declared(kind="events")
+    services = {silo: SiloService(silo, folder / f"{silo}.csv") for silo in ("one", "two")}
+    with pytest.raises(BadInput, match=r"silo two: its times are numbers or months, and those of silo one are dates"):
+        schema_from_descriptions(InProcessTransport(services), ("one", "two"), declared)
+    months = "time,event\n2020-01,a\n2020-03,b\n"
+    assert np.ptp(read_folder(study(tmp_path, months, months)).tables["two"][:, 1]) == 2
+    with pytest.raises(BadInput, match=r"one.csv: its times are numbers or months, and those of .*two.csv are dates"):
+        read_folder(study(tmp_path, months, days))
+
+
+def test_the_column_of_times_may_be_named(tmp_path):
+    other = "seen,event,time\n3,b,x\n1,a,x\n2,a,y\n"
+    with pytest.raises(BadInput, match=r"one.csv: column 'seen': a table of events has time"):
+        read_folder(study(tmp_path, other, other))
+    named = Reading(time=("seen",), ignore=("time",))
+    assert read_folder(study(tmp_path, other, other), named).tables["one"][:, 1].tolist() == [1, 2, 3]
+    for time, message in (("gone",), "column 'gone' is missing"), (("seen", "time"), "--time: events have one column"):
+        with pytest.raises(BadInput, match=f"one.csv: {message}"):
+            read_folder(study(tmp_path, other, other), Reading(time=time))
+
+
+def test_types_that_differ_in_capitals_are_in_a_note(tmp_path):
+    data = read_folder(study(tmp_path, GOOD, "time,event\n5,C\n6,A\n7,c\n"))
+    assert data.notes == (
+        "types that differ only in capitals or spaces are different types: A, a",
+        "types that differ only in capitals or spaces are different types: C, c",
+    )
+
+
 def test_excluded_columns_of_events_are_known(tmp_path):
     sized = "time,event,device,size\n3,b,x,1\n1,a,x,2\n"
     folder = study(tmp_path, sized)
@@ -127,3 +169,4 @@ def test_inspect_lists_the_types(tmp_path, capsys):
     show_folder(study(tmp_path), LearnOptions())
     shown = capsys.readouterr().out
     assert "events data, 3 variables" in shown
+    assert re.search(r"^a +events *$", shown, re.MULTILINE)

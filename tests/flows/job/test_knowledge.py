@@ -70,6 +70,7 @@ def test_without_knowledge_nothing_is_said_of_it(capsys, folder, tmp_path):
         (("--required", "{0}->{1}", "--forbidden", "{0}->{1}"), "is both required and forbidden"),
         (("--required", "{0}->{1}", "--tiers", "{1}<{0}"), "is both required and forbidden"),
         (("--tiers", "{0},{1}<{0}"), "is in two tiers"),
+        (("--tiers", "{0},{1}"), "one tier orders nothing: write < between tiers"),
         (("--required", "{0}->{1},{1}->{0}"), "required arcs form the cycle"),
     ],
 )
