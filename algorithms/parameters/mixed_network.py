@@ -19,7 +19,7 @@ from ..errors import BadInput
 from ..graphs.dag import topological_order
 from ..graphs.structure import Structure
 from ..statistics.coding import Coding
-from .networks import BayesianNetwork, normal_log_density
+from .networks import BayesianNetwork, normal_log_density, past_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,24 +304,25 @@ class DynamicMixedNetwork(BayesianNetwork):
         return [one.reshape(len(past), draws, *one.shape[1:]).mean(axis=1) for one in found]
 
     def forecast(
-        self, past: FloatArray, draws: int = 4000, rng: np.random.Generator | None = None
+        self, past: Any, draws: int = 4000, rng: np.random.Generator | None = None
     ) -> dict[str, float | dict[str, float]]:
         """The mean of each number, and the probabilities of each label, in the row after `past`.
 
         Parameters
         ----------
         past
-            The rows before, `[lags, d]`, the latest row last: numbers, and codes of levels. If series were adjusted,
-            the past has more rows, in the original numbers: trend and season are estimated from these rows, and are
-            part of the forecast.
+            The rows before, `[lags, d]`, the latest row last: an array of numbers and codes of levels in the order of
+            `variables`, or a DataFrame, whose columns are found by name. If series were adjusted, the past has more
+            rows, in the original numbers: trend and season are estimated from these rows, and are part of the forecast.
         draws, rng
             The number of samples over which effects within the row are averaged, and the generator of the samples.
 
         Raises
         ------
         ValueError
-            If the past is too short, and for an empty cell (NaN) in it.
+            If the past is too short or lacks a column, and for an empty cell (NaN) in it.
         """
+        past = past_rows(past, self.variables, self.levels)
         if len(past) < self.lags:
             raise ValueError(f"a forecast needs a past of {self.lags} rows or more, not {len(past)}")
         if np.isnan(past if self.adjustment else past[-self.lags :]).any():

@@ -13,6 +13,7 @@ p_before(x_v | parents)] under the later network. The terms are exact for linear
 networks, they are means over rows sampled from the later network (`divergence_from`).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -289,14 +290,16 @@ class DynamicGaussianNetwork(BayesianNetwork):
         mixing = np.linalg.inv(np.eye(len(self.intercepts)) - self.structure.weights)
         return self.intercepts @ mixing, self.lagged @ mixing
 
-    def forecast(self, past: FloatArray) -> FloatArray:
+    def forecast(self, past: Any) -> FloatArray:
         """The mean of the row after `past`, whose last row is the latest: `[d]`.
 
-        `past` is `[lags, d]`. More rows help if cells are empty (NaN), because the forecast is the expectation given
-        all filled cells. If series were adjusted, `past` has more rows, in the original numbers: trend and season are
-        estimated from these rows, and are part of the forecast. Raises `ValueError` if `past` is too short, and for an
+        `past` is `[lags, d]`, an array in the order of `variables` or a DataFrame, whose columns are found by name.
+        More rows help if cells are empty (NaN), because the forecast is the expectation given all filled cells. If
+        series were adjusted, `past` has more rows, in the original numbers: trend and season are estimated from these
+        rows, and are part of the forecast. Raises `ValueError` if `past` is too short or lacks a column, and for an
         empty cell in the past of a model of differences.
         """
+        past = past_rows(past, self.variables)
         intercepts, lagged = self.reduced_form()
         if len(past) < len(lagged):
             raise ValueError(f"a forecast needs a past of {len(lagged)} rows or more, not {len(past)}")
@@ -327,6 +330,33 @@ class DynamicGaussianNetwork(BayesianNetwork):
             np.concatenate([self.intercepts, np.tile(self.means, lags)]),
             np.concatenate([self.variances, np.tile(self.spreads, lags)]),
         )
+
+
+def past_rows(past: Any, variables: Sequence[str], levels: Mapping[str, Sequence[str]] | None = None) -> FloatArray:
+    """`past` as an array `[n_rows, d]` with its columns in the order of `variables`.
+
+    The columns of a DataFrame are found by name; further ones, such as times, are left out. Its labels become codes of
+    `levels`. Raises `ValueError` for a missing column, an unknown label, and an array of another width.
+    """
+    names = getattr(past, "columns", None)
+    if names is None:
+        found = np.asarray(past, np.float64)
+        if found.ndim != 2 or found.shape[1] != len(variables):
+            raise ValueError(f"a forecast needs rows of {', '.join(variables)}, not an array of shape {found.shape}")
+        return found
+    missing = [name for name in variables if name not in names]
+    if missing:
+        raise ValueError(f"a forecast needs the column {missing[0]!r}, which its past does not have")
+    columns = []
+    for name in variables:
+        codes = {label: code for code, label in enumerate((levels or {}).get(name, ()))}
+        unknown = [cell for cell in past[name] if isinstance(cell, str) and cell not in codes]
+        if unknown:
+            raise ValueError(f"column {name!r} of the past of a forecast: {unknown[0]!r} is not a number or a level")
+        columns.append(
+            [codes[cell] if isinstance(cell, str) else np.nan if cell is None else cell for cell in past[name]]
+        )
+    return np.array(columns, np.float64).T
 
 
 def _expected_latest_rows(

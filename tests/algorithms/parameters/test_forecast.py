@@ -1,6 +1,7 @@
 """Forecasts from a past with empty cells equal conditional expectations of the joint Gaussian distribution."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedbnsl.algorithms.core.adjustment import Adjustment
@@ -74,3 +75,17 @@ def test_what_cannot_be_forecast_is_refused():
     past[3, 1] = np.nan
     with pytest.raises(ValueError, match="differences of series needs a past without empty cells"):
         network(adjustment=Adjustment(difference=True)).forecast(past)
+
+
+def test_the_columns_of_a_table_are_found_by_name():
+    """Formerly the columns of a DataFrame in another order were taken for each other."""
+    model, past = network(), np.random.default_rng(7).normal(size=(4, 3))
+    table = pd.DataFrame(past, columns=["a", "b", "c"]).assign(time=range(4))
+    expected = model.forecast(past)
+    assert model.forecast(table[["c", "time", "a", "b"]]).tolist() == expected.tolist()
+    assert model.forecast(past.tolist()).tolist() == expected.tolist()
+    with pytest.raises(ValueError, match="needs the column 'b', which its past does not have"):
+        model.forecast(table[["a", "c"]])
+    for wrong in (past[:, :2], past[0]):
+        with pytest.raises(ValueError, match=r"needs rows of a, b, c, not an array of shape"):
+            model.forecast(wrong)

@@ -115,6 +115,13 @@ def test_a_past_with_an_empty_cell_is_refused(by_hand):
         by_hand.forecast(past[::-1])
 
 
+def test_the_past_of_labels_may_be_a_table_of_words(by_hand):
+    past = pd.DataFrame({"b": [1.0], "s": ["on"], "a": [2.0]})
+    assert by_hand.forecast(past) == by_hand.forecast(np.array([[2.0, 1.0, 1.0]]))
+    with pytest.raises(ValueError, match="column 's' of the past of a forecast: 'up' is not a number or a level"):
+        by_hand.forecast(past.assign(s="up"))
+
+
 @pytest.mark.slow
 def test_a_drawn_series_follows_the_network_and_what_is_fixed(by_hand):
     table = by_hand.series(20_000, np.random.default_rng(1), {})
