@@ -39,6 +39,11 @@ from .scan import SEPARATORS, Form, codes_of, labels_of
 
 SERIES_KEYS = ("series", "time")
 """the columns of time series that are not variables"""
+ORDER_NOTE = (
+    "a run with an ε does not read times: the rows of a silo are one series in the order of its file, or the stretches "
+    "that about.json declares"
+)
+"""the note on time series"""
 LINES = 1 << 14
 """number of lines of a text file that are parsed at once"""
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"

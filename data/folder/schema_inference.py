@@ -40,7 +40,7 @@ from .joint_columns import (
     with_words,
 )
 from .missing_codes import is_missing_word
-from .private_table import declared_schema
+from .private_table import ORDER_NOTE, declared_schema
 from .profile import BEYOND_RANGE, Profile
 from .scan import (
     MAX_CODES,
@@ -263,7 +263,8 @@ def infer_schema(
     read_without = excluded_columns(place, [profile.left_out for profile in profiles.values()], declared)
     if declared.reading.private:
         schema = with_declared_transforms(declared_schema(place, profiles, declared), declared)
-        return InferredSchema(replace(schema, aside=read_without | uncommon))
+        of_order = (ORDER_NOTE,) if schema.kind == "time-series" else ()
+        return InferredSchema(replace(schema, aside=read_without | uncommon), of_order)
     if not declared.complete:
         words = labels_among_marks(joint_columns(profiles), declared)
         profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}

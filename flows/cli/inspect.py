@@ -121,6 +121,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
     from rich.table import Table
 
     from fedbnsl.algorithms.core.schema import pluralize
+    from fedbnsl.data.folder.private_table import ORDER_NOTE
     from fedbnsl.tracking.report.data_tables import (
         data_header,
         data_rows,
@@ -137,7 +138,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
     )
     if schema.complete_rows:
         out.print("rows with an empty cell are left out: these are the rows that remain")
-    if schema.kind == "time-series":
+    if schema.kind == "time-series" and ORDER_NOTE not in notes:
         out.print(stretches_line(schema))
     table = Table(*data_header(schema), box=None, padding=(0, 2, 0, 0))
     for row in data_rows(schema, holds):

@@ -10,7 +10,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Reading, declarations
 from fedbnsl.data.folder.folder import read_folder
-from fedbnsl.data.folder.private_table import LINES, PrivateTable
+from fedbnsl.data.folder.private_table import LINES, ORDER_NOTE, PrivateTable
 from fedbnsl.data.folder.profile import LARGEST
 
 PRIVATE = Reading(private=True, learned_from=True)
@@ -128,7 +128,9 @@ class TestSeries:
         """Times are data: if rows were sorted by them or split at missing ones, one cell could move others."""
         about = {"kind": "time-series"}
         folder = written(tmp_path / "data", "time,x\n3,1\n1,2\nword,3\n9,4\n", about=about)
-        assert read_folder(folder, PRIVATE).schema.stretches == {"a": (4,)}
+        data = read_folder(folder, PRIVATE)
+        assert data.schema.stretches == {"a": (4,)}
+        assert data.notes == (ORDER_NOTE,)
         assert rows(folder)[:, 0].tolist() == [1, 2, 3, 4]
 
     def test_lengths_are_declared(self, tmp_path):
