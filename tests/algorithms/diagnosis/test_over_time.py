@@ -50,6 +50,20 @@ def test_what_is_advised_removes_what_was_found(tmp_path, what, advised):
     assert with_it.metrics["lagged_shd"] > without.metrics["lagged_shd"]
 
 
+def test_slow_series_are_compared_with_a_run_of_their_differences(tmp_path):
+    tables = {
+        f"s{k}": svar(0.97 * np.array([np.zeros((2, 2)), np.eye(2)]), 60, np.random.default_rng(k)) for k in (1, 2, 3)
+    }
+    stretches = {silo: (len(table),) for silo, table in tables.items()}
+    data = FederatedData(time_series(tables, stretches, ("a", "b")), tables, None, {}, {"kind": "time-series"})
+    write_folder(tmp_path / "study", data)
+    before, _ = found(tmp_path / "study", tmp_path / "one", bootstrap=0)
+    assert before["slow series"].advice.startswith("Compare with a run with --difference:")
+    after, run = found(tmp_path / "study", tmp_path / "other", bootstrap=0, difference=True)
+    assert not {"slow series", "unit root"} & set(after)
+    assert run.schema.adjustment.difference
+
+
 @pytest.mark.slow
 def test_a_trend_that_was_removed_on_both_sides_of_a_gap_leaves_no_finding(tmp_path):
     """The two parts have different levels, which formerly looked like a random walk and like curvature."""
