@@ -262,9 +262,7 @@ def infer_schema(
         _check_rows(names[silo], profile.rows, complete=bool(declared.complete))
     read_without = excluded_columns(place, [profile.left_out for profile in profiles.values()], declared)
     if declared.reading.private:
-        schema = with_declared_transforms(declared_schema(place, profiles, declared), declared)
-        of_order = (ORDER_NOTE,) if schema.kind == "time-series" else ()
-        return InferredSchema(replace(schema, aside=read_without | uncommon), of_order)
+        return _private_schema(place, profiles, declared, read_without | uncommon)
     if not declared.complete:
         words = labels_among_marks(joint_columns(profiles), declared)
         profiles = {silo: with_words(profile, words) for silo, profile in profiles.items()}
@@ -298,6 +296,14 @@ def infer_schema(
     schema = _with_conditions(schema, profiles)
     notes = [f"{silo}: {note}" for silo, profile in profiles.items() for note in profile.notes]
     return InferredSchema(schema, (*notes, *table_notes(schema, columns, declared, joined)))
+
+
+def _private_schema(
+    place: str, profiles: Mapping[str, Profile], declared: Declared, aside: dict[str, str]
+) -> InferredSchema:
+    """The declared schema of a run with an ε; the columns `aside` are excluded."""
+    schema = with_declared_transforms(declared_schema(place, profiles, declared), declared)
+    return InferredSchema(replace(schema, aside=aside), (ORDER_NOTE,) if schema.kind == "time-series" else ())
 
 
 def _with_conditions(schema: Schema, profiles: Mapping[str, Profile]) -> Schema:
