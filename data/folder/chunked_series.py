@@ -23,7 +23,7 @@ from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from ..federated import MIN_SILO_ROWS
 from . import batches
-from .about import Declared
+from .about import ABOUT, Declared
 from .batches import HarmonisedSource, ParquetParts, QuerySource, Source, cells_in, numbers_in
 from .check import check_same_columns
 from .chunked_table import ChunkedRows, Mapper, source_of
@@ -39,6 +39,7 @@ from .series import (
     Keys,
     SeriesTable,
     find_column,
+    has_time,
     irregular_step,
     keeps_empty_cells,
     number_faults,
@@ -70,6 +71,18 @@ class SeriesPasses:
     def rows(self, schema: Schema) -> ChunkedRows:
         """The table `[n_rows, n_variables]` with its columns in the order of `schema`, read in passes."""
         return self.series.rows(schema, sum(self.stretches))
+
+
+def have_times(files: Mapping[str, Path], declared: Declared) -> bool:
+    """Whether the silos' `files` have a column `time`; raises `BadInput` if only some of them have one."""
+    timed = {path: has_time(path, declared.at_silo(silo)) for silo, path in files.items()}
+    if len(set(timed.values())) < 2:
+        return any(timed.values())
+    without, other = (next(path for path, has in timed.items() if has is wanted) for wanted in (False, True))
+    raise BadInput(
+        f"{without} has no column '{TIME}', and {other.name} has one: write the times, or declare "
+        f'"kind": "time-series" in {ABOUT} if the rows are in the order of time'
+    )
 
 
 def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:

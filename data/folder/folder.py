@@ -47,7 +47,7 @@ from .check import (
     refuse_unread,
     visible_entries,
 )
-from .chunked_series import SeriesPasses, open_series, passes_notes
+from .chunked_series import SeriesPasses, have_times, open_series, passes_notes
 from .chunked_table import AnyTable, holds_parts, is_streamed, open_table, rows_of
 from .columns import read_names
 from .events import (
@@ -71,7 +71,6 @@ from .series import (
     check_columns_with_gaps,
     check_same_step,
     check_stretches,
-    has_time,
     left_out_notes,
     series_and_time,
     series_schema,
@@ -379,7 +378,7 @@ def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
         return declared.kind == "time-series"
     for silo, path in files.items():
         refuse_undeclared(path, declared.at_silo(silo))
-    return declared.may_be_series and any(has_time(path, declared.at_silo(silo)) for silo, path in files.items())
+    return declared.may_be_series and have_times(files, declared)
 
 
 def _each_series(files: Mapping[str, Path], declared: Declared) -> Iterator[tuple[str, SeriesTable | SeriesPasses]]:

@@ -425,3 +425,13 @@ def test_selected_columns_of_series_are_still_series(tmp_path, declared):
     declaration = Declared(kind="time-series" if declared else None, reading=Reading(only=("x", "y")))
     assert schema_from_descriptions(InProcessTransport(services), ("one",), declaration).schema == schema
     assert read_rows("one", tmp_path / "one.csv", schema, declaration).tolist() == data.tables["one"].tolist()
+
+
+def test_times_at_some_silos_only_are_refused_until_declared(tmp_path):
+    """Rows without times would otherwise be taken for a series in the order of the file."""
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n2,1\n3,3\n")
+    (tmp_path / "b.csv").write_text("time,x,y\n0,1,2\n1,2,1\n2,3,3\n")
+    with pytest.raises(BadInput, match=r"a\.csv has no column 'time', and b\.csv has one: write the times, or declare"):
+        read_schema(tmp_path)
+    (tmp_path / "about.json").write_text('{"kind": "time-series"}')
+    assert read_schema(tmp_path).stretches == {"a": (3,), "b": (3,)}
