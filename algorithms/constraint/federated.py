@@ -34,7 +34,7 @@ from .search import ConstraintSettings, Results, SearchPlan, SeparatorSearch, cr
 
 @dataclass(frozen=True)
 class SummedEvidence:
-    """The server's state besides the search: the last summed numbers, and the silos in the sum."""
+    """The sums that the search can use now: their kind `what` (empty without sums), their numbers, and their silos."""
 
     what: str = ""
     numbers: NDArray[Any] = field(default_factory=lambda: NO_VALUES)
@@ -92,7 +92,7 @@ def federated_search(
 ) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
     """`method` as a federated algorithm; `choose` maps a kind of data to the evidence.
 
-    A test must have enough rows: over all silos with `rows_of_all`, otherwise in the average silo.
+    A test must have enough rows: with `rows_of_all`, the rows of all silos count, otherwise those of the average silo.
     """
 
     def search_plan(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int], prior: Prior) -> SearchPlan:
@@ -170,7 +170,7 @@ def _plan(
     rows: int,
     prior: Prior,
 ) -> SearchPlan:
-    if kind != "discrete":  # Fisher's z needs more than |z| + 3 rows
+    if kind != "discrete":  # Fisher's z test given k variables needs more than k + 3 rows
         deepest = max(rows - 4, 0)
         depth = deepest if settings.depth < 0 else min(settings.depth, deepest)
         settings = replace(settings, depth=depth, rows_per_cell=0.0)

@@ -1,19 +1,22 @@
 """Fit of a graph of labels from one sum of count tables: its implied independences, Fisher's C and BIC.
 
-The broadcast has three kinds of sets of variables: each variable with its parents in a DAG of the result, each missing
-edge with the parents of its later variable, and every pair of variables. The reply has the count tables of these sets,
-of which the server needs only the sum. Tables with few rows per cell are left out, because their statistic is not χ².
-If all tables together have too many cells, the largest tables are left out. The choice depends only on public numbers.
+The broadcast has three kinds of sets of variables: each variable with its parents in a DAG of the learned class, each
+missing edge with the parents of its later variable, and every pair of variables. The reply has the count tables of
+these sets, of which the server needs only the sum. Tables of missing edges with few rows per cell are left out, because
+their statistic is not χ². The families are left out if their tables have more than a quarter of `MAX_TABLE_CELLS`
+cells, and so are the pairs. Of the tables of missing edges, the smallest are kept, as many as fit into the rest. The
+choice depends only on public numbers.
 
 A missing edge is tested by χ² given the parents, on the levels that are not rare. The correlation of two tests of the
-same later variable is about Tschuprow's T² of their earlier variables given the parents. Here T² is computed without
-the parents, because sums over triples for every set of parents would be large. If the earlier variables are dependent
-only through the parents, the p-value of Fisher's C is then too large, which is conservative.
+same later variable is about Tschuprow's T² of their earlier variables given the parents. Here T² is computed from the
+table of the two earlier variables alone, because tables of both with every set of parents would be large. If the
+earlier variables are dependent only through the parents, the p-value of Fisher's C is then too large, which is
+conservative.
 
-The figures are computed from counts after disclosure control (`publishable_stack`), unless the run keeps small cells:
-with exact counts, the difference of two figures could disclose one person. Large counts are then rounded to a grid,
-which multiplies χ² by about 1 + 4/3 of the mean of 1/expected; χ² is divided by this factor. The rows that the large
-counts leave are divided equally among the small cells.
+Unless the run keeps small cells, the figures are computed from counts after disclosure control (`publishable_stack`),
+because with exact counts the difference of two figures could disclose one person. Large counts are then rounded to a
+grid, which multiplies χ² by about 1 + (4/3)·(mean of 1/expected over the cells); χ² is divided by this factor. The rows
+that the large counts leave are divided equally among the small cells.
 
 BIC compares the graph with the empty graph, and with graphs in which a variable has one more parent. It does not
 compare the graph with the saturated graph, which needs the joint table of all variables: this table has more cells than
@@ -191,7 +194,10 @@ class CountsBySet:
         return np.asarray(strata[0])
 
     def by_shape(self, tests: NDArray[np.int16]) -> Iterator[tuple[NDArray[np.int64], FloatArray]]:
-        """Yield the numbers of `tests` `[k, size]` whose tables are alike, and their strata `[tests, states, x, y]`."""
+        """Yield, for each shape of table, the positions in `tests` `[k, size]` of its tests, and their strata.
+
+        The strata are `[tests, states, x, y]`.
+        """
         alike: dict[tuple[Any, ...], list[int]] = {}
         sets = [sorted(v for v in test if v != PAD) for test in tests.tolist()]
         for t, ((x, y, *_), members) in enumerate(zip(tests.tolist(), sets, strict=True)):
@@ -266,9 +272,9 @@ def stratified_tests(strata: FloatArray, variance: float) -> StratifiedTests:
 
 
 def _bic(server: Server, tables: CountsBySet, tests: list[tuple[NDArray[np.int64], FloatArray]]) -> BicGains:
-    """The gain of the graph over the empty graph, and the gain of the best further parent of each variable.
+    """The gain of the graph over the empty graph, and the sum of the gains of the best further parent of each variable.
 
-    `tests` are the strata of the missing edges `by_shape`.
+    `tests` are the strata of the missing edges, as `CountsBySet.by_shape` yields them.
     """
     levels, d = tables.levels.tolist(), len(server.dag)
     parents = [np.flatnonzero(server.dag[:, v]).tolist() for v in range(d)]
@@ -278,7 +284,7 @@ def _bic(server: Server, tables: CountsBySet, tests: list[tuple[NDArray[np.int64
     graph = sum(fits[v] - price * (levels[v] - 1) * len(own[v]) for v in range(d))
     empty = sum(conditional_log_likelihood(own[v].sum(axis=0)) - price * (levels[v] - 1) for v in range(d))
     gains = np.zeros(d)
-    for chosen, strata in tests:  # one table for both, because separate tables are rounded separately
+    for chosen, strata in tests:  # the same table with and without the parent: two would be rounded separately
         _, states, x, y = strata.shape
         more = conditional_log_likelihoods(strata) - conditional_log_likelihoods(strata.sum(axis=2))
         np.maximum.at(gains, server.tests[chosen, 1].astype(np.int64), more - price * (y - 1) * states * (x - 1))

@@ -1,7 +1,8 @@
 """Exact samplers for private noise: random bits from a key, the discrete Gaussian and Laplace, and exact selection.
 
 In order: keys and the stream of random bits of a key; an exact coin of probability e^{−γ}; samplers of the discrete
-Gaussian and the discrete Laplace; exact Gumbel-max selection of an index; the release of an array on a grid.
+Gaussian and the discrete Laplace; exact selection of an index, with the law of Gumbel-max; the release of an array on a
+grid.
 
 A key is 32 bytes of fresh entropy from the operating system. The caller draws it (`secrets.token_bytes(32)`), and the
 silo stores it with the charge in its ledger. The same key and label give the same noise, so a round that is repeated
@@ -89,7 +90,7 @@ def exponential_coin(bits: Bits, gamma: Fraction, word: int, doublings: int = 0)
     """Whether a uniform number with the first 64 bits `word` is below 2^doublings·e^{−γ}, decided exactly.
 
     Further bits are drawn until the comparison is decided. Decimal arithmetic, whose exponential is correctly rounded,
-    encloses e^{−γ} with more digits than the bits drawn so far.
+    encloses e^{−γ} more precisely than the bits drawn so far can resolve.
     """
     bit_count = 64
     while True:
@@ -205,8 +206,9 @@ def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
     """A random index, with probability exactly ∝ exp(score/scale), as by Gumbel-max with noise of this scale.
 
     An index of score −∞ is never chosen. Each weight e^{−γ}, γ = (max − score)/scale, is at most 2^−k for k = ⌊γ/ln 2⌋
-    (or one less). An index is proposed with these powers of two, which are exact, and accepted with probability
-    2^k·e^{−γ}, which is at least about half. Raises `BadInput` if a score is NaN or ∞, if no score is finite, and for a
+    (one less if rounding leaves it open), but at most 63. An index is proposed with probability ∝ 2^−k, which is exact,
+    and accepted with probability 2^k·e^{−γ}. This is at least about half, except for indices with the largest k, which
+    are rarely proposed. Raises `BadInput` if a score is NaN or ∞, if no score is finite, and for a
     scale of 0 or less.
     """
     possible = np.flatnonzero(scores > -np.inf)
@@ -236,7 +238,8 @@ def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: floa
     is the number of coordinates. The noise is calibrated to Δ + g√d, so ρ is valid for the released array. The grid
     depends only on public numbers: Δ (the ℓ₂ `sensitivity` of the array as computed), ρ and d. Before noise is added,
     coordinates are clipped to ±`bound`. Raises `BadInput` if the sensitivity, ρ or the bound is not above 0 and finite,
-    if the value has a NaN, or if the bound is over 2⁵⁰g, because floats cannot represent both the bound and the step.
+    if the value has a NaN, or if the bound is over 2⁵⁰g, because floats could then not represent every multiple of g up
+    to the bound.
     """
     for name, number in (("sensitivity", sensitivity), ("rho", rho), ("bound", bound)):
         if not (math.isfinite(number) and number > 0):

@@ -35,10 +35,10 @@ class OutOfRange(BadInput):
 def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -> None:
     """Raise `OutOfRange` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
-    The message reaches the coordinator, so it names the column but not the value. Codes always fit, as do the
-    indicators of mixed data and the sums over events. If summands are sent in units, the check uses centred columns in
-    these units. A silo's service skips the check in private runs, because ε does not account for the outcome of the
-    check, and replies use clipped values.
+    The message reaches the coordinator, so it names the column but not the value. The codes of labels always fit, as do
+    the indicators of labels in mixed data and the sums over events. If summands are sent in units, the check uses
+    centred columns in these units. A silo's service skips the check in private runs, because ε does not account for the
+    outcome of the check, and replies use clipped values.
     """
     if schema.kind in ("discrete", "events"):
         return

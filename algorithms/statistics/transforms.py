@@ -1,10 +1,10 @@
 """Transforms of columns of numbers inside a silo, before anything is summed: logarithms, roots, normal scores.
 
-Linear and Gaussian learners lose edges if a column is a monotone distortion of a linear variable. Each silo removes the
-distortion locally by ln x, the square root of a count (Anscombe 1948), or normal scores, Φ⁻¹(rank/(n + 1)) (the
-nonparanormal of Liu, Lafferty & Wasserman 2009). Normal scores use the silo's own ranks, so differences between silos
-in units, offsets and monotone scales disappear. No further exchange is needed. The server knows the transform of each
-column (`Schema.transforms`), and parameters are on the transformed scale.
+Linear and Gaussian learners lose edges if a column is a monotone distortion of a variable whose relations to the others
+are linear. Each silo removes the distortion locally by ln x, the square root of a count (Anscombe 1948), or normal
+scores, Φ⁻¹(rank/(n + 1)) (the nonparanormal of Liu, Lafferty & Wasserman 2009). Normal scores use the silo's own ranks,
+so differences between silos in units, offsets and monotone scales disappear. No further exchange is needed. The server
+knows the transform of each column (`Schema.transforms`), and parameters are on the transformed scale.
 
 - `apply` transforms one column of numbers. An empty cell stays empty, equal cells stay equal, and the order of cells is
   kept.
@@ -43,8 +43,8 @@ SMALLEST = 1e-70
 def apply(values: FloatArray, transform: Transform, reference: FloatArray | None = None) -> FloatArray:
     """`values` `[n_rows]` transformed, NaN where a cell is empty; defined for all numbers.
 
-    Numbers below the domain of a logarithm or a root are replaced by the least number of the domain. Normal scores rank
-    cells among the cells of `reference`, by default of `values`.
+    For logarithms and roots, numbers below 0 are replaced by 0; for ln x, numbers below `SMALLEST` are replaced by it.
+    Normal scores rank cells among the cells of `reference`, by default of `values`.
     """
     if transform == "log":
         return np.asarray(np.log(np.maximum(values, SMALLEST)))
@@ -70,7 +70,7 @@ def _normal_scores(values: FloatArray, reference: FloatArray) -> FloatArray:
 def inverse(values: FloatArray, transform: Transform) -> FloatArray:
     """The numbers `[n_rows]` whose transform are `values`; raises `ValueError` for ranks, which have no formula.
 
-    Values below the least possible root are inverted like the least root, so a count is at least 0.
+    For all transforms but ln x, values below the transform of 0 give 0, so a count is at least 0.
     """
     if transform == "log":
         return np.asarray(np.exp(values))
@@ -84,7 +84,7 @@ def inverse(values: FloatArray, transform: Transform) -> FloatArray:
 
 
 def transformed(table: Table, schema: Schema, silo: str) -> Table:
-    """The `table` `[n_rows, d]` of `silo` with the transforms of `schema`, which is read in passes if `table` is.
+    """The `table` `[n_rows, d]` of `silo`, transformed as `schema` says; read in passes if `table` is.
 
     Rows that were pooled from several silos are ranked within the rows of each of these silos.
     """
@@ -145,9 +145,9 @@ class TransformedPasses:
 
 
 def below_domain(values: FloatArray, transform: str) -> int | None:
-    """The first row of `values` `[n_rows]` with a number that has no logarithm or root; None if all numbers have one.
+    """The first row of `values` `[n_rows]` with a number below 0 for a logarithm or root; None if there is none.
 
-    The logarithm of a column with zeros is ln(1 + x).
+    The caller handles 0: ln(1 + x) replaces the logarithm of a column with zeros, and time series with 0 are refused.
     """
     low = np.flatnonzero(values < 0) if transform in ("log", "log1p", "sqrt", "anscombe") else np.empty(0)
     return int(low[0]) if len(low) else None
@@ -178,8 +178,8 @@ def transform_gain(table: Table, transforms: Mapping[int, Transform]) -> float:
 
     It is the total correlation −½ ln |R| of the transformed columns minus that of the untransformed columns. Transforms
     of jointly Gaussian columns never correlate more than the columns themselves (Lancaster 1957). So removing a
-    distortion increases this number, whereas transforming columns with linear effects decreases it, even if errors are
-    skewed. An empty cell counts as the mean.
+    distortion of Gaussian columns increases this number. Transforming columns with linear effects usually decreases it,
+    also if errors are skewed, to which the theorem does not apply. An empty cell counts as the mean.
     """
     if not transforms:
         return 0.0

@@ -27,7 +27,7 @@ Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
 Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
-"""copies of the types in `fedbnsl.data.folder.about`, which the command line's help does not import"""
+"""These four are copies of types in `fedbnsl.data.folder.about`, which the command line's help does not import."""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
@@ -195,7 +195,7 @@ class LearnOptions(Options):
         Field(
             title="Transform",
             description="Transform of numbers inside each silo: normal-scores, log, sqrt or none, for all columns or "
-            "for single ones, such as 'income=log,size=sqrt'.",
+            "for single ones, such as 'size=log'.",
         ),
         OnCommandLine(value="NAME|COLUMN=NAME,..."),
     ] = "none"
@@ -241,7 +241,7 @@ class LearnOptions(Options):
         Tiers,
         Field(
             title="Tiers",
-            description="Causal order, such as 'age,sex<dose<cure': no arc points to an earlier tier.",
+            description="Causal order, such as 'age,sex<dose': no arc points to an earlier tier.",
         ),
         OnCommandLine(value="TIERS"),
     ] = None
@@ -295,7 +295,7 @@ class LearnOptions(Options):
     tune: Annotated[str, OnCommandLine(value="NAME=V,V")] = Field(
         default="",
         title="Candidates",
-        description="Candidate values of a setting, such as 'alpha=.001,.01,.05'; semicolons separate several "
+        description="Candidate values of a setting, such as 'alpha=.01,.1'; semicolons separate several "
         "settings. The run uses the best candidate. In `fedbnsl tune`, candidates are given as lists with -p.",
     )
     tune_by: Annotated[
@@ -325,7 +325,7 @@ class LearnOptions(Options):
             ge=0,
             le=LARGEST,
             title="Seed",
-            description="Random seed: the same seed gives the same result, bit for bit; private noise has no seed.",
+            description="Random seed: without a time limit, a seed gives the same result; private noise has no seed.",
         ),
         OnCommandLine(value="N"),
     ] = 0
@@ -415,14 +415,14 @@ class LearnOptions(Options):
     def spec(self) -> "AlgorithmSpec | None":
         """The algorithm with its typed settings, parsed once; None for `auto`, which depends on the data.
 
-        Raises `BadInput` for a setting or a value that the algorithm does not have.
+        Raises `BadInput` for a setting that the algorithm does not have, or a value that it does not accept.
         """
         from fedbnsl.algorithms.choose import AUTO
 
         return None if self.algorithm == AUTO else self.specify(self.algorithm)
 
     def specify(self, name: str, defaults: Mapping[str, Any] = NO_DEFAULTS) -> "AlgorithmSpec":
-        """The algorithm `name` with these settings, seed and budget, and `defaults` for other settings."""
+        """The algorithm `name` with the settings, seed, ε and δ of these options, and `defaults` for other settings."""
         from fedbnsl.algorithms import registry
 
         seed = {"seed": self.seed} if "seed" in registry.parameter_names(name) else {}
@@ -438,7 +438,7 @@ class LearnOptions(Options):
     def with_data(self, folder: Path | None) -> "LearnSettings":
         """The settings of a run with these options on the federated data set in `folder`.
 
-        With a federation, runs are named after the folder of its file. Raises `BadInput` without either.
+        Without `folder`, it is that of the federation's file. Raises `BadInput` if there is no such file, either.
         """
         if folder is None and self.federation is None:
             raise BadInput(
@@ -481,12 +481,12 @@ class LearnSettings(LearnOptions, DataSet):
 
     @property
     def dataset(self) -> str:
-        """The name of the data set: the name of its folder, or of the federation if it is a coordinator's folder."""
+        """The name of the folder; with a federation whose folder is named "coordinator", the name of its parent."""
         folder = Path(self.data).absolute()
         return folder.parent.name if self.federation and folder.name == "coordinator" else folder.name
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
-        """The same settings with a name and an output folder; a generated name is not yet used in runs/."""
+        """The same settings with a name and an output folder; if both are generated, the name is not used in runs/."""
         name = self.name or run_name(self.algorithm, self.dataset, self.seed, when or datetime.now())
         if self.name is None and self.out is None:
             numbered = (f"{name}-{number}" for number in count(2))

@@ -25,7 +25,7 @@ class Announcement:
     """The announcement of one server; it has no effect if another server is announced."""
 
     lock: int | None
-    """the open file; None after the lock has passed to the server"""
+    """the open file; None if another server is announced, or after the lock has passed to the server"""
 
     def inherited(self) -> tuple[int, ...]:
         """The open files that the server has to inherit, so that it holds the lock."""

@@ -17,8 +17,9 @@ refused.
 
 Versions over different columns are compared in their common columns. If the file and the selection of rows are the
 same, nothing has changed. Otherwise each common column gives a lower bound on the number of changed rows, because a
-changed row changes at most one of its cells. To compute the bound, the cells of a column are counted in `BUCKETS`
-buckets, which are assigned by a keyed hash of the cell. A run is refused unless the bound is at least k.
+changed row changes at most one cell of the column. To compute the bound, the cells of a column are counted in `BUCKETS`
+buckets, which are assigned by a keyed hash of the cell. A run is then refused unless the largest of these bounds is at
+least k. Versions without a common column are not compared.
 """
 
 import hashlib
@@ -69,13 +70,13 @@ class RowVersion:
     reading: str
     """a checksum of how the cells are read: the kind of the data, marks of missing values, the form of the file"""
     complete: tuple[str, ...]
-    """the columns without empty cells, if rows with such a cell were dropped"""
+    """the columns in which an empty cell causes a row to be dropped; empty if no rows are dropped"""
     rows: NDArray[np.uint64]
     """the digests of the rows, sorted, `[n_rows]`"""
     cells: NDArray[np.int64]
     """the number of cells of each column in each bucket, `[n_columns, BUCKETS]`"""
     devices: str = ""
-    """for events, a digest that shows which device has which rows and links; otherwise empty"""
+    """for events, a digest that differs if another device has a row or a link; otherwise empty"""
 
 
 def row_version(
@@ -114,8 +115,9 @@ def row_version(
 def _device_digest(table: NDArray[Any], schema: Schema, labels: NDArray[np.uint64], key: bytes) -> str:
     """A digest of the devices of the events in `table` `[n, 5 + links]`, and of their links.
 
-    The number of a device depends on the other devices, and its window depends on its other events. Number and window
-    are not part of the digest of an event, because one more event would otherwise change the digests of all others.
+    This digest includes the number of each device, but not its window. The digests of single events
+    (`RowVersion.rows`) leave out both: the number depends on the other devices and the window on the device's other
+    events, so one more event would change many of them.
     """
     device, time, event = (table[:, schema.table_columns.index(name)] for name in ("device", "time", "event"))
     codes = np.column_stack([_number_codes(device), _number_codes(time), labels[event.astype(np.int64)]])
@@ -154,8 +156,8 @@ def _number_codes(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
 def _label_codes(levels: tuple[str, ...], key: bytes) -> NDArray[np.uint64]:
     """The codes of the labels and, as the last element, at index −1, the code of an empty cell.
 
-    A label that is a number has the code of the number, because a single word in a column turns its numbers into
-    labels.
+    A label that is a number has the code of the number. Otherwise, a single new word in a column of numbers, which
+    makes all its cells labels, would change the digests of all rows.
     """
     codes = np.full(len(levels) + 1, EMPTY)
     for place, label in enumerate(levels):
@@ -214,7 +216,7 @@ def _same_rows(earlier: RowVersion, now: RowVersion) -> bool:
     if (earlier.seal, earlier.reading) != (now.seal, now.reading):
         return False
     one, other = set(earlier.complete), set(now.complete)
-    # With fewer columns, more rows are complete; if the numbers are equal, so are the rows.
+    # Rows that are complete in more columns are also complete in fewer. So equally many rows are the same rows.
     nested = one <= other or other <= one
     return nested and len(earlier.rows) == len(now.rows)
 
@@ -306,7 +308,10 @@ def published_path(source: Path, silo: str) -> Path:
 
 
 def forget_publications(source: Path) -> list[Path]:
-    """Delete the records of publications from the rows at `source`; returns their paths. Only the owner may call it."""
+    """Delete what was recorded of publications about the rows at `source`, also in journals; returns the deleted files.
+
+    Only the owner may call it.
+    """
     folder = private_folder(source)
     found = sorted(folder.glob(f"*{PUBLISHED_SUFFIX}"))
     for path in sorted(folder.glob("*.sqlite")):
