@@ -75,7 +75,7 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         """The entry of a command in the help; None for an unknown command."""
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+        return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The called command with its options; the error for an unknown command suggests the nearest name."""
@@ -91,15 +91,19 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": HELP},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 
-def with_metavars(command: Any) -> Any:
-    """`command`, which may be a group, with names for its arguments and no values beside its flags in the help.
+def with_plain_help(command: Any) -> Any:
+    """`command`, which may be a group, with help in two columns, names for its arguments, and no values beside flags.
 
-    Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder.
+    Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder. Its tables have five
+    columns, so that a terminal of 80 columns would leave 17 for the text, and cut off longer words.
     """
     for one in (command, *getattr(command, "commands", {}).values()):
+        one.rich_markup_mode = None
+        one.short_help = one.short_help or " ".join((one.help or "").partition("\n\n")[0].split())
         for parameter in one.params:
             if parameter.param_type_name == "argument":
                 parameter.metavar = parameter.metavar or parameter.name.upper()
@@ -129,7 +133,7 @@ def fedbnsl(
 
 def command(name: str) -> Any:
     """The command, or group of commands, `name`, after the import of its module."""
-    found = with_metavars(typer.main.get_command(import_module(f"{__package__}.{name}").app))
+    found = with_plain_help(typer.main.get_command(import_module(f"{__package__}.{name}").app))
     found.name = name
     return found
 
@@ -147,7 +151,7 @@ def main(words: list[str] | None = None) -> None:
     # Otherwise a garbage collection of a million objects at the end of a run takes two seconds.
     atexit.register(gc.freeze)
     try:
-        code = with_metavars(typer.main.get_command(app)).main(words, prog_name="fedbnsl", standalone_mode=False)
+        code = with_plain_help(typer.main.get_command(app)).main(words, prog_name="fedbnsl", standalone_mode=False)
     except BadInput as error:
         fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):

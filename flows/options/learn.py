@@ -197,7 +197,7 @@ class LearnOptions(Options):
             description="Transform of numbers inside each silo: normal-scores, log, sqrt or none, for all columns or "
             "for single ones, such as 'size=log'.",
         ),
-        OnCommandLine(value="NAME|COLUMN=NAME,..."),
+        OnCommandLine(value="NAME|COLUMN=NAME"),
     ] = "none"
     targets: Annotated[
         TargetsFile,

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from fedbnsl.flows.cli import completion
-from fedbnsl.flows.cli.main import COMMANDS, app, command, main, with_metavars
+from fedbnsl.flows.cli.main import COMMANDS, app, command, main, with_plain_help
 
 
 def run(capsys, *words):
@@ -43,7 +43,7 @@ def test_the_nearest_command_option_algorithm_and_parameter_are_named(capsys, ex
 
 def every_command():
     """Yield all commands, and those of groups."""
-    yield "fedbnsl", with_metavars(typer.main.get_command(app))
+    yield "fedbnsl", with_plain_help(typer.main.get_command(app))
     for name in COMMANDS:
         found = command(name)
         yield name, found
@@ -57,6 +57,16 @@ def test_no_help_shows_the_name_of_a_type_beside_a_flag_or_a_word():
             shown = parameter.param_type_name == "option" and parameter.display_type_rich(context)
             assert shown not in ("<bool>", "<str>", "<float>", "<int>"), f"{name}: {parameter.name}"
         assert all(piece == piece.upper() for piece in one.collect_usage_pieces(context) if "]..." not in piece)
+
+
+def test_help_fits_a_terminal_of_80_columns_and_cuts_no_word_off(monkeypatch):
+    """Texts stand in one wide column: the help of `learn`, the longest, once had 390 lines."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for name, one in every_command():
+        lines = one.get_help(typer.Context(one, info_name=name, terminal_width=80)).splitlines()
+        assert max(map(len, lines)) <= 80, name
+        assert not any("…" in line or line.endswith("...") for line in lines if "Usage:" not in line), name
+        assert len(lines) < 200, name
 
 
 def completed(capsys, monkeypatch, line):
