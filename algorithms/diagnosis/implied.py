@@ -142,7 +142,8 @@ class Fit:
         text = f"Fit of the graph: {self.failing:,} of {self.tested:,} tested independences fail{share}"
         if self.fisher:
             c = self.fisher
-            text += f"; Fisher's C {c.statistic:.4g} on {c.degrees:,} degrees of freedom, p = {c.p:.3g}"
+            text += f"; Fisher's C {c.statistic:.4g} on {c.degrees:,} degrees of freedom"
+            text += f", p = {c.p:.3g} for correlated tests"
         if self.bic:
             text += f"; BIC {nats(self.bic.over_empty)} against the empty graph"
             if self.bic.over_saturated is not None:

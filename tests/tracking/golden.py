@@ -105,7 +105,12 @@ MEASURED = {
     "formula_megabytes": 0.1428,
 }
 FINDINGS = (
-    Finding("odd-units", "The columns dose and pain are in other units.", "Rescale both of them.", ("south",)),
+    Finding(
+        "odd-units",
+        "The columns dose and pain of silo south are in other units than at the other silos.",
+        "Rescale both of them.",
+        ("south",),
+    ),
     Finding("far-silo", "The silo north disagrees with the others.", "Look at its rows first.", ("north",)),
 )
 
@@ -164,7 +169,7 @@ def weighted_run():
         },
         parameters=Parameters(network, "each variable regressed on its parents over 1,803 rows", 9631),
         diagnosed=Diagnosed(FINDINGS, 5077),
-        basis=("The numbers are continuous, so fed-sparse was chosen.", "Directions rest on equal error variances."),
+        basis=("The data decided on this learner.", "Directions rest on equal error variances."),
         asked="auto",
         notes=("south.csv: 2 rows without any number were left out", "east.csv: read as latin-1"),
         changes=changes,
