@@ -137,7 +137,7 @@ def learn(
         bool, typer.Option("--json", help="Print only a JSON document: metrics, folder and spent ε.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Show neither progress nor results; with --json, print the document only.")
+        bool, typer.Option("--quiet", help="Show neither progress nor results; with --json, hide only the progress.")
     ] = False,
 ) -> None:
     """Learn a structure from the silos of FOLDER; print it with its scores and the path of the report.
