@@ -54,7 +54,7 @@ suite: setup .cache/compiled
 # The tests marked `compiles` use most compiled functions. Without them each process of the suite compiles them all for
 # itself, which takes minutes. All tests are collected, so that each process finds the compiled test modules, too. Whether
 # the marked tests pass is for the suite to say.
-COMPILED := $(shell grep -rl '@njit' algorithms)
+COMPILED := $(shell grep -rl --include='*.py' '@njit' algorithms)
 .cache/compiled: .venv/ready $(COMPILED)
 	@mkdir -p .cache
 	@echo "compile numba functions once"

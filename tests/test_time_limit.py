@@ -96,5 +96,5 @@ def test_what_takes_too_long_fails_and_says_how_long_it_took(tmp_path, load):
         load == 1.0
     )
     printed = {name: float(seconds) for seconds, name in re.findall(r"^ +([\d.]+) s  (\S+)$", done.stdout, re.M)}
-    assert 2.2 <= printed["tests/test_times.py"] == printed["all"]
+    assert 2.2 <= printed["tests/test_times.py"] == pytest.approx(printed["all"], abs=0.11)  # both are rounded
     assert printed["tests/test_times.py::test_working"] == pytest.approx(0.7, abs=0.2)

@@ -71,14 +71,14 @@ def proven(bounds):
     return sum(int(((low >= 1) & (high < MIN_COUNT)).sum()) for low, high in bounds)
 
 
-@settings(deadline=None)
-@given(families())
 def test_tables_of_a_stack_are_rounded_each_by_itself():
     tables = np.random.default_rng(8).integers(0, 40, (30, 2, 3))
     expected = [publishable_counts(one, 6, 1) for one in tables]
     np.testing.assert_array_equal(publishable_stack(tables, 6, 1), expected)
 
 
+@settings(deadline=None)
+@given(families())
 def test_the_bounds_of_a_reader_contain_the_exact_counts(drawn):
     tables, rows = drawn
     first = [PublishedTable(one.variables, publishable_counts(one.counts)) for one in tables]
