@@ -5,8 +5,10 @@ documented at https://docs.prefect.io). Prefect takes a second to import, so eac
 """
 
 import logging
+import os
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ COUNT_OLD_RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NU
     AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
 COUNT_OLD_EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"
 
+STOP_SECONDS = 30.0
+"""maximum number of seconds for a stopped schedule to end its calls to the server"""
 DELIVERY_SECONDS = 30.0
 """timeout for the delivery of pending events and logs"""
 ABANDON_SECONDS = 5.0
@@ -50,7 +54,8 @@ def report_task_run(run: "TaskRun", before: "State[None] | None", state: "State[
 def serve_until_stopped(deployment: Any) -> None:
     """Serve `deployment` until Ctrl-C or SIGTERM, after which `KeyboardInterrupt` is raised.
 
-    Prefect's runner answers SIGTERM with a coroutine that nobody awaits, a warning, and exit code 0.
+    Prefect's runner answers SIGTERM with a coroutine that nobody awaits, a warning, and exit code 0. Its last calls to
+    a busy server are repeated for minutes, so they are abandoned after `STOP_SECONDS`, as by a second Ctrl-C.
     """
     from prefect import serve
     from prefect.logging import get_logger
@@ -59,13 +64,17 @@ def serve_until_stopped(deployment: Any) -> None:
     def handle_sigterm(runner: Runner, *given: Any, **options: Any) -> None:
         for name in ("runner", "flows"):
             get_logger(name).setLevel(logging.WARNING)
+        again.start()
         signal.raise_signal(signal.SIGINT)
 
+    again = threading.Timer(STOP_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
+    again.daemon = True
     original = Runner.handle_sigterm
     Runner.handle_sigterm = handle_sigterm  # type: ignore[method-assign, assignment]
     try:
         serve(deployment, print_starting_message=False)
     finally:
+        again.cancel()
         Runner.handle_sigterm = original  # type: ignore[method-assign]
     raise KeyboardInterrupt
 

@@ -2,6 +2,9 @@
 
 import ast
 import re
+import subprocess
+import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -68,3 +71,35 @@ def test_the_tested_versions_are_those_that_are_installed():
     required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     (prefect,) = (one for one in required if re.match(r"prefect\b", one))
     assert re.findall(r"[<>=]+[\d.]+", prefect) == list(prefect_internals.TESTED_VERSIONS)
+
+
+STUBBORN = """
+import asyncio, os, signal, threading, prefect
+from prefect.runner import Runner
+from fedbnsl.tasks import prefect_internals
+
+def serve(deployment, **options):
+    signal.signal(signal.SIGTERM, lambda *given: Runner.handle_sigterm(None))
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    asyncio.run(last_calls())
+
+async def last_calls():
+    try:
+        await asyncio.sleep(90)
+    except asyncio.CancelledError:
+        await asyncio.sleep(90)
+
+prefect.serve, prefect_internals.STOP_SECONDS = serve, 1.0
+try:
+    prefect_internals.serve_until_stopped(None)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def test_a_stopped_schedule_does_not_wait_for_a_busy_server():
+    """The runner's last calls are repeated for minutes; a service manager would kill the process before."""
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", STUBBORN], capture_output=True, text=True, timeout=85, check=False)
+    assert done.stdout.splitlines() == ["stopped"], done.stderr
+    assert time.monotonic() - began < 80
