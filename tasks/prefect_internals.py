@@ -67,6 +67,8 @@ def serve_until_stopped(deployment: Any) -> None:
         again.start()
         signal.raise_signal(signal.SIGINT)
 
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells start background processes
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     again = threading.Timer(STOP_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
     again.daemon = True
     original = Runner.handle_sigterm

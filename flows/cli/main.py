@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import warnings
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -110,7 +111,24 @@ def with_plain_help(command: Any) -> Any:
             elif parameter.is_flag:
                 parameter.metavar = ""
         one.get_help_option(typer.Context(one, help_option_names=HELP)).metavar = ""
+        one.get_help = partial(_unbroken_help, one)
     return command
+
+
+UNBROKEN = "-\N{WORD JOINER}"
+"""a hyphen after which no line is broken"""
+
+
+def _unbroken_help(command: Any, context: Any) -> str:
+    """The help of `command`, in which names with hyphens, to be copied, are not divided between lines."""
+    explained = [(one, one.help) for one in (command, *command.params) if getattr(one, "help", None)]
+    for one, text in explained:
+        one.help = text.replace("-", UNBROKEN)
+    try:
+        return str(type(command).get_help(command, context)).replace(UNBROKEN, "-")
+    finally:
+        for one, text in explained:
+            one.help = text
 
 
 def show_version(wanted: bool) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -97,9 +98,21 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_stopped_schedule_does_not_wait_for_a_busy_server():
-    """The runner's last calls are repeated for minutes; a service manager would kill the process before."""
-    began = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", STUBBORN], capture_output=True, text=True, timeout=85, check=False)
-    assert done.stdout.splitlines() == ["stopped"], done.stderr
+@pytest.mark.parametrize("interrupt", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
+def test_a_stopped_schedule_does_not_wait_for_a_busy_server(interrupt):
+    """The runner's last calls are repeated for minutes; a service manager would kill the process before.
+
+    Shells start background processes with SIGINT ignored.
+    """
+    began, words = time.monotonic(), [sys.executable, "-c", STUBBORN]
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        out, errors = process.communicate(timeout=85)
+    finally:
+        process.kill()
+    assert out.splitlines() == ["stopped"], errors
     assert time.monotonic() - began < 80

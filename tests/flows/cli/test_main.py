@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 
 import pytest
 import typer
@@ -66,6 +67,7 @@ def test_help_fits_a_terminal_of_80_columns_and_cuts_no_word_off(monkeypatch):
         lines = one.get_help(typer.Context(one, info_name=name, terminal_width=80)).splitlines()
         assert max(map(len, lines)) <= 80, name
         assert not any("…" in line or line.endswith("...") for line in lines if "Usage:" not in line), name
+        assert not any(re.search(r"\w-$", line) and "[default" not in line for line in lines), name
         assert len(lines) < 200, name
 
 
