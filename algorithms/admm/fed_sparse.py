@@ -2,7 +2,7 @@
 
 Fed-Sparse-BNSL (Fassy El Fehri et al., Algorithm 1) has the ℓ₁ term at the silos, which solve their lasso by PGCD
 (proximal greedy coordinate descent). What leaves a silo: the entries of B_p that changed. What the server
-needs: their sum. A round costs a silo O(d) for each coordinate step and one product S·B; it costs the server a few
+needs: their sum. A round costs a silo its coordinate steps and one product S·B; it costs the server a few
 matrix exponentials of the cyclic part of the support. The presets are the papers' loop without additions, with the
 settings of Fassy El Fehri et al., Appendix B.3.2 and B.3.4. Here ρ₁ is per silo: the papers' value divided by their
 number of silos.

@@ -36,8 +36,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.knowledge import Prior, reachable
+from ..core.knowledge import Prior
 from ..core.schema import FloatArray
+from ..graphs.dag import transitive_closure
 from ..statistics.moments import residual_variances, top_down_order
 from .consensus import EMPTY, NO_MOVES, NO_ORDER, UNINFORMATIVE_ROUNDS, Moves
 from .problem import RefinedSettings
@@ -97,7 +98,7 @@ def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = Non
     before = np.eye(d, dtype=bool)  # before[i, j]: i already precedes j
     if precedes is not None:
         graph.add_edges_from((int(i), int(j)) for i, j in np.argwhere(precedes))
-        before |= reachable(precedes)
+        before |= transitive_closure(precedes)
     for k in np.argsort(-strength[rows, columns], kind="stable"):
         i, j = int(rows[k]), int(columns[k])
         if not before[j, i]:

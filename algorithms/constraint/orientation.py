@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.compiled import njit
-from ..core.knowledge import Prior, reachable
-from ..graphs.dag import VStructure
+from ..core.knowledge import Prior
+from ..graphs.dag import VStructure, transitive_closure
 from ..graphs.pag import ARROW, CIRCLE, TAIL, Marks, orient_pag, unshielded_triples
 from ..graphs.structure import Structure
 from .search import Orientation, Pools, SeparatorSearch, separating_sets
@@ -231,7 +231,7 @@ def known_marks(prior: Prior) -> Marks:
     arc does not imply this, because in a PAG its source may still be an ancestor through other variables.
     """
     marks = np.full(prior.possible.shape, CIRCLE, np.int8)
-    marks[~reachable(prior.possible).T] = ARROW
+    marks[~transitive_closure(prior.possible).T] = ARROW
     marks[prior.required] = ARROW
     marks[prior.required.T] = TAIL
     return marks

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInput, quoted
-from ..graphs.dag import find_cycle
+from ..graphs.dag import find_cycle, transitive_closure
 
 Arc = tuple[str, str]
 """(cause, effect)"""
@@ -84,8 +84,8 @@ class Prior:
         """
         if not self.is_informative:
             return np.zeros_like(self.possible)
-        paths = reachable(self.possible)
-        return reachable((paths & ~paths.T) | self.required)
+        paths = transitive_closure(self.possible)
+        return transitive_closure((paths & ~paths.T) | self.required)
 
 
 def no_prior(d: int) -> Prior:
@@ -139,7 +139,7 @@ class Knowledge:
         one of its ancestors in the graph of required arcs.
         """
         required = self.required_matrix(variables)
-        backward = reachable(required).T if self.required else required
+        backward = transitive_closure(required).T if self.required else required
         return ~(_matrix(self.forbidden, variables) | backward | np.eye(len(variables), dtype=np.bool_))
 
     def prior(self, variables: Sequence[str]) -> Prior:
@@ -149,14 +149,6 @@ class Knowledge:
     def precedence(self, variables: Sequence[str]) -> NDArray[np.bool_]:
         """The order that the background knowledge implies, `[d, d]` (see `Prior.precedence`)."""
         return self.prior(variables).precedence
-
-
-def reachable(arcs: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether a path of one or more `arcs` leads from i to j; argument and result are `[d, d]`."""
-    paths = arcs.astype(np.float32)
-    for _ in range(len(arcs).bit_length()):
-        paths = ((paths + paths @ paths) > 0).astype(np.float32)
-    return paths > 0
 
 
 def tier_arcs(tiers: Sequence[Sequence[str]]) -> tuple[Arc, ...]:

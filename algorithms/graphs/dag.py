@@ -62,7 +62,7 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if not core.any():
         return core
     if len(core) <= SMALL:
-        return core & _transitive_closure(core).T
+        return core & transitive_closure(core).T
     from scipy.sparse.csgraph import connected_components  # imported late: listing the algorithms must not need SciPy
 
     component: NDArray[np.int32]
@@ -74,8 +74,8 @@ SMALL = 64
 """the most variables for which squaring the matrix takes less time than the call of SciPy"""
 
 
-def _transitive_closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether a directed path leads from one variable (row) to another (column), `[n_variables, n_variables]`."""
+def transitive_closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether a directed path of one or more edges leads from i to j, `[n_variables, n_variables]`."""
     reached = adjacency.astype(np.float32)
     for _ in range(len(adjacency).bit_length()):
         reached = np.minimum(reached + reached @ reached, 1)  # paths of up to twice as many edges
