@@ -45,11 +45,12 @@ test-slow:
 
 test-all: test test-slow
 
-# The tests in FOLDERS whose markers fit TESTS, with the seconds of processor time by folder.
+# The tests in FOLDERS whose markers fit TESTS, with the seconds of processor time by folder. A process that crashes ends the
+# suite, because a suite that goes on without it may never end.
 TESTS := not slow
 FOLDERS := tests
 suite: setup .cache/compiled
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m '$(TESTS)' --cpu $(FOLDERS)
+	$(BIN)/python -m pytest --numprocesses 3 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder -m '$(TESTS)' --cpu $(FOLDERS)
 
 # The tests marked `compiles` use most compiled functions. Without them each process of the suite compiles them all for
 # itself, which takes minutes. All tests are collected, so that each process finds the compiled test modules, too. Whether

@@ -166,7 +166,10 @@ def _descend(S, B, G, r, l1, allowed, gamma, tolerance, steps):  # type: ignore[
         enough = max(tolerance, WORKING_SET_TOLERANCE * greatest)
         scaling = inverse[rows], roots[rows], shrinkage[rows], allowed[j][rows]
         before = B[j].copy()
-        steps = _descend_within(rows, S, B[j], G[j][rows], r, scaling, gamma, enough, steps)
+        left = _descend_within(rows, S, B[j], G[j][rows], r, scaling, gamma, enough, steps)
+        if left == steps:  # the best score is above the tolerance by a rounding error, or numbers overflowed
+            return
+        steps = left
         _follow(G[j], rows, B[j] - before, S, r)
         best[j] = _best(B[j], G[j], inverse, roots, shrinkage, allowed[j], scores)[0]
 
@@ -186,7 +189,7 @@ def _descend_within(rows, S, b, g, r, scaling, gamma, tolerance, steps):  # type
     """Descend in place in the entries `rows` of a column `b`, whose gradient there is `g`; the steps that are left."""
     inverse, roots, shrinkage, allowed = scaling
     weights, scores = b[rows], np.empty(len(rows))
-    while steps > 0:
+    while steps > 0 and len(rows) > 0:
         score, at = _best(weights, g, inverse, roots, shrinkage, allowed, scores)
         if score <= tolerance:
             break

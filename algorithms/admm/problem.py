@@ -258,13 +258,20 @@ def _newton_step(gradient: FloatArray, diagonal: FloatArray, rho1: float, along:
 
 @dataclass(frozen=True)
 class Pull:
-    """⟨linear, B⟩ + ½Σ r_i B_ij² + Σ λ_i|B_ij| over the `allowed` entries of B, and the starting point."""
+    """⟨linear, B⟩ + ½Σ r_i B_ij² + Σ λ_i|B_ij| over the `allowed` entries of B, and the starting point.
+
+    Raises `FloatingPointError` if a number is not finite, because compiled solvers rely on it.
+    """
 
     linear: FloatArray
     r: FloatArray
     l1: FloatArray
     allowed: NDArray[np.bool_]
     start: FloatArray
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _require_finite("the terms of the coordinator", self.linear, self.r, self.l1, self.start)
 
 
 class Problem(Protocol):
@@ -317,6 +324,16 @@ class Lasso(Pull):
     """
 
     S: FloatArray
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        super().__post_init__()
+        _require_finite("the moments of the rows", self.S)
+
+
+def _require_finite(what: str, *numbers: FloatArray) -> None:
+    if not all(np.isfinite(one).all() for one in numbers):
+        raise FloatingPointError(f"{what} include numbers that are not finite")
 
 
 LassoSolver = Callable[[Lasso], FloatArray]

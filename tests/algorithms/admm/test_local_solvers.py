@@ -1,5 +1,7 @@
 """The silo's lasso: PGCD, the closed form and Frank-Wolfe against plain solvers of the same problem."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -47,6 +49,21 @@ def proximal_gradient(p: Lasso, steps: int = 20_000) -> np.ndarray:
         if np.abs(B - before).max() < 1e-13:
             break
     return B
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("part", ["S", "linear", "r", "l1", "start"])
+def test_a_problem_with_a_number_that_is_not_finite_is_refused(part, number):
+    numbers = getattr(problem(1), part).copy()
+    numbers.flat[-1] = number
+    with pytest.raises(FloatingPointError, match="moments of the rows" if part == "S" else "terms of the coordinator"):
+        replace(problem(1), **{part: numbers})
+
+
+def test_a_descent_whose_numbers_overflow_ends():
+    with np.errstate(all="ignore"):
+        huge = replace(problem(1, start=True), S=np.full((6, 6), 1e308), start=np.full((6, 6), 1e10))
+        assert pgcd(huge, 1.0, 1e-3, 1000).shape == (6, 6)
 
 
 @settings(deadline=None, max_examples=15)
