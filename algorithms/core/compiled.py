@@ -2,8 +2,15 @@
 
 Importing numba and reading its first compiled function take 0.6 s, more than most small runs compute. `njit` therefore
 returns a `Compiled`, which imports numba when it is called, or when numba compiles a function that calls it.
+
+Numba keeps compiled functions on disk, in a numbered file for each signature, with an index of the numbers. If two
+processes compile different signatures at the same time, both may choose the same number. A later process then calls the
+code of another signature, which reads outside its arrays (numba/numba#4807 and #10128 report such crashes). The silos of
+one machine are such processes, so the folder is locked while a process reads or writes its files.
 """
 
+import fcntl
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,8 +46,47 @@ class Compiled:
         for call in _started:
             call()
         _started.clear()
-        self._dispatcher = numba.njit(**self._options)(self.py_func)
-        return self._dispatcher
+        dispatcher = numba.njit(**self._options)(self.py_func)
+        if self._options.get("cache"):
+            dispatcher._cache = _locked_cache(self.py_func)
+        self._dispatcher = dispatcher
+        return dispatcher
+
+
+def _locked_cache(function: Callable[..., Any]) -> Any:
+    """Numba's cache of `function`, which one process at a time reads or writes."""
+    from numba.core.caching import FunctionCache
+
+    class LockedCache(FunctionCache):  # type: ignore[misc]
+        def load_overload(self, *given: Any) -> Any:
+            with _locked(self.cache_path):
+                return super().load_overload(*given)
+
+        def save_overload(self, *given: Any) -> None:
+            os.makedirs(self.cache_path, exist_ok=True)
+            with _locked(self.cache_path):
+                super().save_overload(*given)
+
+    return LockedCache(function)
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Within the block, no other process is in such a block for this folder; a missing folder needs no lock."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            # A process that was forked meanwhile has the descriptor, too: closing it here would not unlock.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:

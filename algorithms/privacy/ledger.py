@@ -15,6 +15,7 @@ In order: budgets and ledgers, the decision on a charge (`decide`), a silo's sol
 import hashlib
 import math
 import secrets
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, Self
@@ -235,29 +236,34 @@ MAX_BROADCAST = 1e30
 """the largest absolute value that a private run may broadcast"""
 
 
-def require_bounded(broadcast: Any) -> None:
-    """Raise `BadInput` for a broadcast with a number that is not finite, or beyond ±`MAX_BROADCAST`.
+def require_bounded(broadcast: Any, *, private: bool = False) -> None:
+    """Raise `BadInput` for a number in `broadcast` that is not finite or, in a `private` run, beyond ±`MAX_BROADCAST`.
 
-    Although records are clipped, the product of a huge weight and the values of one record may overflow, and the
-    product with another record may not. Then the reply would disclose, by being finite or not, which record is in the
-    table, regardless of the noise.
+    No algorithm broadcasts such a number. With one, compiled code may read outside its arrays, and LAPACK may not end.
+    In a private run, records are clipped, but the product of a huge weight and the values of one record may overflow,
+    and the product with another record may not. Then the reply would disclose, by being finite or not, which record is
+    in the table, regardless of the noise.
     """
     if is_dataclass(broadcast) and not isinstance(broadcast, type):
         for one in fields(broadcast):
-            require_bounded(getattr(broadcast, one.name))
+            require_bounded(getattr(broadcast, one.name), private=private)
     elif isinstance(broadcast, Mapping):
         for value in broadcast.values():
-            require_bounded(value)
+            require_bounded(value, private=private)
     elif isinstance(broadcast, list | tuple):
         for value in broadcast:
-            require_bounded(value)
-    elif _is_unbounded(broadcast):
-        raise BadInput(f"a broadcast of a private run must have finite numbers of at most {MAX_BROADCAST:g}")
+            require_bounded(value, private=private)
+    elif _is_beyond(broadcast, MAX_BROADCAST if private else sys.float_info.max):
+        raise BadInput(
+            f"a broadcast of a private run must have finite numbers of at most {MAX_BROADCAST:g}"
+            if private
+            else "a broadcast must have finite numbers"
+        )
 
 
-def _is_unbounded(value: Any) -> bool:
+def _is_beyond(value: Any, limit: float) -> bool:
     is_float = isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
-    return is_float and not bool((np.abs(value) <= MAX_BROADCAST).all())
+    return is_float and not bool((np.abs(value) <= limit).all())
 
 
 def private_solve(

@@ -286,7 +286,7 @@ class SiloService:
         if stored is not None:
             return stored
         if terms.algorithm().private is not None:
-            require_bounded(_message(cast(Hashable, terms.algorithm().broadcast_type), broadcast))
+            require_bounded(_message(cast(Hashable, terms.algorithm().broadcast_type), broadcast), private=True)
         with self._redact_errors(terms, number):
             run = self._run_before(terms, number)
             if number == 1 and self._must_change(terms):
@@ -475,8 +475,10 @@ def _binding_of(broadcast: bytes, terms: str, rows: str) -> str:
 
 @lru_cache(maxsize=1)
 def _message(kind: Any, packed: bytes) -> Any:
-    """A broadcast, decoded once for all silos of this process; algorithms must not modify it."""
-    return wire.decode(kind, packed)
+    """A broadcast of finite numbers, decoded once for all silos of this process; algorithms must not modify it."""
+    message = wire.decode(kind, packed)
+    require_bounded(message)
+    return message
 
 
 Method = Literal["describe", "admit", "seal", "solve", "secure_answer", "charges", "finish"]

@@ -43,6 +43,53 @@ def test_numba_is_imported_by_the_first_call():
     assert done.stdout.splitlines() == ["False []", "[True]"]
 
 
+KEPT = """
+import sys, time
+from numba.core.caching import IndexDataCacheFile
+from fedbnsl.algorithms.core.compiled import njit
+
+@njit(cache=True)
+def double(x):
+    return x + x
+
+number, after_reading, before_writing = eval(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+load, save = IndexDataCacheFile._load_index, IndexDataCacheFile._save_data
+def slow_load(self):
+    found = load(self)
+    if sys._getframe(1).f_code.co_name == "save":
+        print("read", flush=True)
+        time.sleep(after_reading)
+    return found
+def slow_save(self, *given):
+    time.sleep(before_writing)
+    save(self, *given)
+IndexDataCacheFile._load_index, IndexDataCacheFile._save_data = slow_load, slow_save
+print("compile", flush=True)
+sys.stdin.readline()
+print(double(number))
+"""
+
+
+def test_processes_that_compile_at_once_do_not_exchange_their_functions(tmp_path):
+    """Both read an empty index; the first writes its function last, in the file that the second recorded as its own."""
+    program = tmp_path / "kept.py"
+    program.write_text(KEPT)
+
+    def start(*words):
+        piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        return subprocess.Popen([sys.executable, program, *words], **piped)
+
+    both = [start("21", "0.3", "1.0"), start("0.75", "0.6", "0")]
+    for process in both:
+        assert process.stdout.readline() == "compile\n"
+    for process in both:
+        process.stdin.write("now\n")
+        process.stdin.flush()
+    assert [process.communicate()[0].split()[-1] for process in both] == ["42", "1.5"]
+    for number, doubled in (("21", "42"), ("0.75", "1.5")):
+        assert start(number, "0", "0").communicate("now\n")[0].split()[-1] == doubled
+
+
 def test_after_the_import_it_is_called_at_once():
     _outer(1)
     called = []
