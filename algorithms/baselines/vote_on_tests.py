@@ -17,6 +17,7 @@ from ..constraint.fisher_z import fisher_z
 from ..constraint.orientation import FCI, PC, ConstraintMethod
 from ..constraint.search import ConstraintSettings, Results
 from ..core.protocol import FederatedAlgorithm
+from ..errors import BadInput
 from ..statistics.count_tables import NO_LIMITS, count, limited_counts, tables_for
 from ..statistics.moments import correlation, to_multiples
 from ..statistics.packing import Packing, packing
@@ -75,10 +76,19 @@ def ballot(n_tests: int) -> Packing:
 
 
 def own_results(silo: Rows, tests: NDArray[np.int16], settings: ConstraintSettings) -> Results:
-    """The results of `tests` on the rows of one silo."""
+    """The results of `tests` on the rows of one silo. Raises `BadInput` if a test is not of distinct variables."""
+    _require_tests(tests, len(silo.cardinalities))
     if silo.kind == "continuous":
         return fisher_z(*correlation(silo.moments, len(silo.cardinalities)), tests)
     tables = tables_for(tests, len(silo.cardinalities))
     with limited_counts(NO_LIMITS):  # these counts stay at the silo
         counts = count(silo.columns, silo.cardinalities, tables.sets).astype(np.float64)
     return chi_square(counts, tables, silo.cardinalities, tests, g_square=settings.statistic == "g2")
+
+
+def _require_tests(tests: NDArray[np.int16], d: int) -> None:
+    """Raise `BadInput` unless each test is of two of d variables and then of others, the rest of the row −1."""
+    apart = np.sort(tests, axis=-1)
+    repeated = (apart[:, 1:] == apart[:, :-1]) & (apart[:, 1:] >= 0)
+    if tests.shape[1] < 2 or (tests[:, :2] < 0).any() or (tests < -1).any() or (tests >= d).any() or repeated.any():
+        raise BadInput("a test must be of two variables, given others")

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ..core.knowledge import NO_KNOWLEDGE, Knowledge, Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..errors import require
-from ..graphs.dag import reachable
+from ..errors import BadInput, require
+from ..graphs.dag import is_acyclic, reachable
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
 from .equivalence import class_of, member_of
@@ -98,6 +98,9 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
         return Server(schema.variables, knowledge.required_matrix(schema.variables), np.inf, knowledge=knowledge)
 
     def local_solve(silo: Silo, proposal: Proposal) -> tuple[Silo, Judgement]:
+        d = len(silo.rows.cardinalities)
+        if proposal.dag.shape != (d, d) or not is_acyclic(proposal.dag):
+            raise BadInput(f"the current graph must be a DAG of {d} variables")
         scores, now = _toggle_scores(silo.rows, proposal.dag, settings)
         return silo, Judgement(silo.best - float(now.sum()), scores - now)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Replies, rounds
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.graphs.structure import Structure
@@ -59,6 +60,16 @@ def test_a_judgement_is_the_difference_of_scores(drawing, dealing):
     assert judged.regret == pytest.approx(silo.best - now)
     for change, graph in zip(*neighbours(dag), strict=True):
         assert change @ judged.gains.ravel() == pytest.approx(score(silo.rows, graph) - now)
+
+
+@pytest.mark.parametrize("lie", [np.ones((4, 4), bool), np.zeros((3, 3), bool), np.zeros((4, 3), bool)])
+def test_a_proposal_that_is_no_dag_of_the_variables_is_refused(lie, drawing, dealing):
+    """The compiled scores would count a variable twice, outside their tables."""
+    federation, learner = dealing(drawing(4, 60, 0), [np.arange(60)]), algorithm()
+    ((silo, table),) = federation.tables.items()
+    state = learner.open_silo(table, federation.schema, silo, np.random.default_rng(0))
+    with pytest.raises(BadInput, match="must be a DAG of 4 variables"):
+        learner.local_solve(state, Proposal(lie))
 
 
 def test_the_worst_off_silo_decides():

@@ -1,5 +1,7 @@
 """Votes on graphs and on tests."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from fedbnsl.algorithms.baselines.vote_on_tests import votes
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
 from fedbnsl.algorithms.constraint.search import ConstraintSettings
 from fedbnsl.algorithms.core.protocol import gather, rounds
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.count_tables import PAD
 
@@ -92,6 +95,20 @@ def test_a_test_is_decided_by_more_than_half(drawing, dealing):
         known = ballots.learn(server, replies.total, replies.silos)
         (p,) = ballots.results(type(server)(**{**vars(server), "known": known})).p
         assert (p == 0) == dependent, parts
+
+
+@pytest.mark.parametrize(
+    "tests", [[[0]], [[0, 0]], [[0, PAD]], [[0, 1, 1]], [[0, 1, 4]], [[0, 1, -2]]], ids=lambda tests: str(tests[0])
+)
+def test_a_test_that_is_not_of_distinct_variables_is_refused(tests, drawing, dealing):
+    """The compiled statistics would read counts outside their tables."""
+    federation = dealing(drawing(4, 60, 0), [np.arange(60)])
+    learner = registry.build(registry.specify("pc-cit-voting", {}))
+    ((silo, table),) = federation.tables.items()
+    state = learner.open_silo(table, federation.schema, silo, np.random.default_rng(0))
+    query = replace(learner.broadcast(learner.open_server(federation.schema)), sets=np.array(tests, np.int16))
+    with pytest.raises(BadInput, match="a test must be of two variables, given others"):
+        learner.local_solve(state, query)
 
 
 @pytest.mark.parametrize("name", ["pc", "fci"])
