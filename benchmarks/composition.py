@@ -209,7 +209,7 @@ UNCHARGED = (
     Uncharged("seal", "64 hexadecimal digits", "an HMAC of the rows under a secret of the silo"),
     Uncharged(
         "advertise",
-        "a public key and two commitments, 96 bytes (above 32 silos one, 64 bytes), and a signature",
+        "a public key and two commitments, 96 bytes (above 32 silos one of 16 bytes, 48 bytes in all), and a signature",
         "drawn from fresh entropy",
     ),
     Uncharged(

@@ -4,9 +4,9 @@ Importing numba and reading its first compiled function take 0.6 s, more than mo
 returns a `Compiled`, which imports numba when it is called, or when numba compiles a function that calls it.
 
 Numba keeps compiled functions on disk, in a numbered file for each signature, with an index of the numbers. If two
-processes compile different signatures at the same time, both may choose the same number. A later process then calls the
-code of another signature, which reads outside its arrays (numba/numba#4807 and #10128 report such crashes). The silos of
-one machine are such processes, so the folder is locked while a process reads or writes its files.
+processes compile different signatures at the same time, both may choose the same number. A later process then calls
+the code of another signature, which reads outside its arrays (numba/numba#4807 and #10128 report such crashes). The
+silos of one machine are such processes, so the folder is locked while a process reads or writes its files.
 """
 
 import fcntl

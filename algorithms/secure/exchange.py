@@ -57,10 +57,7 @@ def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
 def _sparse_sum(session: SecureSession, counting: "_CountingTransport") -> UnmaskedSum:
     """The sum in the three phases of `sparse`."""
     keys = counting.ask("advertise", dict.fromkeys(session.silos, compressed(session)))
-    masked = counting.ask(
-        "mask",
-        {silo: compressed({peer: keys[peer] for peer in sparse.neighbours(session, silo)}) for silo in session.silos},
-    )
+    masked = counting.ask("mask", {silo: sparse.pack_keys(session, silo, keys) for silo in session.silos})
     try:
         revealed = counting.ask("unmask", dict.fromkeys(session.silos, compressed(session.silos)))
     except Refused:
@@ -122,7 +119,7 @@ def _sparse_answer(
     if phase == "mask":
         if vector is None:
             raise ValueError("phase mask needs the vector to sum")
-        keys = read_by_silo(message, COORDINATOR)
+        keys = sparse.read_keys(state.session, state.silo, message, COORDINATOR)
         sparse.require_phase(state, "mask", "advertise")
         state, masked = sparse.mask(state, keys, vector(), key)
         return state, wire.encode(masked)

@@ -128,7 +128,7 @@ def mask_threshold(silos: int) -> int:
     return default_threshold(silos) if silos <= MESH_SILOS else default_threshold(silos) // 4 * 2
 
 
-PROTOCOL = "fedbnsl secure sum 2"
+PROTOCOL = "fedbnsl secure sum 3"
 # A sealing key is for one sender, one receiver and one session, and an escrow key is for one escrow. Each key
 # encrypts one message, so the nonce can be constant.
 NONCE = bytes(12)

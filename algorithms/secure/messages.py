@@ -112,6 +112,14 @@ def read_names(packed: bytes, sender: str) -> tuple[str, ...]:
     return names  # type: ignore[return-value]
 
 
+def read_parts(packed: bytes, sender: str) -> tuple[bytes, ...]:
+    """The parts in `packed`, each bytes; raises `Aborted`, naming `sender`, for any other content."""
+    parts: tuple[object, ...] = read(tuple, packed, sender)
+    if not all(isinstance(part, bytes) for part in parts):
+        raise Aborted(f"{sender} sent a message that is not a sequence of bytes")
+    return parts  # type: ignore[return-value]
+
+
 def read_vector(packed: bytes, sender: str) -> Ring:
     """The masked vector in `packed`; raises `Aborted`, naming `sender`, for any other content."""
     vector = read(np.ndarray, packed, sender)

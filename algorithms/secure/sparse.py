@@ -20,10 +20,13 @@ from dataclasses import replace
 from ..core import wire
 from . import masks
 from .masks import Aborted, Refused, Ring, RunKey, SecureSession
-from .messages import read_by_silo, sum_of_vectors
+from .messages import compressed, read_by_silo, read_parts, sum_of_vectors
 from .participant import Participant, create_participant
 
-ADVERTISED_BYTES = 64
+COMMITMENT_BYTES = 16
+"""the length of a commitment, half of that in a full mesh: a silo that changes its seed damages only the sum, which it
+can also do with its summand, and two sessions have the same keys with a probability of 2⁻¹²⁸"""
+ADVERTISED_BYTES = 32 + COMMITMENT_BYTES
 """the length of an advertisement without a signature: the public key of the run, and a commitment to the self-mask"""
 
 
@@ -38,6 +41,22 @@ def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
     return tuple(sorted({session.silos[(place + sign * step) % n] for step in near for sign in (1, -1)}))
 
 
+def pack_keys(session: SecureSession, silo: str, keys: Mapping[str, bytes]) -> bytes:
+    """The message of phase 2 for `silo`: the advertisements of its neighbours, whose names it knows, in their order."""
+    return compressed(tuple(keys[peer] for peer in neighbours(session, silo)))
+
+
+def read_keys(session: SecureSession, silo: str, packed: bytes, sender: str) -> dict[str, bytes]:
+    """The advertisements by neighbour in `packed`.
+
+    Raises `Aborted`, naming `sender`, for any other content, and `Refused` for another number of advertisements.
+    """
+    parts, peers = read_parts(packed, sender), neighbours(session, silo)
+    if len(parts) != len(peers):
+        raise Refused(f"{silo} refuses to mask: it needs the keys of its {len(peers)} neighbours and no others")
+    return dict(zip(peers, parts, strict=True))
+
+
 def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) -> tuple[Participant, bytes]:
     """Phase 1: the state of `silo`, and its public key with a commitment; `entropy` must be 32 fresh, secret bytes.
 
@@ -48,15 +67,13 @@ def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) ->
 
 
 def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKey) -> tuple[Participant, Ring]:
-    """Phase 2: the masked `vector`, given the advertisements of all neighbours.
+    """Phase 2: the masked `vector`, given the advertisements of all neighbours (`read_keys`).
 
-    Raises `Refused` if `keys` does not have exactly the neighbours, if advertisements are equal or have another length,
-    or if a key is not usable. Raises `ValueError` if `vector` is not a vector of ring elements.
+    Raises `Refused` if advertisements are equal or have another length, or if a key is not usable. Raises `ValueError`
+    if `vector` is not a vector of ring elements.
     """
     session, silo = state.session, state.silo
     require_phase(state, "mask", "advertise")
-    if tuple(sorted(keys)) != neighbours(session, silo):
-        raise Refused(f"{silo} refuses to mask: it needs the keys of its {session.threshold} neighbours and no others")
     own = _advertised(state, key)
     packed = {own, *keys.values()}
     if len(packed) <= len(keys) or any(len(one) != ADVERTISED_BYTES for one in packed):
@@ -104,7 +121,7 @@ def recover(
     total = sum_of_vectors(masked)
     for silo in session.silos:
         seed = read_by_silo(revealed[silo], silo).get(silo, b"")
-        if len(seed) != 32 or masks.commitment(seed, session, silo) != keys[silo][32:ADVERTISED_BYTES]:
+        if len(seed) != 32 or _commitment(seed, session, silo) != keys[silo][32:ADVERTISED_BYTES]:
             raise Aborted(f"the seed of {silo} does not match its advertised self-mask")
         masks.subtract(total, masks.self_key(seed, session, silo))
     return total
@@ -115,4 +132,8 @@ def _seed(state: Participant) -> bytes:
 
 
 def _advertised(state: Participant, key: RunKey) -> bytes:
-    return key.public + masks.commitment(_seed(state), state.session, state.silo)
+    return key.public + _commitment(_seed(state), state.session, state.silo)
+
+
+def _commitment(seed: bytes, session: SecureSession, silo: str) -> bytes:
+    return masks.commitment(seed, session, silo)[:COMMITMENT_BYTES]

@@ -27,7 +27,7 @@ from fedbnsl.algorithms.secure.masked import session_of
 from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, RunKey, SecureSession
 from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read_by_silo, read_names, read_session
 from fedbnsl.algorithms.secure.participant import Participant
-from fedbnsl.algorithms.secure.sparse import ADVERTISED_BYTES
+from fedbnsl.algorithms.secure.sparse import ADVERTISED_BYTES, pack_keys, read_keys
 from fedbnsl.algorithms.statistics.adjusted_passes import adjusted_series
 from fedbnsl.algorithms.statistics.outliers import screened
 from fedbnsl.algorithms.statistics.transforms import require_row_wise, transformed
@@ -229,12 +229,17 @@ class SecureSums:
 
     def _checked_keys(self, session: SecureSession, message: bytes) -> bytes:
         """The advertised keys without their signatures; raises `Refused` for keys that no member signed."""
-        keys, size = read_by_silo(message, COORDINATOR), ADVERTISED_BYTES if session.sparse else KEYS_BYTES
-        if self._members is None:
-            return wire.encode({peer: packed[:size] for peer, packed in keys.items()})
-        return wire.encode(
-            {peer: self._members.check(session, self._silo, peer, packed, size) for peer, packed in keys.items()}
-        )
+        if session.sparse:
+            keys, size = read_keys(session, self._silo, message, COORDINATOR), ADVERTISED_BYTES
+        else:
+            keys, size = read_by_silo(message, COORDINATOR), KEYS_BYTES
+        checked = {
+            peer: packed[:size]
+            if self._members is None
+            else self._members.check(session, self._silo, peer, packed, size)
+            for peer, packed in keys.items()
+        }
+        return pack_keys(session, self._silo, checked) if session.sparse else wire.encode(checked)
 
     def _key(self, run: str) -> RunKey:
         if run not in self._keys:

@@ -189,11 +189,9 @@ def test_a_broadcast_of_any_run_is_finite(path, value, masked):
     changed = replace(broadcast.W, positions=np.array([1], np.uint16), values=np.array([value]))
     lie = wire.encode(replace(broadcast, W=changed))
     service = SiloService("a", path)
+    request = SecureSumRequest("mask", b"", lie)
     with pytest.raises(BadInput, match="must have finite numbers"):
-        if masked:
-            service._summand(asked, 1, SecureSumRequest("mask", b"", lie))
-        else:
-            service.solve(asked, 1, lie)
+        service._summand(asked, 1, request) if masked else service.solve(asked, 1, lie)
 
 
 @pytest.fixture(scope="module")
