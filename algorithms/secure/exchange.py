@@ -59,7 +59,7 @@ def _sparse_sum(session: SecureSession, counting: "_CountingTransport") -> Unmas
     keys = counting.ask("advertise", dict.fromkeys(session.silos, compressed(session)))
     masked = counting.ask("mask", {silo: sparse.pack_keys(session, silo, keys) for silo in session.silos})
     try:
-        revealed = counting.ask("unmask", dict.fromkeys(session.silos, compressed(session.silos)))
+        revealed = counting.ask("unmask", dict.fromkeys(session.silos, b""))
     except Refused:
         raise
     except Aborted as reason:
@@ -108,7 +108,19 @@ def answer(
         participant.require_phase(state, "mask")  # before the vector, which may draw noise and spend a budget
         state, masked = participant.mask(state, sealed, vector())
         return state, wire.encode(masked)
-    return participant.unmask(state, read_names(message, COORDINATOR))
+    return participant.unmask(state, read_survivors(state, message))
+
+
+def read_survivors(state: Participant | None, message: bytes) -> tuple[str, ...]:
+    """The silos whose sum the coordinator's `message` asks to unmask; an empty one means all silos of a sparse session.
+
+    Raises `Aborted` for any other content, and `Refused` for an empty message without a sparse session.
+    """
+    if message:
+        return read_names(message, COORDINATOR)
+    if state is None or not state.session.sparse:
+        raise Refused("a silo refuses to unmask: it is not asked for the sum of any silos")
+    return state.session.silos
 
 
 def _sparse_answer(
@@ -123,7 +135,7 @@ def _sparse_answer(
         sparse.require_phase(state, "mask", "advertise")
         state, masked = sparse.mask(state, keys, vector(), key)
         return state, wire.encode(masked)
-    return sparse.unmask(state, read_names(message, COORDINATOR))
+    return sparse.unmask(state, read_survivors(state, message))
 
 
 class _CountingTransport:

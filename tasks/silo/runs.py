@@ -22,10 +22,10 @@ from fedbnsl.algorithms.core.protocol import Sparse, silo_generator, unpack_stat
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
-from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer
+from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer, read_survivors
 from fedbnsl.algorithms.secure.masked import session_of
 from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, RunKey, SecureSession
-from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read_by_silo, read_names, read_session
+from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read_by_silo, read_session
 from fedbnsl.algorithms.secure.participant import Participant
 from fedbnsl.algorithms.secure.sparse import ADVERTISED_BYTES, pack_keys, read_keys
 from fedbnsl.algorithms.statistics.adjusted_passes import adjusted_series
@@ -268,8 +268,12 @@ class SecureSums:
                 f"{self._silo} refuses to mask: its settings, schema or broadcast are not those of this secure sum"
             )
 
+    def survivors(self, run: str, number: int, message: bytes) -> tuple[str, ...]:
+        """The silos, sorted, whose sum `message` asks to unmask; raises as `read_survivors` does."""
+        return tuple(sorted(read_survivors(self._participants.get((run, number)), message)))
+
     def _check_only_sum(self, run: str, number: int, message: bytes) -> None:
         """Refuse to unmask a second, different sum of a round."""
-        survivors = tuple(sorted(read_names(message, COORDINATOR)))
+        survivors = self.survivors(run, number, message)
         if not self._journal.record_sum(run, number, survivors):
             raise Refused(f"{self._silo} refuses to unmask: it has helped to unmask another sum of round {number}")

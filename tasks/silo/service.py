@@ -26,9 +26,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve, require_bounded
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.algorithms.secure.exchange import COORDINATOR
 from fedbnsl.algorithms.secure.masks import Aborted, Ring
-from fedbnsl.algorithms.secure.messages import read_names
 from fedbnsl.algorithms.statistics.count_tables import NO_LIMITS, TableRefused, limited_counts
 from fedbnsl.algorithms.statistics.moments import Divided
 from fedbnsl.algorithms.statistics.transforms import transformed
@@ -217,7 +215,7 @@ class SiloService:
         with self._report_failures(number):
             admitted = self._admitted(terms, behind_masks=True)
             if request.phase == "unmask":
-                survivors = tuple(sorted(read_names(request.message, COORDINATOR)))
+                survivors = self._secure_sums.survivors(terms.run_id, number, request.message)
                 self._policy.check_sum(self.name, len(survivors))
                 if self._policy.masked and admitted.algorithm().private is None:
                     self._check_summed(admitted, survivors)

@@ -266,3 +266,16 @@ def test_a_seed_that_was_not_advertised_is_found(lab) -> None:
 
     with pytest.raises(Aborted, match="the seed of silo 03 does not match"):
         secure_sum(session_of(lab.names(16), 6), Lying(lab.vectors(16)))
+
+
+def test_an_empty_request_to_unmask_means_all_silos_of_a_sparse_session(lab) -> None:
+    session, found = opened(lab)
+    keys = {peer: found[peer][1] for peer in sparse.neighbours(session, "silo 00")}
+    given = {"silo": "silo 00", "key": lab.key("silo 00"), "vector": lambda: np.zeros(3, np.uint64)}
+    state, _ = answer(found["silo 00"][0], "mask", wire.encode(tuple(keys.values())), **given)
+    named, unnamed = (answer(state, "unmask", message, **given) for message in (wire.encode(session.silos), b""))
+    assert named == unnamed
+    few = SecureSession("run", 1, 1, ("a", "b", "c"), 2)
+    meshed, _ = answer(None, "advertise", wire.encode(few), silo="a", key=lab.key("a"), entropy=bytes(32))
+    with pytest.raises(Refused, match="not asked for the sum of any silos"):
+        answer(meshed, "unmask", b"", **given)
