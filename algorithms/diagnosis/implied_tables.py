@@ -81,28 +81,39 @@ class Server:
 
 def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
     """The server's state before the exchange, for a `dag` `[d, d]`."""
-    levels, d, rows = cardinalities_of(schema), len(dag), sum(schema.rows.values())
-    order = causal_order(dag, np.zeros(d, np.bool_))
-    tests, width = [], 2 + int(dag.sum(axis=0).max(initial=0))
+    levels, d = cardinalities_of(schema), len(dag)
+    order, width = causal_order(dag, np.zeros(d, np.bool_)), 2 + int(dag.sum(axis=0).max(initial=0))
     own, pairs = families(dag), _pairs(d)
-    sizes = [sum(math.prod(int(levels[v]) for v in row if v != PAD) for row in sets) for sets in (own, pairs)]
+    sizes = [float(np.where(sets == PAD, 1.0, levels[sets]).prod(axis=1).sum()) for sets in (own, pairs)]
     with_families, with_pairs = (size <= MAX_TABLE_CELLS / 4 for size in sizes)
     budget = MAX_TABLE_CELLS - sizes[0] * with_families - sizes[1] * with_pairs
-    for at, j in enumerate(order):
-        parents = np.flatnonzero(dag[:, j])
-        size = int(levels[j]) * math.prod(int(levels[u]) for u in parents)
-        for i in order[:at]:
-            cells = size * int(levels[i])
-            if not dag[i, j] and cells * MIN_ROWS_PER_CELL <= rows:
-                tests.append((cells, (i, j, *parents.tolist(), *[PAD] * (width - 2 - len(parents)))))
-    tests.sort()
-    kept = np.searchsorted(np.cumsum([cells for cells, _ in tests]), budget, side="right") if tests else 0
-    chosen = np.array([test for _, test in tests[:kept]], np.int16).reshape(-1, width)
+    tests, cells = _testable(dag, order, levels, width, sum(schema.rows.values()))
+    chosen = tests[: np.searchsorted(np.cumsum(cells), budget, side="right")]
     more = [own] * with_families + [pairs] * with_pairs
     padded = [np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=PAD) for one in more]
     sets = tables_for(np.concatenate([chosen, *padded]), d).sets
     implied = missing_edges(dag, order)
     return Server(schema.in_order(), dag, chosen, implied, sets, with_families, with_pairs)
+
+
+def _testable(
+    dag: NDArray[np.bool_], order: Sequence[int], levels: NDArray[np.int64], width: int, rows: int
+) -> tuple[NDArray[np.int16], FloatArray]:
+    """The missing edges whose tables `rows` rows can fill, with the later variable's parents, `[n_tests, width]`.
+
+    The number of cells of each table comes second, ascending; tests of as many cells are in the order of the variables.
+    """
+    place, parents = np.empty(len(dag), np.int64), np.full((len(dag), width - 2), PAD)
+    place[list(order)] = np.arange(len(dag))
+    for j in range(len(dag)):
+        own = np.flatnonzero(dag[:, j])
+        parents[j, : len(own)] = own
+    of_family = levels * np.where(parents == PAD, 1.0, levels[parents]).prod(axis=1)
+    i, j = np.nonzero((place[:, None] < place) & ~dag)
+    cells = levels[i] * of_family[j]
+    kept = np.flatnonzero(cells * MIN_ROWS_PER_CELL <= rows)
+    kept = kept[np.argsort(cells[kept], kind="stable")]  # `nonzero` is in the order of the variables
+    return np.column_stack([i[kept], j[kept], parents[j[kept]]]).astype(np.int16), cells[kept]
 
 
 def _pairs(d: int) -> NDArray[np.int16]:

@@ -38,6 +38,9 @@ class Space(NamedTuple):
     best: Ints
     """the best clique so far"""
     family: Ints
+    without: NDArray[np.float64]
+    """scores of y given its parents and one neighbour, by this neighbour, and given its parents alone, at d, `[d + 1]`;
+    NaN if not looked up for this y"""
     first: Ints
     """the offset of the successors of each variable, `[d + 1]`"""
     successors: Ints
@@ -60,6 +63,7 @@ def _space(d, first, successors):  # type: ignore[no-untyped-def]  # noqa: ANN00
         np.empty(d, np.int64),
         np.empty(d, np.int64),
         np.empty(d + 1, np.int64),
+        np.full(d + 1, np.nan),
         first,
         successors,
     )
@@ -80,6 +84,14 @@ def workspace_with_successors(graph):  # type: ignore[no-untyped-def]  # noqa: A
                 successors[at] = v
                 at += 1
     return _space(d, first, successors)
+
+
+@njit(cache=True)
+def turn_to(graph, y, space):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Ne(y) and Pa(y), in ascending order, for operators on pairs (x, y)."""
+    n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
+    space.without[:] = np.nan
+    return space.near[:n_near], space.parents[:n_parents]
 
 
 @njit(cache=True)

@@ -24,6 +24,8 @@ Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatAr
 
 TargetRows = Literal["own", "left-out"]
 """use of the rows in which an experiment set a variable, in its scores (`experiment_scores.py`)"""
+MAX_GROWTH = 16
+"""how many times as large tables become at most when they are full"""
 UNKNOWN = -1
 """the result of `find` for a family whose score is unknown"""
 
@@ -33,7 +35,7 @@ class Families:
     """A hash table of families in the order of their first request; the last families are pending.
 
     Family e is `members[first[e]:first[e + 1]]`: its child, then its parents in ascending order. `used` is (families,
-    scored families, 1 if a family did not fit). Only `find` and `with_scores` write to the arrays.
+    scored families, requests that did not fit). Only `find` and `with_scores` write to the arrays.
     """
 
     slots: NDArray[np.int32]
@@ -71,16 +73,22 @@ class Families:
         return self
 
     def grown(self) -> "Families":
-        """The same families in tables of twice the size."""
-        families = int(self.used[0])
-        slots = np.full(2 * len(self.slots), -1, np.int32)
+        """The same families in larger tables.
+
+        There is room for the requests that did not fit, some of them perhaps for the same family, but the tables grow
+        at least to twice their size and at most to `MAX_GROWTH` times.
+        """
+        families, more = int(self.used[0]), len(self.score)
+        while len(self.score) + more < min(families + int(self.used[2]), MAX_GROWTH * len(self.score)):
+            more = 2 * more + len(self.score)
+        slots = np.full(2 * (len(self.score) + more), -1, np.int32)
         _fill_slots(slots, self.first, self.members, families)
         return replace(
             self,
             slots=slots,
-            first=np.concatenate([self.first, np.zeros(len(self.first) - 1, np.int64)]),
-            members=np.concatenate([self.members, np.zeros_like(self.members)]),
-            score=np.concatenate([self.score, np.zeros_like(self.score)]),
+            first=np.concatenate([self.first, np.zeros(more, np.int64)]),
+            members=np.concatenate([self.members, np.zeros(4 * more, np.uint16)]),
+            score=np.concatenate([self.score, np.zeros(more)]),
             used=np.array([families, self.used[1], 0]),
         )
 
@@ -189,7 +197,7 @@ def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
         return known if known < used[1] else UNKNOWN
     entry = used[0]
     if entry == len(score) or first[entry] + size > len(members):
-        used[2] = 1
+        used[2] += 1
         return UNKNOWN
     slots[at] = entry
     for i in range(size):

@@ -221,7 +221,7 @@ def finish(search: EquivalenceSearch, families: Families, scores: Scores) -> tup
 
 
 def score_pending(families: Families, scores: Scores) -> Families:
-    """`families` with all pending families scored, and doubled if it was full."""
+    """`families` with all pending families scored, in larger tables if these were full."""
     families = families.with_scores(scores(families.pending))
     return families.grown() if families.full else families
 

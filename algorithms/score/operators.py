@@ -37,6 +37,7 @@ from .cliques import (
     open_path,
     score_with,
     start_clique,
+    turn_to,
     workspace,
 )
 from .equivalence import extension
@@ -159,8 +160,7 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
         if not stale[y].any():
             continue
         # Once for all x: a list takes d steps, and finding a score only a few.
-        n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
-        near, parents = space.near[:n_near], space.parents[:n_parents]
+        near, parents = turn_to(graph, y, space)
         for x in range(len(graph)):
             if stale[y, x]:
                 best, _ = best_of_pair(kind, graph, x, y, near, parents, space, NO, tables)
@@ -178,8 +178,7 @@ def best_operator(kind, graph, x, y, space, tables):  # type: ignore[no-untyped-
 
     `space` has the successors of `graph`.
     """
-    n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
-    near, parents = space.near[:n_near], space.parents[:n_parents]
+    near, parents = turn_to(graph, y, space)
     gain, size = best_of_pair(kind, graph, x, y, near, parents, space, YES, tables)
     return gain, space.best[:size].copy()
 
@@ -188,7 +187,8 @@ def best_operator(kind, graph, x, y, space, tables):  # type: ignore[no-untyped-
 def best_of_pair(kind, graph, x, y, near, parents, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The best gain of the pair, NaN if a score is unknown, and the size of its clique, written to `space.best`.
 
-    `near` and `parents` are those of y. With `check`, only operators that pass the condition on paths count.
+    `near` and `parents` are those of y, to which `space` was turned. With `check`, only operators that pass the
+    condition on paths count.
     """
     inserts = kind in NEW_EDGE
     if x == y or (inserts and (graph[x, y] or graph[y, x])) or (kind == DELETE and not graph[x, y]):
@@ -217,7 +217,13 @@ def best_of_pair(kind, graph, x, y, near, parents, space, check, tables):  # typ
 
 @njit(cache=True)
 def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    without = score_with(y, parents, x, clique, NO_VARIABLE, space.family, tables)
+    if inserts and len(clique) <= 1:  # most insertions on y share these scores
+        at = clique[0] if len(clique) else len(space.near)
+        if np.isnan(space.without[at]):
+            space.without[at] = score_with(y, parents, x, clique, NO_VARIABLE, space.family, tables)
+        without = space.without[at]
+    else:
+        without = score_with(y, parents, x, clique, NO_VARIABLE, space.family, tables)
     with_x = score_with(y, parents, x, clique, x, space.family, tables)
     return with_x - without if inserts else without - with_x
 

@@ -399,3 +399,17 @@ def test_a_path_is_open_if_one_along_arrows_and_edges_avoids_the_blocked(direct)
         assert found == nx.has_path(walk, y, x)
         seen.add(found)
     assert seen == {True, False}
+
+
+def test_full_tables_grow_to_what_did_not_fit_in_few_steps():
+    """Before, they doubled, and each time the search went through all pairs and, with silos, needed an exchange."""
+    known, d = no_families(16), 40
+    graph, gain, stale = np.zeros((d, d), np.bool_), np.zeros((d, d)), np.ones((d, d), np.bool_)
+    rooms = []
+    while refresh(INSERT, graph, stale, gain, known.tables):
+        known = known.with_scores(np.zeros(len(known.pending)))
+        known = known.grown() if known.full else known
+        rooms.append(len(known.score))
+    assert rooms[0] == 256
+    assert len(rooms) <= 4
+    assert known.used[1] == d * d
