@@ -149,13 +149,14 @@ def fork(work: Callable[[], int], output: Path) -> int:
 
 def tests_in(copy: Path, mutant: Mutant) -> int:
     """Run the tests of `mutant` on the package in `copy`; return pytest's exit code."""
+    import numba
     import pytest
 
     text = planted_path(copy, mutant).read_text(encoding="utf-8") if mutant.file else ""
     os.environ |= {"PYTHONPATH": str(copy), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the search for plugins takes as long as many tests
     if "@njit" in text:  # callers' compiled code has the callee in it
-        os.environ["NUMBA_CACHE_DIR"] = str(copy / f"numba-{os.getpid()}")
+        os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(copy / f"numba-{os.getpid()}")
     sys.dont_write_bytecode = True
     sys.path[0] = str(copy)
     os.chdir(ROOT)

@@ -3,19 +3,27 @@
 Importing numba and reading its first compiled function take 0.6 s, more than most small runs compute. `njit` therefore
 returns a `Compiled`, which imports numba when it is called, or when numba compiles a function that calls it.
 
-Numba keeps compiled functions on disk, in a numbered file for each signature, with an index of the numbers. If two
-processes compile different signatures at the same time, both may choose the same number. A later process then calls
-the code of another signature, which reads outside its arrays (numba/numba#4807 and #10128 report such crashes). The
-silos of one machine are such processes, so the folder is locked while a process reads or writes its files.
+Numba keeps compiled functions on disk. Two things in which it would call the wrong code are changed here:
+
+- It compiles the functions that a function calls, and the constants that it reads, into its code, but compiles it again
+  only after a change of its own file. Here the key of compiled code has a digest of all of them.
+- It numbers the files of a function's signatures in an index. If two processes compile different signatures at the same
+  time, both may choose the same number. A later process then calls the code of another signature, which reads outside
+  its arrays (numba/numba#4807 and #10128 report such crashes). The silos of one machine are such processes, so the
+  folder is locked while a process reads or writes its files.
 """
 
 import fcntl
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import update_wrapper
+from types import CodeType
 from typing import Any
+
+import numpy as np
 
 _started: list[Callable[[], None]] = []
 """the functions to call once numba is imported"""
@@ -48,16 +56,21 @@ class Compiled:
         _started.clear()
         dispatcher = numba.njit(**self._options)(self.py_func)
         if self._options.get("cache"):
-            dispatcher._cache = _locked_cache(self.py_func)
+            dispatcher._cache = _create_cache(self)
         self._dispatcher = dispatcher
         return dispatcher
 
 
-def _locked_cache(function: Callable[..., Any]) -> Any:
-    """Numba's cache of `function`, which one process at a time reads or writes."""
-    from numba.core.caching import FunctionCache
+def _create_cache(compiled: Compiled) -> Any:
+    """Numba's cache of a function, with the two changes."""
+    from numba.core import caching
 
-    class LockedCache(FunctionCache):  # type: ignore[misc]
+    base: Any = caching.FunctionCache
+
+    class Cache(base):  # type: ignore[misc]
+        def _index_key(self, *given: Any) -> Any:
+            return (*super()._index_key(*given), digest_of(compiled))
+
         def load_overload(self, *given: Any) -> Any:
             with _locked(self.cache_path):
                 return super().load_overload(*given)
@@ -67,7 +80,39 @@ def _locked_cache(function: Callable[..., Any]) -> Any:
             with _locked(self.cache_path):
                 super().save_overload(*given)
 
-    return LockedCache(function)
+    create: Any = Cache
+    return create(compiled.py_func)
+
+
+def digest_of(compiled: Compiled) -> str:
+    """A digest of all that numba compiles into a function.
+
+    This is its code, the constants that it reads, and the same of all compiled functions that it calls.
+    """
+    content, waiting, done = hashlib.sha256(), [compiled], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in done:
+            continue
+        done.add(id(one))
+        content.update(_content(one.py_func.__code__))
+        for name in one.py_func.__code__.co_names:
+            value = one.py_func.__globals__.get(name)
+            if isinstance(value, Compiled):
+                waiting.append(value)
+            elif isinstance(value, np.ndarray):
+                content.update(f"{name} {value.dtype} {value.shape}".encode() + value.tobytes())
+            elif isinstance(value, bool | int | float | str | tuple | np.generic):
+                content.update(f"{name} {value!r}".encode())
+            elif isinstance(value, type):
+                content.update(f"{name} {getattr(value, '_fields', ())}".encode())
+    return content.hexdigest()
+
+
+def _content(code: CodeType) -> bytes:
+    """What a code object does, without the place of its source."""
+    constants = [_content(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_varnames, constants)).encode()
 
 
 @contextmanager

@@ -105,9 +105,9 @@ def _testable(
     """
     place, parents = np.empty(len(dag), np.int64), np.full((len(dag), width - 2), PAD)
     place[list(order)] = np.arange(len(dag))
-    for j in range(len(dag)):
-        own = np.flatnonzero(dag[:, j])
-        parents[j, : len(own)] = own
+    for child in range(len(dag)):
+        own = np.flatnonzero(dag[:, child])
+        parents[child, : len(own)] = own
     of_family = levels * np.where(parents == PAD, 1.0, levels[parents]).prod(axis=1)
     i, j = np.nonzero((place[:, None] < place) & ~dag)
     cells = levels[i] * of_family[j]

@@ -1,9 +1,11 @@
 """Functions that numba compiles, without numba until one is called."""
 
+import os
 import subprocess
 import sys
 
-from fedbnsl.algorithms.core.compiled import njit, on_numba
+from fedbnsl.algorithms.core.compiled import digest_of, njit, on_numba
+from fedbnsl.algorithms.score.operators import best_operator, refresh
 
 
 @njit()
@@ -88,6 +90,53 @@ def test_processes_that_compile_at_once_do_not_exchange_their_functions(tmp_path
     assert [process.communicate()[0].split()[-1] for process in both] == ["42", "1.5"]
     for number, doubled in (("21", "42"), ("0.75", "1.5")):
         assert start(number, "0", "0").communicate("now\n")[0].split()[-1] == doubled
+
+
+CALLEE = """
+import numpy as np
+from fedbnsl.algorithms.core.compiled import njit
+FACTOR, TABLE = {factor}, np.array([{entry}])
+
+@njit(cache=True)
+def inner(x):
+    return {body}
+"""
+CALLER = """
+import numpy as np
+from callee import FACTOR, TABLE, inner
+from fedbnsl.algorithms.core.compiled import njit
+
+@njit(cache=True)
+def outer(x):
+    return FACTOR * inner(x) + TABLE[0]
+
+print(outer(1))
+"""
+
+
+def test_what_a_function_calls_and_reads_is_compiled_again_after_a_change(tmp_path):
+    """Only the called function's file changes; the caller's compiled code is on disk."""
+    (tmp_path / "caller.py").write_text(CALLER)
+
+    def run(**parts):
+        (tmp_path / "callee.py").write_text(CALLEE.format(**parts))
+        folders = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+        command = [sys.executable, "-B", tmp_path / "caller.py"]
+        surroundings = os.environ | {"PYTHONPATH": folders}
+        return int(subprocess.run(command, check=True, capture_output=True, text=True, env=surroundings).stdout)
+
+    assert run(factor=10, entry=0, body="x + 1") == 20
+    assert run(factor=10, entry=0, body="x + 2") == 30
+    assert run(factor=100, entry=0, body="x + 2") == 300
+    assert run(factor=100, entry=7, body="x + 2") == 307
+
+
+def test_a_digest_is_the_same_in_every_process():
+    command = "from fedbnsl.algorithms.core.compiled import digest_of; from fedbnsl.algorithms.score.operators import *"
+    command = f"{command}; print(digest_of(refresh))"
+    other = subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout.strip()
+    assert other == digest_of(refresh)
+    assert other != digest_of(best_operator)
 
 
 def test_after_the_import_it_is_called_at_once():
