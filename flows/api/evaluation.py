@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare as scores_against
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure
-from fedbnsl.tracking.comparison import Comparison, PastRun, compare_runs
-from fedbnsl.tracking.result import Metric
 
-from ..engines.run_comparison import read_run
-from .learned import Learned
+# The other imports are late, so that the comparison of two files does not wait for them.
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedbnsl.tracking.comparison import Comparison, PastRun
+    from fedbnsl.tracking.result import Metric
+
+    from .learned import Learned
 
 FORMS = (
     "give the result of learn, a CSV file of edges, a DataFrame of weights with the variables as index and columns, or "
@@ -25,7 +28,7 @@ FORMS = (
 
 def evaluate(
     learned: Any, truth: Any, *, allow_cyclic_truth: bool = False, own_lags: bool = False
-) -> dict[str, Metric]:
+) -> "dict[str, Metric]":
     """The scores of the graph `learned` against the graph `truth`: SHD, TPR, FDR, F1 and others.
 
     Each graph is the result of `learn`, a CSV file, a DataFrame of weights or a `networkx.DiGraph`. A CSV file has the
@@ -43,7 +46,7 @@ def evaluate(
     return dict(scores_against(found, true, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags))
 
 
-def compare(before: Learned | str | Path, after: Learned | str | Path) -> Comparison:
+def compare(before: "Learned | str | Path", after: "Learned | str | Path") -> "Comparison":
     """The differences of the run `after` from the run `before`: edges gained, lost and turned, and parameter drift.
 
     Each run is the result of `learn` or the folder of a finished run. The comparison prints as one sentence. Its
@@ -55,10 +58,17 @@ def compare(before: Learned | str | Path, after: Learned | str | Path) -> Compar
     BadInput
         A ValueError, for a folder without a finished run.
     """
+    from fedbnsl.tracking.comparison import compare_runs
+
     return compare_runs(_past_run(before), _past_run(after))
 
 
-def _past_run(run: Learned | str | Path) -> PastRun:
+def _past_run(run: "Learned | str | Path") -> "PastRun":
+    from fedbnsl.tracking.comparison import PastRun
+
+    from ..engines.run_comparison import read_run
+    from .learned import Learned
+
     if not isinstance(run, Learned):
         return read_run(Path(run))
     result = run.result
@@ -76,6 +86,8 @@ def as_structure(graph: Any, variables: Sequence[str] | None = None) -> Structur
     """
     if isinstance(graph, str | Path):
         return read_structure(Path(graph), variables)
+    from .learned import Learned
+
     if isinstance(graph, Learned):
         graph = graph.result.structure
     if not isinstance(graph, Structure):
@@ -83,7 +95,9 @@ def as_structure(graph: Any, variables: Sequence[str] | None = None) -> Structur
     return graph if variables is None else _over(graph, variables)
 
 
-def _matrix(graph: Any) -> pd.DataFrame:
+def _matrix(graph: Any) -> "pd.DataFrame":
+    import pandas as pd
+
     if isinstance(graph, pd.DataFrame):
         names = [str(one) for one in graph.columns]
         if sorted(names) != sorted(map(str, graph.index)):
@@ -100,7 +114,7 @@ def _matrix(graph: Any) -> pd.DataFrame:
     raise BadInput(f"a graph is a {type(graph).__name__}: {FORMS}")
 
 
-def _of_matrix(weights: pd.DataFrame) -> Structure:
+def _of_matrix(weights: "pd.DataFrame") -> Structure:
     try:
         values = weights.to_numpy(np.float64)
         if not np.isfinite(values).all():

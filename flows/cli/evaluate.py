@@ -16,7 +16,7 @@ def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, o
     The variables are all variables that the two files name; variables without edges do not change the scores.
     """
     from ..api.evaluation import as_structure, evaluate
-    from ..terminal.summary import show_scores
+    from ..terminal.console import show_scores
 
     scores = evaluate(structure, truth, allow_cyclic_truth=allow_cyclic_truth, own_lags=own_lags)
     if as_json:

@@ -7,9 +7,8 @@ one line for each size.
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -36,16 +35,7 @@ from fedbnsl.tracking.result import (
 from ..job.job import Job
 from ..job.run import OPEN_ENDED, SEARCH_LEVEL, Listener, format_bytes, outcome_text, progress_text
 from ..job.run import Progress as Round
-from .console import console
-
-
-def show_scores(scores: Mapping[str, Any]) -> None:
-    """Print the known scores, one per line."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for key, value in scores.items():
-        if value is not None:
-            table.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
-    console().print(table)
+from .console import console, show_scores
 
 
 def show_structure(structure: Structure, most: int = 40, strengths: Strengths | None = None) -> None:

@@ -62,3 +62,9 @@ def test_help_imports_no_library_of_numbers():
 def test_commands_without_a_run_compile_and_draw_nothing(folder, command):
     words = (*command, folder) if command[0] in ("inspect", "choose") else command
     assert imported((*NEVER, *WITHOUT_A_RUN), *words) == (0, [])
+
+
+def test_a_comparison_of_two_files_imports_no_learner_and_no_run(folder):
+    others = ("fedbnsl.flows.job.run", "fedbnsl.flows.api.learned", "fedbnsl.tasks.silo.policy", "scipy.special")
+    truth = folder / "truth.csv"
+    assert imported((*NEVER, *WITHOUT_A_RUN, *others), "evaluate", truth, truth) == (0, [])
