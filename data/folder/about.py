@@ -392,14 +392,15 @@ class Declared:
         return own.get(name, None if default == "none" else default)
 
     def keeps(self, name: str) -> bool:
-        """Whether to read a column. `only` does not leave out the times and names of series."""
+        """Whether to read a column. `only` does not leave out the times and names of series, or columns of events."""
         reason = self.reading.leaves_out(name)
         return reason is None or (reason == NOT_SELECTED and self.is_key(name))
 
     def is_key(self, name: str) -> bool:
-        """Whether a column of this name has the times or the names of series."""
+        """Whether a column of this name has the times or the names of series, or belongs to a table of events."""
         may_be = self.may_be_series and not self.reading.private
-        keys = ("series", "time") if self.kind == "time-series" else ("time",) if may_be else ()
+        by_kind = {"time-series": ("series", "time"), "events": ("time", "event", "device", "neighbours")}
+        keys = by_kind.get(self.kind or "", ("time",) if may_be else ())
         return name.lower() in keys or name in self.reading.time
 
     @property

@@ -87,6 +87,9 @@ def read_events(path: Path, declared: Declared = NO_DECLARATION) -> EventTable:
         raise BadInput(f"{path}: events cannot be read in passes: write them to one file")
     read = read_typed(path, declared.form, lambda name: False, declared.keeps)
     columns = {column.name: column for column in read.columns if isinstance(column, Column)}
+    for name in declared.reading.only:
+        if name not in columns and not declared.is_key(name):
+            raise BadInput(f"{path}: --only: {quoted(name)} is not a column; it selects columns, not types of events")
     keys = {word: find_column(path, list(columns), word) for word in (TIME, EVENT, DEVICE, NEIGHBOURS)}
     keys[TIME] = _named_time(path, columns, declared) or keys[TIME]
     for word in (TIME, EVENT):

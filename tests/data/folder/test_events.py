@@ -38,6 +38,19 @@ def test_types_are_those_of_all_silos_and_a_device_is_observed_from_first_to_las
     assert data.tables["two"][:, 2].tolist() == [2, 0]
 
 
+@pytest.mark.parametrize("only", [("time",), ("event", "device"), ("Time", "neighbours")])
+def test_selected_columns_leave_out_none_of_events(tmp_path, only):
+    plain, selected = (read_folder(study(tmp_path), reading=Reading(only=names)) for names in ((), only))
+    assert selected.schema.variables == plain.schema.variables
+    assert all((selected.tables[silo] == plain.tables[silo]).all() for silo in ("one", "two"))
+
+
+@pytest.mark.parametrize("name", ["c", "ward"])
+def test_a_selected_column_that_is_none_of_events_is_refused(tmp_path, name):
+    with pytest.raises(BadInput, match=rf"one.csv: --only: '{name}' is not a column; it selects columns, not types"):
+        read_folder(study(tmp_path), reading=Reading(only=("time", name)))
+
+
 def test_a_declared_window_and_dates(tmp_path):
     days = "time,event\n2020-01-01,a\n2020-01-02,b\n"
     data = read_folder(study(tmp_path, days, days, window=["2020-01-01", "2020-01-11"]))
