@@ -18,7 +18,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import update_wrapper
 from types import CodeType
 from typing import Any
@@ -117,21 +117,15 @@ def _content(code: CodeType) -> bytes:
 
 @contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    """Within the block, no other process is in such a block for this folder; a missing folder needs no lock."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
-        yield
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
+    """Within the block, no other process is in such a block for this folder."""
+    with ExitStack() as held:
+        with suppress(OSError):  # a missing folder needs no lock, and some network file systems have none
+            descriptor = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             # A process that was forked meanwhile has the descriptor, too: closing it here would not unlock.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-    finally:
-        os.close(descriptor)
+            held.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
+        yield
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:

@@ -1,10 +1,12 @@
 """Functions that numba compiles, without numba until one is called."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
 
-from fedbnsl.algorithms.core.compiled import digest_of, njit, on_numba
+from fedbnsl.algorithms.core.compiled import _locked, digest_of, njit, on_numba
 from fedbnsl.algorithms.score.operators import best_operator, refresh
 
 
@@ -129,6 +131,15 @@ def test_what_a_function_calls_and_reads_is_compiled_again_after_a_change(tmp_pa
     assert run(factor=10, entry=0, body="x + 2") == 30
     assert run(factor=100, entry=0, body="x + 2") == 300
     assert run(factor=100, entry=7, body="x + 2") == 307
+
+
+def test_a_file_system_without_locks_is_used_all_the_same(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with _locked(str(tmp_path)), _locked(str(tmp_path / "missing")):
+        pass
 
 
 def test_a_digest_is_the_same_in_every_process():
