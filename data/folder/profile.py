@@ -373,10 +373,11 @@ MAX_PROFILED_COLUMNS = 30
 def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MAX_COLUMNS) -> Iterator[tuple[str, ...]]:
     """Yield each column that others determine in the complete `rows` `[n_rows, d]`, with formula and source columns.
 
-    A table with more than `most_columns` columns is not examined: it has too many pairs.
+    A table with more than `most_columns` columns is not examined: it has too many pairs. Nor is one with a number that
+    exceeds the range of the computations, and is refused later.
     """
     X = rows[~np.isnan(rows).any(axis=1)].astype(np.float64)
-    if len(X) < MIN_ROWS or len(names) > most_columns:
+    if len(X) < MIN_ROWS or len(names) > most_columns or (np.abs(X) > LARGEST).any():
         return
     scales = X.std(axis=0)
     explained: set[frozenset[str]] = set()

@@ -1,11 +1,19 @@
 """The profile of a column is the same whether it was read as numbers or as text."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbnsl.data.folder.profile import count_transform, profile_cells, profile_numbers, suggested_transforms
+from fedbnsl.data.folder.profile import (
+    count_transform,
+    derived_columns,
+    profile_cells,
+    profile_numbers,
+    suggested_transforms,
+)
 from fedbnsl.data.folder.scan import parse_cells
 
 CELLS = st.lists(
@@ -82,3 +90,13 @@ def test_a_shape_suggests_a_logarithm_normal_scores_or_nothing():
 def test_counts_start_at_zero_and_are_skewed_to_the_right(values, coding):
     distinct, counts = np.unique(values(np.random.default_rng(5)), return_counts=True)
     assert count_transform(distinct.astype(float), counts) == coding
+
+
+def test_a_table_beyond_the_range_of_the_computations_is_not_examined_for_formulas():
+    """It is refused later, in one line, which no warnings of NumPy should precede."""
+    rows = np.random.default_rng(0).normal(size=(200, 2))
+    rows[:, 1] = rows[:, 0] ** 2
+    assert [found[:2] for found in derived_columns(["x", "y"], rows)] == [("y", "the square of x")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not list(derived_columns(["x", "y"], rows * [1, 1e160]))
