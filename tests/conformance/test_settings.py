@@ -207,10 +207,10 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "candidates": Change(1, hard=True),
     "weights": Change("own", kind="continuous"),
     "segments": Change(2, {"weights": "own", "lags": 1}, "time-series"),
-    "quota": Change(0.9, {"rounds": 40}, "continuous", hard=True),
-    "client": Change("fuse", {"rounds": 40}, "continuous", hard=True),
+    "quota": Change(0.9, {"rounds": 40, "client": "replace"}, "continuous", hard=True),
+    "client": Change("replace", {"rounds": 40}, "continuous", hard=True),
     "limit": Change(1, kind="continuous", hard=True),
-    "convergence": Change("unchanged", {"rounds": 40}, "continuous", hard=True),
+    "convergence": Change("unchanged", {"rounds": 40, "client": "replace"}, "continuous", hard=True),
 }
 """another value of each setting: of all learners ("") or of some by name"""
 HARD_TO_FIND = {"starts", "exact", "exact_parents", "seed", "turning", "refine", "mixed_score"}

@@ -15,6 +15,7 @@ from fedbnsl.algorithms.score.fed_ges import FedGes, Server, aggregate, consensu
 from fedbnsl.algorithms.score.fusion import fuse
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, finish, search_from
 from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.algorithms.score.conftest import Drawn
 
 
 def every_round(federation, **params):
@@ -212,3 +213,23 @@ class TestOneShot:
         found = learning("ges", InProcessFederation(drawn.dealt().schema, drawn.dealt().tables))
         assert found.kind == "cpdag"
         np.testing.assert_array_equal(class_of(member_of(found.adjacency)), found.adjacency)
+
+
+def test_silos_that_find_different_edges_first_agree_if_each_continues_its_own_graph():
+    """Thirty pairs depend alike, and a silo inserts one of them a round, that which its own rows happen to favour.
+
+    If the global graph replaced the silos' graphs, none of these edges would be in enough of them, and all silos would
+    insert the same edge again.
+    """
+    rng, pairs = np.random.default_rng(3), 30
+    first = rng.integers(0, 2, (1000, pairs))
+    table = np.column_stack([first, np.where(rng.random(first.shape) < 0.8, first, 1 - first)])
+    dealt = Drawn(np.eye(2 * pairs, k=pairs, dtype=bool), table, np.full(2 * pairs, 2)).dealt(5)
+    joined = {}
+    for client in ("fuse", "replace"):
+        algorithm, run = every_round(dealt, limit=1, client=client)
+        found = algorithm.structure(run[-1].server).adjacency
+        joined[client] = int((found | found.T)[np.arange(pairs), np.arange(pairs, 2 * pairs)].sum())
+    assert joined["fuse"] == pairs
+    assert joined["replace"] < pairs / 2
+    assert registry.specify("fed-ges", {}).settings.client == "fuse"
