@@ -1,18 +1,20 @@
 """χ² from random projections (Wang, Ma & Wang 2023, Algorithm 1), with the estimator corrected.
 
 For every test, the silos first sum the margins v_xz and v_yz, which give the expected counts v̄ = v_xz v_yz / v_z. Then
-they sum l random projections P·(v / √v̄) of each stratum's table v. Minus P·√v̄, the sum is e = P·u with ‖u‖² = χ² of
-the stratum. The entries of P are N(0, 2), the stable distribution of index 2, and the geometric mean of the |e_k|
-estimates ‖u‖² (Li 2008):
+they sum l random projections P·(v / √v̄) of each stratum's table v. Subtracting P·√v̄ from the sum gives e = P·u with
+u = (v − v̄) / √v̄, so ‖u‖² is the χ² statistic of the stratum. The entries of P are N(0, 2), the stable distribution of
+index 2, and the geometric mean of the |e_k| estimates ‖u‖² (Li 2008):
 
     Q̂ = Π_k |e_k|^{2/l} / ((2/π) Γ(2/l) Γ(1 − 1/l) sin(π/l))^l.
 
 Algorithm 1 prints a sum in place of the product; at l = 50 that sum is about 90 for any χ². Here the server, not each
-silo, subtracts P·√v̄, so a dropout does not affect the projections; only the margins must then be requested again.
+silo, subtracts P·√v̄. If a silo drops out between the two exchanges, margins and projections come from different rows,
+so the server requests both again.
 
-Protection: P and the margins are public, so the table of a stratum can be computed if (|X| − 1)(|Y| − 1) ≤ l; with l =
-50, this applies to all tables of up to eight by eight levels. Only larger tables are partly hidden, and for smaller
-ones the reply is larger than the table. The mode exists for comparison with the paper, not for protection.
+Protection: P and the margins are public. So the table of a stratum can be computed from its projections if
+(|X| − 1)(|Y| − 1) ≤ l. With l = 50, this applies to all tables of up to eight by eight levels; larger tables are partly
+hidden. If a table has fewer than l cells, its projections are even longer than the table. The mode exists for
+comparison with the paper, not for protection.
 """
 
 from typing import Any
@@ -29,12 +31,12 @@ from .federated import Evidence, Server, SummedEvidence
 from .search import Results
 from .subsets import Tests
 
-# Projections rounded to this number of bits add up exactly, like counts: in any order, masked or not.
+# Projections are rounded to multiples of 2^-SKETCH_BITS. So their sum is exact in any order, masked or not.
 SKETCH_BITS = 20
 
 
 def projection_evidence(projections: int, seed: int) -> Evidence:
-    """The evidence from sketches of the tables by `projections` random projections.
+    """The evidence from `projections` random projections of each stratum's table (its sketch).
 
     Each set of tests takes two exchanges: one for the margins and one for the sketches.
     """
@@ -87,7 +89,7 @@ def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections:
 def estimate(
     margins: TableReader, sketches: FloatArray, tests: Tests, rng: np.random.Generator, projections: int
 ) -> Results:
-    """The p-values of `tests` from their margins and the summed P·(v / √v̄) of their strata."""
+    """The p-values and strengths of `tests`, from their margins and the summed P·(v / √v̄) of their strata."""
     statistic, dof, rows = np.zeros(len(tests)), np.zeros(len(tests)), np.ones(len(tests))
     at = 0
     for t, (x, y) in enumerate(tests[:, :2].tolist()):
@@ -127,7 +129,7 @@ def margin_tables(tests: Tests, d: int) -> Tables:
 
 
 def expected_counts(margins: TableReader, test: int, x: int, y: int) -> FloatArray:
-    """V̄ = v_xz v_yz / v_z of a test, `[n_strata, |X|, |Y|]`; 0 in an empty stratum."""
+    """The expected counts v̄ = v_xz v_yz / v_z of a test, `[n_strata, |X|, |Y|]`; 0 in an empty stratum."""
     n_tests = len(margins.tables.table_of) // 2
     of_x, of_y = margins.strata(test, (x,)), margins.strata(n_tests + test, (y,))
     rows = np.maximum(of_x.sum(axis=1), 1)

@@ -78,7 +78,10 @@ def impossible_cause_findings(structure: Structure, levels: Mapping[str, Sequenc
     if arrows:
         shown = ", ".join(f"{one} → {other}" for one, other in arrows[:MAX_PAIRS])
         effects = list(dict.fromkeys(other for _, other in arrows))
-        return [Finding("impossible cause", f"{shown}: nothing in a table can cause {', '.join(effects)}.", advice)]
+        others = ", ".join(name for name in roots if name not in effects)
+        more = f" The same is true of {others}." if others else ""
+        sentence = f"{shown}: nothing in a table can cause {', '.join(effects)}.{more}"
+        return [Finding("impossible cause", sentence, advice)]
     edges = [(names[i], names[j]) for i, j in np.argwhere(adjacency & adjacency.T)]
     open_ends = [(one, other) for one, other in edges if one in roots and other not in roots]
     if not open_ends:

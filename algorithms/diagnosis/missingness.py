@@ -117,4 +117,4 @@ def findings(server: Server) -> list[Finding]:
         "missing value itself, the data cannot show it, and edges of such columns may be wrong: ask why cells are "
         "empty."
     )
-    return [Finding("gaps depend", f"{sentence}{more}.", advice)]
+    return [Finding("empty cells depend on other columns", f"{sentence}{more}.", advice)]

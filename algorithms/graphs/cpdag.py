@@ -286,7 +286,7 @@ def dag_extension(structure: Structure) -> Extension:
         return Extension(structure.adjacency)
     dag = extend(structure.adjacency)
     if dag is not None:
-        alike = ", all of which fit the data equally well" * (not structure.lags)
+        alike = " (all DAGs of the class fit the data equally well)" * (not structure.lags)
         return Extension(dag, f"for one DAG of the CPDAG's class{alike}")
     dag = nearest_dag(structure.adjacency)
     differ = cpdag(dag) != structure.adjacency

@@ -26,14 +26,14 @@ MAJORITY = 0.5
 
 @dataclass(frozen=True)
 class Strengths:
-    """The number of structures, of `structures` in all, that have each edge over `variables`."""
+    """The number of structures with each possible edge over `variables`; there are `structures` in all."""
 
     variables: tuple[str, ...]
     structures: int
     arrows: NDArray[np.float64]
     """number of structures with i → j, `[d, d]`"""
     lines: NDArray[np.float64]
-    """number of structures with an undirected edge between i and j, `[d, d]`, symmetric"""
+    """number of structures whose edge between i and j points in neither or in both directions, `[d, d]`, symmetric"""
     lagged_counts: NDArray[np.float64]
     """number of structures with i → j at each lag, `[lags, d, d]`"""
     dags: bool
@@ -56,14 +56,14 @@ class Strengths:
 
     @property
     def direction(self) -> NDArray[np.float64]:
-        """Of the structures that join i and j, the share in which i → j, `[d, d]`; 0 where none joins them."""
+        """Of the structures that join i and j, the share with i → j (`lines` count half), `[d, d]`; else 0."""
         joined = self.joined
         return np.divide(self.arrows + self.lines / 2, joined, out=np.zeros_like(joined), where=joined > 0)
 
     def strength_and_direction(self, edge: Edge) -> tuple[float, float | None]:
-        """Strength of `edge` and its direction from source to target, None if no structure has the edge.
+        """The strength of `edge`, and its direction from source to target: None if no structure has the edge.
 
-        Time gives lagged edges the direction 1.
+        The direction of a lagged edge is 1, because time determines it.
         """
         i, j = self.variables.index(edge.source), self.variables.index(edge.target)
         if isinstance(edge, LaggedEdge):
@@ -114,23 +114,24 @@ def edge_shares(strengths: Strengths) -> NDArray[np.float64]:
 def inclusion_threshold(strengths: NDArray[np.float64]) -> float:
     """The strength that a significant edge must exceed, from the strengths of all possible edges `[n]`.
 
-    If every edge were certain, all strengths would be 0 or 1, and their empirical distribution function F would equal a
-    constant t between 0 and 1: the share of absent edges. The threshold is F⁻¹(t) for the t with the least distance
-    ∫|F(x) − t|dx over [0, 1] (Scutari & Nagarajan 2013, §3.2). F is nondecreasing, so the minimiser is the median of
-    its values, t = F(½), and the threshold is the greatest strength that is at most ½, or 0 if there is none. So an
-    edge is significant if more than half of the structures have it.
+    If every edge were certain, all strengths would be 0 or 1, and their empirical distribution function F would be
+    constant on [0, 1), with the share t of absent edges as its value. The threshold is F⁻¹(t) for the t with the least
+    distance ∫|F(x) − t|dx over [0, 1] (Scutari & Nagarajan 2013, §3.2). F is nondecreasing, so the minimiser is the
+    median of its values, t = F(½), and the threshold is the greatest strength that is at most ½, or 0 if there is none.
+    So an edge is significant if more than half of the structures have it.
     """
     at_most_half = strengths[strengths <= MAJORITY]
     return float(at_most_half.max(initial=0.0))
 
 
 def averaged_network(strengths: Strengths) -> Structure:
-    """The averaged network: the significant edges, added from the strongest on unless they close a cycle.
+    """The averaged network: the significant edges, strongest first, without directed edges that would close a cycle.
 
     An edge has a direction if more than half of the structures with the edge agree on it; otherwise it is undirected.
     So edges that most CPDAGs leave undirected stay undirected, whereas bnlearn directs them by a chance majority among
-    the other structures; for DAGs both rules agree. If all structures are DAGs and no edge has both directions equally
-    often, the network is a DAG, else a CPDAG in form: it need not be the class of a DAG. Its weights are 1.
+    the other structures; for DAGs both rules agree. The network is a DAG if all structures are DAGs and no significant
+    edge has both directions equally often. Otherwise it has the form of a CPDAG, but it need not be the class of a DAG.
+    All weights are 1.
     """
     threshold = inclusion_threshold(edge_shares(strengths))
     edges = np.zeros(strengths.arrows.shape, np.bool_)

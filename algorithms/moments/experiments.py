@@ -63,7 +63,7 @@ def learn_from_experiments(
     for v, k in enumerate(sent.group):
         if products[k, v, v] <= 0:
             where = "any silo that does not target it" if k else "any silo"
-            raise BadInput(f"column '{schema.variables[v]}' has no variance within {where}, so no edge can be learned")
+            raise BadInput(f"column '{schema.variables[v]}' has no variance within {where}, so it must be excluded")
     pack = pooled_packing(d).pack
     moments = [pack(rows=float(n), sums=np.zeros(d), products=S) for n, S in zip(rows, products, strict=True)]
     scores = number_scores(np.stack(moments), sent.group, target_rows, math.log(d))

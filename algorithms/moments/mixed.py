@@ -3,12 +3,13 @@
 The columns are those of the coded table (`statistics/coding.py`). The sum has one of three kinds (`SumKind`):
 
 - "centred": products about the silo's own means;
-- "pairs": with an ε, because ε does not account for means. The products are those of the differences (x − x')/√2
-  between the first and second row, between the third and fourth, and so on. Offsets of a whole silo cancel in the
-  differences. A record is in only one pair. There are half as many pairs as rows, so the noise counts twice;
-- "means": without centring. The rows get a constant column. The products of this column are the sums of the other
-  columns, from which the server computes and subtracts the means of all rows. To make the norms of rows small,
-  1/(number of levels) is subtracted from indicators.
+- "pairs": with an ε. The silo's means have no noise, so they must not be used. The products are those of the
+  differences (x − x')/√2 between the first and second row, between the third and fourth, and so on. Offsets of a whole
+  silo cancel in the differences. A record is in only one pair. There are half as many pairs as rows, so the noise in a
+  mean product is twice as large;
+- "means": silos do not subtract their own means (`center` is off). The rows get a constant column. The products of this
+  column are the sums of the other columns, from which the server computes and subtracts the means of all rows. To make
+  the norms of rows small, 1/(number of levels) is subtracted from indicators.
 
 An indicator has a public scale, so only the scales of numbers are estimated privately. The learner uses only
 correlations, so each column is measured in units of its scale, which gives all correlations the same noise
@@ -65,13 +66,13 @@ def all_scales(schema: Schema, sum_kind: SumKind, number_scales: FloatArray | fl
 
 
 def coded_rows(table: FloatArray, schema: Schema, silo: str, sum_kind: SumKind) -> FloatArray:
-    """The rows to sum, from `table` `[n_rows, d]`. Raises `BadInput` for a code outside the levels of its variable."""
+    """The rows whose products are summed, from `table` `[n_rows, d]`; raises `BadInput` for a code that is no level."""
     require_codes(table, schema, silo)
     coding = coding_of(schema)
     coded = coding.rows(table)
     if sum_kind == "pairs":
         even = len(coded) - len(coded) % 2
-        with np.errstate(over="ignore"):  # an infinite difference is clipped like any long row
+        with np.errstate(over="ignore"):  # a row with an infinite difference is clipped, like any large row
             return np.asarray((coded[:even:2] - coded[1:even:2]) / math.sqrt(2))
     if sum_kind == "means":
         widths, discrete = np.array(coding.widths), np.array(coding.discrete)
@@ -83,11 +84,11 @@ def coded_rows(table: FloatArray, schema: Schema, silo: str, sum_kind: SumKind) 
 
 
 def mixed_class(S: FloatArray, rows: int, schema: Schema, noise: float, scales: FloatArray) -> NDArray[np.bool_]:
-    """The CPDAG `[d, d]` that BOSS finds in second moments `S` `[m, m]` of this number of rows or pairs.
+    """The CPDAG `[d, d]` that BOSS finds in second moments `S` `[m, m]` of `rows` rows or pairs.
 
-    `noise` is the standard deviation of the noise in a product of columns, in units of their `scales`. A parent's price
-    accounts for the noise: S counts as the moments of 1/(1/n + (NOISE_GROWTH·noise)²) rows, where the noise is
-    converted to correlations. Levels that are indistinguishable from the noise count as rare.
+    `noise` is the standard deviation of the noise in a product of columns, in units of their `scales`. The penalty
+    for a parent depends on the noise: the search takes S as the moments of 1/(1/rows + (NOISE_GROWTH·noise)²) rows,
+    with the noise in units of correlations. Levels that are indistinguishable from the noise count as rare.
     """
     coding = coding_of(schema)
     if len(S) > coding.size:

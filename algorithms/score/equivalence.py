@@ -1,8 +1,8 @@
-"""The two compiled steps of every move of an equivalence search: extension to a DAG, and its CPDAG; arcs in messages.
+"""The compiled steps of each move of an equivalence search, from PDAG to DAG and from DAG to CPDAG; messages of arcs.
 
-The steps are equivalent to `extend` and `cpdag` of `graphs/cpdag.py`, but a search runs them thousands of times. Graphs
-are boolean `[n_variables, n_variables]`; a partially directed graph has undirected edges in both directions. In
-messages, a DAG is the list of its arcs (`Arcs`).
+The steps do the same as `extend` and `cpdag` of `graphs/cpdag.py`. They are compiled, because a search runs them
+thousands of times. Graphs are boolean `[n_variables, n_variables]`; a partially directed graph (PDAG) has undirected
+edges in both directions. In messages, a DAG is the list of its arcs (`Arcs`).
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ NO_PAIRS: NDArray[np.bool_] = np.empty((0, 0), np.bool_)
 def class_of(dag: NDArray[np.bool_], separated: NDArray[np.bool_] = NO_PAIRS) -> NDArray[np.bool_]:
     """The CPDAG of `dag`; raises ValueError if `dag` has a directed cycle.
 
-    With the pairs that experiments have `separated` `[d, d]` (`Prior.separated`), the result is the interventional
-    essential graph: edges between separated variables have the direction of `dag`, and Meek's rules give the directions
-    that follow (Hauser, Bühlmann 2012, Theorem 18; Meek 1995, Theorem 4).
+    `separated` `[d, d]` has the pairs of which an experiment targets exactly one variable (`Prior.separated`). With it,
+    the result is the interventional essential graph: edges of these pairs have the direction of `dag`, and Meek's rules
+    give the directions that follow (Hauser, Bühlmann 2012, Theorem 18; Meek 1995, Theorem 4).
     """
     if not is_acyclic(dag):
         raise ValueError("a graph with a directed cycle has no CPDAG")
@@ -46,7 +46,7 @@ def member_of(cpdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def extension(pdag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """A DAG with the skeleton, arrows and v-structures of `pdag`, and whether such a DAG exists (Dor & Tarsi 1992).
 
-    Sinks are searched from the last variable to the first, and only neighbours of a removed sink are examined again.
+    The search for sinks begins at the last variable. Only neighbours of a removed sink are examined again.
     """
     d = len(pdag)
     rest, dag = pdag.copy(), pdag & ~pdag.T
@@ -107,7 +107,7 @@ def cpdag_of(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 @njit(cache=True)
 def _topological_order(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """A topological order, and each variable's parents in reverse order, with their numbers."""
+    """A topological order, each variable's parents in reverse order, and the number of parents of each variable."""
     d = len(dag)
     order, placed = np.empty(d, np.int64), 0
     n_parents = np.zeros(d, np.int64)

@@ -1,8 +1,9 @@
 """A search over orders with several starts, shared by `gaussian_order.py` and `block_order.py`.
 
-A sweep ends in a local optimum of single moves. So the search continues from orders of other members of the class
-found, in which other moves are possible, until several of them bring no improvement; and it starts from several random
-orders, and the best score is kept. The position of a column has no influence.
+Sweeps move single variables until no move improves the score, or up to a maximum number of sweeps. The search then
+continues from an order of another member of the class found, in which other moves are possible. It ends when `patience`
+orders in a row bring no improvement. Several searches start from random orders, and the best graph is kept. All
+starting orders are random, so the order of the columns favours no variable.
 """
 
 import math
@@ -20,12 +21,13 @@ from .families import OrderSettings
 Bools = NDArray[np.bool_]
 Order = NDArray[np.int64]
 
-# Scores per row with a smaller difference are equal up to rounding.
+# Two totals that differ by at most this are equal up to rounding.
 SCORE_TOLERANCE = 1e-10
 # The cost per row of a required parent that is later in the order than its child: more than any fit can gain.
 MISPLACED_PARENT_COST = 1e3
-# The number of variables that a search with a time to end moves before it looks at the clock. Each time it selects the
-# parents of all d variables again, which takes about 10 / d of a sweep.
+# A search with a time limit looks at the clock after it has moved a group of at least this number of variables, or of
+# all variables if there are fewer. For each group it selects the parents of all d variables again, which takes about
+# 10 / d of a sweep.
 MOVED_AT_ONCE = 100
 
 
@@ -33,7 +35,7 @@ MOVED_AT_ONCE = 100
 class BestOrder:
     """The best graph found, its score, the number of starts, and the number ending at that score.
 
-    It is a DAG `[d, d]`, or `[m, d]` with m − d columns that precede all variables.
+    The graph is a DAG `[d, d]`, or `[m, d]`: its last m − d rows are data columns that precede all variables.
     """
 
     dag: Bools
@@ -41,7 +43,7 @@ class BestOrder:
     starts: int
     agreeing: int
     complete: bool = True
-    """whether the search ended before its time was over"""
+    """whether the search ended by itself, not by its time limit"""
 
 
 @dataclass(frozen=True)
@@ -49,17 +51,17 @@ class Moves:
     """The functions of a score that a search over orders needs."""
 
     sweep: Callable[[Order, Order, int], Order]
-    """(order, the variables that may move, most sweeps) -> the order after moves of single variables, until none
-    improves the score"""
+    """(order, the variables that may move, maximum number of sweeps) -> the order after moves of single variables,
+    until no move improves the score or the maximum is reached"""
     graph: Callable[[Order], tuple[Bools, float]]
-    """(order) -> its DAG `[d, d]`, and its total: −2 times its score per row"""
+    """(order) -> its DAG `[d, d]` or `[m, d]`, and its total: −2 times its score per row"""
 
 
 def best_of_starts(d: int, moves: Moves, settings: OrderSettings, ends: float = math.inf) -> BestOrder:
-    """The DAG of the best order found, with its total as the score.
+    """The best DAG found; its `score` is the total, −2 times the score per row, so the lowest total is the best.
 
-    The search ends after `settings.agreeing_starts` starts have reached the same best score, after `settings.starts`
-    starts, or when `time.monotonic()` reaches `ends`.
+    The search ends when `settings.agreeing_starts_of(d)` starts have reached the same best total, after
+    `settings.starts` starts, or when `time.monotonic()` reaches `ends`.
     """
     rng = np.random.default_rng(settings.seed)
     best, lowest, agreeing, tried = np.zeros((d, d), np.bool_), math.inf, 0, 0
@@ -77,7 +79,7 @@ def best_of_starts(d: int, moves: Moves, settings: OrderSettings, ends: float = 
 def _search(
     moves: Moves, order: Order, settings: OrderSettings, rng: np.random.Generator, ends: float
 ) -> tuple[Bools, float]:
-    """The best DAG of sweeps from `order`, and then from other orders of its class, and its total."""
+    """The best DAG, and its total. Sweeps start from `order`, and then from other orders of the best DAG's class."""
     best, lowest, failed = np.zeros((len(order), len(order)), np.bool_), math.inf, 0
     while failed < settings.patience and not (math.isfinite(lowest) and time.monotonic() >= ends):
         order = moves.sweep(order, order, settings.sweeps) if ends == math.inf else _sweep(moves, order, settings, ends)
@@ -90,7 +92,7 @@ def _search(
 
 
 def _sweep(moves: Moves, order: Order, settings: OrderSettings, ends: float) -> Order:
-    """The same sweeps, `MOVED_AT_ONCE` variables at a time, until the time `ends`."""
+    """The order after at most `settings.sweeps` sweeps in groups of variables, which end at the time `ends`."""
     for _ in range(settings.sweeps):
         before = order
         for some in np.array_split(order, max(1, len(order) // MOVED_AT_ONCE)):

@@ -127,7 +127,7 @@ def require_phase(state: Participant, phase: Phase) -> None:
     """Raise `Refused` unless `phase` is the next phase of `state`: each phase is answered once, in order."""
     phases = get_args(Phase)
     due = phases.index(phase) == phases.index(state.done) + 1
-    _require(state, phase, due, f"it has answered {state.done}")
+    _require(state, phase, due, f"the last phase that it answered is {state.done}")
 
 
 def create_participant(session: SecureSession, silo: str, entropy: bytes) -> Participant:

@@ -8,8 +8,8 @@ and in no other combination. This holds for every coalition, so the order of the
 
 **No dropouts within a session**: a silo masks with all its k neighbours or not at all. It reveals the seed of its
 self-mask only for the sum over all silos of the session. There are no secret shares and no escrow. If a silo stops
-responding, the coordinator starts a new session of the other silos, with fresh keys. The phases are `advertise`,
-`mask`, `unmask`.
+responding, the coordinator starts a new session of the other silos. It has new mask keys and seeds, but the same
+keys of the run. The phases are `advertise`, `mask`, `unmask`.
 
 The state of a silo is a `Participant`, whose `shares` have only the seed of the silo's own self-mask.
 """
@@ -24,14 +24,15 @@ from .messages import compressed, read_by_silo, read_parts, sum_of_vectors
 from .participant import Participant, create_participant
 
 COMMITMENT_BYTES = 16
-"""the length of a commitment, half of that in a full mesh: a silo that changes its seed damages only the sum, which it
-can also do with its summand, and two sessions have the same keys with a probability of 2⁻¹²⁸"""
+"""the length of a commitment in bytes: half of its length in a full mesh. This length suffices, because a silo that
+changes its seed damages only the sum, which it can also do with its summand. Two sessions have the same keys with a
+probability of 2⁻¹²⁸"""
 ADVERTISED_BYTES = 32 + COMMITMENT_BYTES
 """the length of an advertisement without a signature: the public key of the run, and a commitment to the self-mask"""
 
 
 class SumLost(Aborted):
-    """A silo stopped responding while the others removed their masks, which silos do for only one sum of a round."""
+    """A silo stopped responding while others revealed their seeds, which they do for only one sum of a round."""
 
 
 def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
@@ -42,7 +43,7 @@ def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
 
 
 def pack_keys(session: SecureSession, silo: str, keys: Mapping[str, bytes]) -> bytes:
-    """The message of phase 2 for `silo`: the advertisements of its neighbours, whose names it knows, in their order."""
+    """The message of phase 2 for `silo`: the advertisements of its `neighbours`, in their order, without names."""
     return compressed(tuple(keys[peer] for peer in neighbours(session, silo)))
 
 
@@ -69,8 +70,8 @@ def advertise(session: SecureSession, silo: str, entropy: bytes, key: RunKey) ->
 def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKey) -> tuple[Participant, Ring]:
     """Phase 2: the masked `vector`, given the advertisements of all neighbours (`read_keys`).
 
-    Raises `Refused` if advertisements are equal or have another length, or if a key is not usable. Raises `ValueError`
-    if `vector` is not a vector of ring elements.
+    Raises `Refused` if advertisements are equal or have another length, if a key is not usable, or if `mask` is not the
+    next phase. Raises `ValueError` if `vector` is not a vector of ring elements.
     """
     session, silo = state.session, state.silo
     require_phase(state, "mask", "advertise")
@@ -93,7 +94,8 @@ def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKe
 def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant, bytes]:
     """Phase 3: the seed of this silo's self-mask, for the sum over all silos of the session.
 
-    A repeated request gets the same answer. Raises `Refused` for the sum over any other silos.
+    A repeated request gets the same answer. Raises `Refused` for the sum over any other silos, or if `unmask`
+    is not the next phase.
     """
     if survivors != state.session.silos:
         raise Refused(f"{state.silo} refuses to unmask: it has masked for the sum over all silos of this session")
@@ -107,7 +109,7 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
 def require_phase(state: Participant, phase: str, before: str) -> None:
     """Raise `Refused` unless `before` is the last answered phase: each phase is answered once, in order."""
     if state.done != before:
-        raise Refused(f"{state.silo} refuses to {phase}: it has answered {state.done}")
+        raise Refused(f"{state.silo} refuses to {phase}: the last phase that it answered is {state.done}")
 
 
 def recover(

@@ -422,7 +422,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
     coding = coding_of(server.schema)
     for name, block in zip(server.schema.variables, coding.blocks, strict=True):
         if (np.diag(S)[block] <= 0).all():
-            raise BadInput(f"column '{name}' has no variance within any silo, so no edge can be learned")
+            raise BadInput(f"column '{name}' has no variance within any silo, so it must be excluded")
     # For a lost silo, the share of empty cells of the others is assumed, because learners rescale by all rows.
     pairs *= all_rows / rows
     return replace(

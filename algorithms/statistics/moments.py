@@ -8,10 +8,10 @@
 - `top_down_order`: the order of variables by least variance given all earlier ones, Algorithm 1 of Chen, Drton & Wang
   2019.
 - `spectral_radius`: the stability of linear models of time series.
-- `Units`: an exchange before masked runs (ours). Masked numbers have 32 bits before and after the binary point, so
-  columns of very different magnitudes need different units. Each silo adds log2 of the standard deviation of each of
-  its columns to a masked sum; the rounded mean is the exponent of the column's unit. Units are powers of two, so
-  dividing by them and multiplying again is exact.
+- `Units`, `build`: the exchange before masked runs that finds the units of the columns (our own method). Masked
+  numbers have 32 bits before and after the binary point, so columns of very different magnitudes need different units.
+  Each silo adds log2 of the standard deviation of each of its columns to a masked sum; the rounded mean is the exponent
+  of the column's unit. Units are powers of two, so dividing by them and multiplying again is exact.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -81,7 +81,7 @@ def over_parts(table: Table, work: Callable[[Any], Found]) -> Iterator[Found]:
 
 
 def sum_over_chunks(table: Table, statistic: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-    """The sum of `statistic` over the chunks of `table`: of each part, then of the parts."""
+    """The sum of `statistic` over the chunks of `table`: first the sum of each part, then the sum over all parts."""
     sums = over_parts(table, lambda part: _sum(map(statistic, chunks(part))))
     total = _sum(one for one in sums if one is not None)
     if total is None:
@@ -99,7 +99,7 @@ def thin_rows(table: Table, max_rows: int) -> NDArray[Any]:
     """Rows `[n, n_variables]` for statistics that are not sums, such as medians.
 
     For a table in memory, these are all rows. For a table that is read in passes, they are every k-th row of each part,
-    where k is the smallest number that gives at most `max_rows` rows of an undivided table.
+    with k = ⌈rows / `max_rows`⌉. These are at most `max_rows` rows, or a few more if the table has several parts.
     """
     if isinstance(table, np.ndarray):
         return table
@@ -123,14 +123,16 @@ def conditions_of(table: Table, sizes: Sequence[int], silo: str) -> list[Table]:
     if isinstance(table, np.ndarray):
         return list(np.split(table, np.cumsum(sizes)[:-1]))
     if len(sizes) > 1:
-        raise BadInput(f"silo {silo}: its rows exceed its memory limit, and conditions within it need them in memory")
+        raise BadInput(
+            f"silo {silo}: its rows exceed its memory limit, but a silo with conditions needs all rows in memory"
+        )
     return [table]
 
 
 MAX_UNJOINED_CORRELATION = 0.1
-"""maximum correlation of a residual with a nonadjacent variable whose square is tested"""
+"""a residual is tested against the square of a nonadjacent variable only if their correlation is below this"""
 ROUNDING = 1e-12
-"""maximum share of the mean square of a variance that is zero up to rounding"""
+"""a variance of at most this share of the column's mean square is zero up to rounding"""
 
 
 @dataclass(frozen=True)
@@ -205,19 +207,20 @@ def pooled_packing(d: int) -> Packing:
 
 
 def pooled_moments(table: Table) -> FloatArray:
-    """Rows, sums and sums of products of `table` `[n_rows, d]` as one vector `[1 + d + d(d + 1)/2]`."""
+    """The number of rows, sums, and sums of products of `table` `[n_rows, d]`: a vector `[1 + d + d(d + 1)/2]`."""
     n, d = table.shape
     sums = sum_over_chunks(table, lambda rows: rows.sum(axis=0))
     return pooled_packing(d).pack(rows=float(n), sums=sums, products=products(table))
 
 
 def centred_moments(table: Table, lengths: tuple[int, ...]) -> FloatArray:
-    """The pooled moments of `table` `[n_rows, d]`, whose stretches of `lengths` rows are about their own means.
+    """The pooled moments of `table` `[n_rows, d]`, with products about the means of each stretch of consecutive rows.
 
-    The rows of one silo are one stretch, as is a table that is read in passes. Site offsets carry no information about
-    structure, and no mean leaves the silo: the sums are zero. The means cost one degree of freedom per stretch, so the
-    number of rows is n_rows − stretches. Means are subtracted before squaring, so the rounding error of a constant
-    column is at most `ROUNDING`² of the mean square.
+    `lengths` has the number of rows of each stretch. A table that is read in passes has only one mean for all its
+    stretches. Offsets of silos carry no information about structure, and no mean leaves the silo: the sums are zero.
+    The means cost one degree of freedom per stretch, so the number of rows is n_rows − stretches. Means are subtracted
+    before squaring. A column whose sum of squares is then at most `ROUNDING`² of the original sum is constant up to
+    rounding, so its products are set to 0.
     """
     n, d = table.shape
     total = np.zeros((d, d))
@@ -272,7 +275,7 @@ def unit_diagonal(S: FloatArray) -> FloatArray:
 FLOOR = 1e-9
 """share of the diagonal that is added to singular second moments, for example if there are fewer rows than variables"""
 SINGULAR = 1e-7
-"""minimum eigenvalue of correlations that are not singular, up to the rounding of masks"""
+"""correlations with a smaller eigenvalue count as singular; the rounding of encoded summands is smaller than this"""
 
 
 def is_positive_definite(R: FloatArray) -> bool:
@@ -288,7 +291,7 @@ def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
     """`S` `[d, d]`, made positive definite if it is singular; raises `BadInput` for a column without variance."""
     flat = np.flatnonzero(np.diag(S) <= 0)
     for v in flat[:1]:
-        raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so no edge can be learned")
+        raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so it must be excluded")
     return S if is_positive_definite(unit_diagonal(S)) else S + FLOOR * np.diag(np.diag(S))
 
 
@@ -306,7 +309,7 @@ def regression_weights(S: FloatArray, adjacency: NDArray[np.bool_]) -> FloatArra
 
 
 def residual_variances(S: FloatArray, weights: FloatArray) -> FloatArray:
-    """Each variable's mean squared residual under `weights`, `[d]`, from second moments `S`; always positive.
+    """Each variable's mean squared residual under `weights`, `[d]`, from `S`; at least 1e-6 of its mean square.
 
     `weights` are `[m, d]` and `S` is `[m, m]`: d rows for the variables, then the rows for lagged variables.
     """
@@ -383,7 +386,7 @@ def to_multiples(values: FloatArray, bits: int) -> FloatArray:
 
 
 def spectral_radius(weights: FloatArray, lagged: FloatArray) -> float:
-    """The spectral radius of x_t = x_t W + Σ x_{t−i} A_i + u: stable below 1, explosive from 1 on.
+    """The spectral radius of x_t = x_t W + Σ x_{t−i} A_i + u: stable below 1, a unit root at 1, explosive above 1.
 
     W is `weights` `[d, d]`, and A is `lagged` `[lags, d, d]`. The result is the spectral radius of the companion matrix
     of A_i (I − W)⁻¹ (Lütkepohl 2005, §2.1). It is infinite if I − W is singular; for an acyclic W, I − W is regular.
@@ -399,16 +402,16 @@ def spectral_radius(weights: FloatArray, lagged: FloatArray) -> float:
 
 
 LOG2_PARTS = 1024
-"""resolution of the summed log2, which are whole multiples of 1/LOG2_PARTS"""
+"""a silo sends each log2 as a whole number of steps of 1/LOG2_PARTS"""
 
 
 @dataclass(frozen=True)
 class Units:
-    """Settings of the exchange (none)."""
+    """Settings of the exchange for the units of the columns: there are none."""
 
 
 def build(settings: Units) -> FederatedAlgorithm[SumServer, Summand, OnceBroadcast, Summand]:
-    """The one exchange; `units_of` computes the units from its last state."""
+    """The algorithm of one masked sum; `units_of` computes the units from the server's last state."""
     return sum_once(
         log_sizes, lambda total, schema: empty_structure(schema.variables), whole_numbers=True, needs_secure_sum=True
     )

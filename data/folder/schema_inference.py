@@ -83,11 +83,11 @@ def _codes(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str
             f"counts: {listed(counts, 12)} {'are' if len(counts) > 1 else 'is'} coded as roots or logarithms; to learn "
             f'from the numbers themselves declare {{"columns": {{"{counts[0]}": "continuous"}}}} in about.json'
         )
-    codes = [name for name in numeric if name in schema.levels]
-    if codes:
+    if codes := [name for name in numeric if name in schema.levels]:
+        most = max(codes, key=lambda name: len(schema.levels[name]))
         yield (
-            f"codes: {listed(codes, 12)} have few distinct integers, which are read as labels; for quantities "
-            f'declare {{"columns": {{"{codes[0]}": "continuous"}}}} in about.json'
+            f"codes: few distinct integers in {listed(codes, 12)} are read as labels; if one is a quantity, declare it "
+            f'in about.json, as in {{"columns": {{"{most}": "continuous"}}}}'
         )
     few = [name for name in numeric if name not in (*schema.levels, *counts) and _few(columns[name])]
     if few and declared.kind is None:
@@ -126,7 +126,7 @@ def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
                 f"{name} {quoted(one)} ({silo})" for silo in labels for one in sorted(labels[silo] - elsewhere[silo])
             ]
     if unique:
-        yield f'levels of a single silo: {listed(unique)}; "recode" in about.json maps those others write differently'
+        yield f'levels of a single silo: {listed(unique)}; map other spellings of them by "recode" in about.json'
     for name, silo, own, others in foreign:
         yield (
             f"{name}: no other silo has a label of {silo} ({listed(map(quoted, sorted(own)))}; elsewhere "
@@ -173,8 +173,8 @@ def _zeros(schema: Schema, columns: Columns) -> Iterator[str]:
             filled = {silo: columns[name].parts[silo].filled for silo in zeros}
             counts = listed([f"{'all ' * (count == filled[silo])}{count} at {silo}" for silo, count in zeros.items()])
             yield (
-                f"{name}: 0 is far from all other values ({counts}); if it marks a missing value, declare "
-                f'{{"missing": {{"{name}": ["0"]}}}} in about.json'
+                f"{name}: 0 is far from all other values (cells with 0: {counts}); if it marks a missing value, "
+                f'declare {{"missing": {{"{name}": ["0"]}}}} in about.json'
             )
 
 

@@ -1,7 +1,7 @@
-"""Splitting the user's table, of numbers or of labels, among silos.
+"""Splitting a user's table among silos; its columns are numbers, labels or both.
 
 Rows can be dealt in equal parts, in parts of given or of Dirichlet-skewed sizes, by the values of a column, with skewed
-labels, or by a hidden child of some columns.
+labels, or by a hidden child of some columns, whose value is the silo.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ from ..federated import MIN_SILO_ROWS, FederatedData, continuous, deal_rows, sil
 from ..folder.about import ABOUT, Declared, Reading, declarations, read_about
 from ..folder.check import check_silo_name, check_table
 from ..folder.columns import read_names
+from ..folder.joint_columns import listed
 from ..folder.scan import check_label_column
 from ..folder.schema_inference import negotiate_schema
 from ..folder.series import has_time
@@ -40,7 +41,10 @@ def equal(rows: int, silos: int, rng: np.random.Generator) -> Parts:
 
 
 def by_sizes(rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Parts:
-    """Shuffle `rows` rows and deal them in parts of these `sizes`. Raises `BadInput` unless sizes add up to `rows`."""
+    """Shuffle `rows` rows and deal them in parts of these `sizes`.
+
+    Raises `BadInput` for a size of fewer than two rows, and unless the `sizes` add up to `rows`.
+    """
     for size in sizes:
         if size < MIN_SILO_ROWS:
             raise BadInput(f"sizes: {size} is less than {MIN_SILO_ROWS} rows")
@@ -91,11 +95,11 @@ def label_skew(codes: NDArray[np.int64], silos: int, concentration: float, rng: 
 
 
 def by_hidden_child(codes: NDArray[np.int64], silos: int, concentration: float, rng: np.random.Generator) -> Parts:
-    """Deal the rows by a hidden child of some columns, whose `codes` are [n_rows, n_columns].
+    """Draw the silo of each row given its values in some columns, `codes` [n_rows, n_columns].
 
     For every configuration of the columns that occurs, P(silo | configuration) is drawn from Dirichlet(concentration,
-    ...). The hidden child is the surrogate variable of Wang, Ma & Wang 2023, Def. 1. Raises `BadInput` for a
-    concentration that is not positive, and for a silo with fewer than two rows.
+    ...). The silo is a hidden child of the columns: the surrogate variable of Wang, Ma & Wang 2023, Def. 1. Raises
+    `BadInput` for a concentration that is not positive, and for a silo with fewer than two rows.
     """
     _check_concentration(concentration)
     _check_silos(len(codes), silos)
@@ -130,10 +134,10 @@ def _check_concentration(concentration: float) -> None:
 __all__ = ["by_column", "by_sizes", "deal", "dirichlet", "equal", "label_skew", "split_table"]
 
 SUPPORTED_KINDS = ("continuous", "discrete")
-"""the kinds of data whose rows can be dealt individually"""
+"""the values of `kind`; without it, tables of numbers and labels can be split, too"""
 WHOLE = "whole"
 DEFAULT_CONCENTRATION = 0.5
-"""the default concentration of skewed labels"""
+"""the default concentration for skewed labels and for a hidden child"""
 
 
 def split_table(
@@ -155,14 +159,14 @@ def split_table(
     - `silos`: equal parts.
     - `silos` and `concentration`: Dirichlet-skewed sizes.
     - `silos` and `skew`, optionally `concentration`: each level of the column `skew` has its own Dirichlet shares.
-    - `silos` and `surrogate`, optionally `concentration`: a hidden child of this number of random columns deals the
-      rows; for numeric columns, the child depends on whether the number is above the median.
+    - `silos` and `surrogate`, optionally `concentration`: the silo is a hidden child of `surrogate` random
+      columns. Of a numeric column, it depends only on whether the value is above the median.
     - `sizes`: parts of these sizes.
     - `by`: a silo for each value of the column `by`, which is dropped.
 
-    The kind of the data is `kind`. By default, the table has the kind and the levels of the federated data set to which
-    it belongs; otherwise they are inferred. Raises `BadInput` as `read_table` does, for time series, for other
-    combinations of arguments, and for a silo with fewer than two rows.
+    `kind` is the kind of the data. By default, kind and levels are those of the federated data set whose about.json
+    lists the table. If there is none, they are inferred. Raises `BadInput` for time series, for other combinations of
+    arguments, for a silo with fewer than two rows, and as `read_table` does.
     """
     _check_choice(silos, sizes, concentration, by, seed, skew, surrogate, kind)
     whole, owners = _read(path, kind, by)
@@ -196,7 +200,7 @@ def _parts(
     skew: str | None,
     surrogate: int | None,
 ) -> Parts:
-    """The row numbers of each silo, unless a column determines them."""
+    """The row numbers of each silo, for all choices except `by`."""
     rows, uneven = len(whole.tables[WHOLE]), DEFAULT_CONCENTRATION if concentration is None else concentration
     if skew is not None:
         return label_skew(_codes_of(path, whole, skew), silos or 0, uneven, rng)
@@ -237,7 +241,7 @@ def _check_choice(
     given = [silos is not None, sizes is not None, by is not None]
     with_silos = [concentration is not None, skew is not None, surrogate is not None]
     if sum(given) != 1 or (silos is None and any(with_silos)):
-        raise BadInput("split: give one of silos (with or without concentration), sizes, or by")
+        raise BadInput("split: give one of silos, sizes, or by; concentration, skew and surrogate only with silos")
     if skew is not None and surrogate is not None:
         raise BadInput("split: give skew or surrogate, not both")
     if seed < 0:
@@ -279,10 +283,9 @@ def _deal(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]]) -> Federa
 
 def _codes_of(path: Path, whole: FederatedData, skew: str) -> NDArray[np.int64]:
     if not whole.schema.levels:
-        raise BadInput(f"skew: {path} has no discrete column, whose levels could be skewed")
+        raise BadInput(f"skew: {path} has no column of labels, and only labels can be skewed")
     if skew not in whole.schema.levels:
-        names = ", ".join(list(whole.schema.levels)[:8])
-        raise BadInput(f"{path}: column {quoted(skew)} is missing; available: {names}")
+        raise BadInput(f"skew: {path} has no column of labels {quoted(skew)}; it has {listed(whole.schema.levels)}")
     codes = whole.tables[WHOLE][:, whole.schema.variables.index(skew)]
     return np.asarray(np.nan_to_num(codes, nan=-1.0), dtype=np.int64)
 

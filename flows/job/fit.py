@@ -74,12 +74,12 @@ def _of_graph(
         return Fit(reason), {}
     chosen = dag_extension(structure)
     if chosen.dag is None:
-        return Fit(f"not tested: {chosen.how}"), {}
+        return Fit(f"not tested, because {chosen.how}"), {}
     if schema.kind == "discrete":
         dag = chosen.dag
         return unless_refused(lambda: _of_labels(job, session, algorithm, dag), lambda refusal: (Fit(refusal), {}))
     if sums is None:
-        return Fit("not tested: the diagnosis, whose sums it takes, did not end"), {}
+        return Fit("not tested, because the diagnosis, whose sums it takes, did not end"), {}
     return fit_of_sums(schema, structure, chosen.dag, sums)
 
 
@@ -99,17 +99,17 @@ def _largest_p_values(server: Any, structure: Structure, algorithm: str) -> dict
 def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) -> str:
     """The reason why the fit of a run cannot be computed; empty if it can be computed."""
     reasons = {
-        "not tested: the noise for ε affects the tests by an unknown amount": algorithm.private is not None,
+        "not tested, because the noise for ε affects the tests by an unknown amount": algorithm.private is not None,
         "not requested (--no-diagnose)": not job.settings.diagnose,
-        "not tested: a silo was lost before the run ended": last.outcome == "silo lost",
-        "not tested: experiments change mechanisms, which the tests would count as misfit": schema.has_targets,
-        "not tested: event sequences have no rows whose independences could be tested": schema.kind == "events",
-        "not tested: series with labels have no test": schema.kind in SERIES and bool(schema.levels),
-        "not tested: with empty cells the distribution of the tests is not known": bool(
+        "not tested, because a silo was lost before the run ended": last.outcome == "silo lost",
+        "not tested, because experiments change mechanisms, which the tests would count as misfit": schema.has_targets,
+        "not tested, because event sequences have no rows whose independences could be tested": schema.kind == "events",
+        "not tested, because series with labels have no test": schema.kind in SERIES and bool(schema.levels),
+        "not tested, because the distribution of the test statistics is unknown with empty cells": bool(
             schema.gaps or job.imputation_model.rows
         ),
-        "not tested: effects are curved, and tests of second moments are linear": is_nonlinear(job, last),
-        "not tested: weights differ between silos, and sums have common ones": has_own_weights(job),
+        "not tested, because effects are curved, and tests of second moments are linear": is_nonlinear(job, last),
+        "not tested, because weights differ between silos, and sums have common ones": has_own_weights(job),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 
@@ -140,7 +140,7 @@ def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np
     spec = AlgorithmSpec("fit-tables", implied_tables.FitTables(masked=algorithm.needs_secure_sum))
     found = extra_exchange(job, session, spec, "fit", implied_tables.start(session.schema, dag))
     if found.lost:
-        return Fit("not tested: too few silos responded"), {}
+        return Fit("not tested, because too few silos responded"), {}
     blank, server = job.settings.small_cells == "blank", found.last.server
     figures = edge_figures.figures_of_tables(server, _bdeu(job.spec.settings, len(dag)), blank=blank)
     names = server.schema.variables

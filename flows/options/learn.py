@@ -94,7 +94,7 @@ class LearnOptions(Options):
             gt=0,
             lt=1,
             title="δ of the budget",
-            description="δ of the budget, and the maximum δ of a run; default: 1/n² with n rows in the silo.",
+            description="δ of the budget, and the maximum δ of a run; default: 1/n² with each silo's own n rows.",
         ),
         OnCommandLine(value="D"),
     ] = None
@@ -271,7 +271,7 @@ class LearnOptions(Options):
     small_cells: SmallCells = Field(
         default="blank",
         title="Small cells",
-        description="How published models treat counts of 1 and 2 rows: hide them and round all other counts "
+        description="How published models treat counts: publish 0, 1 and 2 rows as half a row and round larger counts "
         "(blank), or publish exact counts (keep), for models that stay inside the organisation.",
     )
     bootstrap: Annotated[
@@ -296,14 +296,14 @@ class LearnOptions(Options):
         default="",
         title="Candidates",
         description="Candidate values of a setting, such as 'alpha=.01,.1'; semicolons separate several "
-        "settings. The run uses the best candidate. In `fedbnsl tune`, candidates are given as lists with -p.",
+        "settings. The run uses the best candidate. (`fedbnsl tune` takes lists with -p instead.)",
     )
     tune_by: Annotated[
         TuneBy,
         Field(
             title="Tuned by",
-            description="Criterion for candidates: held-out (likelihood of the rows left out of a resample; requires "
-            "numbers without empty cells) or stars (stability of the edges); auto: held-out where it is defined.",
+            description="Criterion for candidates: held-out (likelihood of the rows left out of a resample), stars "
+            "(stability of the edges), or auto (held-out for numbers without empty cells, otherwise stars).",
         ),
     ] = "auto"
     time_limit: Annotated[float | None, OnCommandLine(value="SECONDS")] = Field(
@@ -325,7 +325,7 @@ class LearnOptions(Options):
             ge=0,
             le=LARGEST,
             title="Seed",
-            description="Random seed: without a time limit, a seed gives the same result; private noise has no seed.",
+            description="Random seed. Equal seeds give equal results, except with a time limit or private noise.",
         ),
         OnCommandLine(value="N"),
     ] = 0
@@ -349,7 +349,7 @@ class LearnOptions(Options):
         Field(
             title="Registered model",
             pattern=r"^[^/:\x00-\x1f\x7f]+$",
-            description="Also register the model in MLflow under this name: a new version with the alias current.",
+            description="Also register the model in MLflow under this name, as a new version with the alias 'current'.",
         ),
         OnCommandLine(("--register",), "NAME"),
     ] = None
@@ -380,7 +380,7 @@ class LearnOptions(Options):
     ] = None
     silo_patience: Annotated[
         float,
-        Field(gt=0, title="Patience (s)", description="Timeout in seconds for an unresponsive silo."),
+        Field(gt=0, title="Patience (s)", description="Seconds to wait for an answer before a silo is unresponsive."),
         OnCommandLine(value="SECONDS"),
     ] = 60.0
     allow_cyclic_truth: Annotated[

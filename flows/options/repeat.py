@@ -1,17 +1,18 @@
 """The options of scheduled runs: the treatment of unchanged data, thresholds of drift, and receivers of messages."""
 
+import json
 import os
 import shlex
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .as_text import CommaSeparated
 from .learn import LearnOptions
-from .model import OnCommandLine, Options
+from .model import OnCommandLine, Options, validate
 
 Event = Literal["drift", "failure", "learned", "unchanged"]
 EVENTS: tuple[Event, ...] = ("drift", "failure", "learned", "unchanged")
@@ -36,8 +37,9 @@ class RepeatOptions(Options):
         Field(
             ge=0,
             title="Changed rows",
-            description="Without an ε: skip a run if between 1 and K - 1 rows of some silo have changed, because the "
-            "difference of the two results could reveal them; 0: never skip for this reason.",
+            description="Without an ε: skip a run if between 1 and K - 1 rows of some silo have changed since an "
+            "earlier run, because the difference of the results of both runs could reveal these rows; 0: never skip "
+            "for this reason.",
         ),
         OnCommandLine(value="K"),
     ] = 10
@@ -55,7 +57,8 @@ class RepeatOptions(Options):
         Field(
             gt=0,
             title="Drift: parameters",
-            description="Minimum parameter drift, in nats per row, that counts as drift.",
+            description="Minimum change of the fitted distribution that counts as drift: the Kullback-Leibler "
+            "divergence of the earlier model from the later one, in nats per row.",
         ),
         OnCommandLine(value="NATS"),
     ] = 0.1
@@ -65,7 +68,7 @@ class HookOptions(Options):
     """Receivers of messages about scheduled runs.
 
     The process that serves runs reads these settings from its environment (`HOOKS`). They are never parameters of a
-    deployment, because then anybody with access to the API could run a command on this machine.
+    deployment, because then anybody with access to Prefect's API could run a command on this machine.
     """
 
     hook_url: Annotated[
@@ -120,16 +123,22 @@ class HookOptions(Options):
         except ValueError:
             fits = False
         if not fits:
-            raise BadInput(f"hook_command is {quoted(str(given))}: give a command with its words, quotes closed")
+            raise BadInput(f"hook_command is {quoted(str(given))}: give one or more words, and close quotation marks")
         return given
 
     @classmethod
     def of_environment(cls) -> "HookOptions":
         """The hooks of this process; raises `BadInput` if the environment variable is not a JSON object of hooks."""
         try:
-            return cls.model_validate_json(os.environ.get(HOOKS, "{}"))
-        except ValidationError:
-            raise BadInput(f'{HOOKS} must be a JSON object such as {{"hook_command": "notify"}}') from None
+            values = json.loads(os.environ.get(HOOKS, "{}"))
+        except ValueError:
+            values = None
+        if not isinstance(values, dict):
+            raise BadInput(f'{HOOKS} must be a JSON object such as {{"hook_command": "notify"}}')
+        try:
+            return validate(cls, values)
+        except BadInput as error:
+            raise BadInput(f"{HOOKS}: {error}") from None
 
 
 NO_HOOKS = HookOptions()
@@ -141,7 +150,7 @@ class RepeatSettings(RepeatOptions):
     deployment: str = Field(
         default="",
         title="Deployment",
-        description="Name under which runs are compared with each other; default: that of the deployment.",
+        description="Name under which runs are compared with each other; default: the name of the Prefect deployment.",
     )
 
 

@@ -1,12 +1,12 @@
 """Runs at a silo: the terms that a coordinator sends, the state of a run in memory, and its secure sums.
 
-`RunTerms` is the same in every round and includes everything except the broadcasts. `OpenRun` is the state of a run
-between two rounds.
+`RunTerms` has what the coordinator sends unchanged in every round. Broadcasts and requests for secure sums are
+separate. `OpenRun` is the state of a run between two rounds.
 
-`SecureSums` holds the keys of the masked sums and refuses requests that would unmask more than these sums. Keys are
-generated for one attempt at one sum and never written to disk. If a worker dies, its keys are lost, and the coordinator
-starts another attempt. The journal records which sum of a round the silo helped to unmask, so that nobody obtains two
-different sums of the same replies.
+`SecureSums` holds the keys of the masked sums and refuses requests that would unmask more than these sums. A silo
+generates one key per run. It derives the keys of each attempt at a sum from this key and from fresh secrets. Keys are
+never written to disk. If a worker dies, its keys are lost, and the coordinator starts another attempt. The journal
+records which sum of a round the silo helped to unmask, so that nobody obtains two different sums of the same replies.
 """
 
 import secrets
@@ -41,7 +41,8 @@ from .members import Members
 class RunTerms:
     """The terms of a run, the same in every round; sent by the coordinator with each request.
 
-    They are compared by identity: every exchange of a run passes the same object (`terms_digest`).
+    They are compared by identity, so that `terms_digest` can cache the digest of an object. For an equal copy, the
+    digest is computed again, which costs only time.
     """
 
     run_id: str
@@ -54,9 +55,10 @@ class RunTerms:
     declared: Declared = NO_DECLARATION
     """the declaration of the data and of how to read them"""
     step_of: str = ""
-    """the run to which this one belongs as a step before or after its rounds; both use the same rows"""
+    """if this run is a step before or after the rounds of another run, the id of that run; both use the same rows"""
     changed_rows: int = 0
-    """the minimum number of rows that must change between two publications, unless the owner's minimum is larger"""
+    """without an ε: the minimum number of changed rows since each earlier publication, if any row has changed since it;
+    the larger of this and the owner's minimum applies"""
 
     @property
     def pinned_run(self) -> str:
@@ -70,9 +72,9 @@ class RunTerms:
 
     @property
     def announced(self) -> tuple[str, ...]:
-        """The silos and, with experiments, their targets.
+        """The silos; with experiments, also their targets, and an entry if conditions are compared.
 
-        A request of the same run with other silos or targets is treated like a request of another run.
+        If a run has sums with different silos or targets, a silo compares them like sums of different runs.
         """
         targets = (f"{silo}: {own}" for silo, own in sorted(self.schema.targets.items()))
         return (*self.schema.silos, *targets, *["conditions compared"] * self.schema.compares_conditions)
@@ -80,7 +82,8 @@ class RunTerms:
     def summed(self, silos: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """The sets of silos whose sums are unmasked if these `silos` remain.
 
-        They are all `silos` and, with experiments, the silos of each further sum.
+        Without experiments, one set has all `silos`. With experiments, there is a set for each sum. Its entries are
+        silos, or silos with the numbers of the summed conditions.
         """
         if not self.schema.has_targets:
             return (silos,)
@@ -106,7 +109,7 @@ class RunTerms:
 def terms_digest(terms: RunTerms) -> str:
     """A digest of the terms that determine an answer; cached, because it takes milliseconds.
 
-    The last digest is cached here and not in the terms, which the coordinator sends.
+    It is not a field of the terms: the coordinator sends the terms, and could send a false digest.
     """
     return binding_digest(terms.spec, terms.schema.in_order(), terms.seed, terms.declared)
 
@@ -142,7 +145,7 @@ class OpenRun:
 
 
 def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret: bytes | None = None) -> OpenRun:
-    """Open the run of `terms` on `table` `[n_rows, n_variables]` after the last round in the journal.
+    """Open the run of `terms` on `table` `[n_rows, n_variables]`, in its state after the last round in the journal.
 
     With a `secret`, resamples have a seed that the coordinator does not know. Otherwise the coordinator would know
     which rows are in each sum, and could compute every row from as many sums as there are rows.
@@ -197,8 +200,9 @@ class SecureSums:
     def answer(self, terms: RunTerms, number: int, request: SecureSumRequest, summand: Callable[[], Ring]) -> bytes:
         """The silo's answer to a request about the sum of round `number`; `summand` returns its summand.
 
-        `terms` are the terms as the coordinator sent them. Raises `Refused` if the session belongs to another round or
-        to the sum of another exchange, or if a different sum of the round has been unmasked.
+        `terms` are the terms as the coordinator sent them. Raises `Refused` if the session has another round or other
+        terms, if a key has no signature of a member, if the phase is not the next one, or if the silo has helped to
+        unmask a different sum of the round.
         """
         run = terms.run_id
         if request.phase == "advertise":
@@ -259,9 +263,9 @@ class SecureSums:
             raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")
 
     def _check_exchange(self, session: SecureSession, terms: RunTerms, request: SecureSumRequest) -> None:
-        """Refuse to add to the sum of another exchange.
+        """Refuse to mask unless `session` has the digest of this silo's settings, schema, broadcast and positions.
 
-        Keys are bound to the session, so all silos check the same digest.
+        All silos of a session check the same digest, because their keys are bound to the session.
         """
         if session.exchange != terms.exchange_digest(request.broadcast, request.sparse):
             raise Refused(

@@ -112,7 +112,8 @@ ELSEWHERE |= {"tuning_exchanges", "tuning_bytes"}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
 UNDECLARED_LEVELS = (
-    "taken from the data, unless about.json declares them: a name then discloses that some row has the level"
+    "taken from the data, unless about.json declares them; the name of a level taken from the data discloses that "
+    "some row has the level"
 )
 
 
@@ -210,7 +211,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
         *([("lagged edges", lagged)] if result.structure.lags else []),
         ("round" if len(result.rounds) == 1 else "rounds", len(result.rounds)),
         ("seconds", metrics.get("seconds")),
-        ("MB sent (papers' formula)", metrics.get("formula_megabytes")),
+        ("MB sent in the rounds (papers' formula)", metrics.get("formula_megabytes")),
     ]
     return {"edges": edges, "lagged": lagged, "scores": scores, "cost": figures}
 
@@ -407,14 +408,17 @@ def _forecasts(result: RunResult) -> dict[str, ReportTable | None] | None:
 def _communication(result: RunResult) -> ReportTable:
     """The exchanges and bytes of the whole run."""
     metrics = result.metrics
-    rows: list[tuple[str, object]] = [("Exchanges with all silos", metrics.get("rounds", len(result.rounds)))]
+    rows: list[tuple[str, object]] = [("Exchanges in the rounds", metrics.get("rounds", len(result.rounds)))]
     tested = [("Independence tests", "tests"), ("Tests skipped for lack of rows or memory", "tests_left_out")]
     tested += [("Families scored", "families")]
     rows += [(label, metrics[name]) for label, name in tested if metrics.get(name) is not None]
     rows += [
-        ("Silos to coordinator: serialised bytes", metrics.get("bytes_up")),
-        ("Coordinator to silos: serialised bytes", metrics.get("bytes_down")),
-        ("Both directions by the papers' formula: megabytes", metrics.get("formula_megabytes")),
+        ("Rounds, silos to coordinator: serialised bytes", metrics.get("bytes_up")),
+        ("Rounds, coordinator to silos: serialised bytes", metrics.get("bytes_down")),
+        (
+            "Rounds, both directions: megabytes by the papers' formula (Fassy El Fehri et al., B.2.1)",
+            metrics.get("formula_megabytes"),
+        ),
     ]
     if "target_exchanges" in metrics:
         rows.append(("Targets, before the rounds: exchanges", metrics["target_exchanges"]))
@@ -426,7 +430,7 @@ def _communication(result: RunResult) -> ReportTable:
         rows.append(("Parameters, after the rounds: bytes in both directions", result.parameters.bytes_sent))
     if result.diagnosed.bytes_sent:
         rows.append(("Diagnoses: bytes in both directions", result.diagnosed.bytes_sent))
-    return ReportTable(("total over silos and rounds", ""), rows)
+    return ReportTable(("total over silos", ""), rows)
 
 
 def _privacy(result: RunResult) -> dict[str, ReportTable] | None:

@@ -149,7 +149,7 @@ class _Sizes:
             return None
         best = max(found, key=lambda one: abs(one.value or 0.0))
         scale = 1.0 if self.estimator.levels(y) else float(self.sd[j]) or 1.0
-        read = "" if edge.directed else f" If it is {x} → {y}:"
+        read = "" if edge.directed else f" If the direction is {x} → {y}, then"
         return _Size(f"{read} {self._sentence(best, numeric=numeric)}", abs(best.value or 0.0) / scale)
 
     def _contrasts(self, i: int, levels: tuple[str, ...]) -> list[tuple[str, str] | None]:

@@ -46,7 +46,7 @@ def numbers(seed, depends):
 @pytest.mark.parametrize("secure", [False, True])
 def test_gaps_that_depend_on_another_column_are_named(secure):
     (finding,) = told(*numbers(1, True), secure=secure)
-    assert finding.name == "gaps depend"
+    assert finding.name == "empty cells depend on other columns"
     assert "empty in score where age is high" in finding.message
     assert "dose" not in finding.message
     assert "missing value itself" in finding.advice

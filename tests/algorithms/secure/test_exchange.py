@@ -126,7 +126,7 @@ def test_a_silo_answers_only_what_belongs_to_its_session(lab) -> None:
     opening, key = wire.encode(session), lab.key("silo 00")
     with pytest.raises(Refused, match="silo 00 refuses to advertise: it has keys for this session"):
         answer(silos.states["silo 00"], "advertise", opening, silo="silo 00", key=key, entropy=bytes(32))
-    with pytest.raises(Refused, match="silo 00 refuses to mask: it has answered unmask"):
+    with pytest.raises(Refused, match="silo 00 refuses to mask: the last phase that it answered is unmask"):
         answer(silos.states["silo 00"], "mask", wire.encode({}), silo="silo 00", key=key, vector=pytest.fail)
     with pytest.raises(Refused, match="silo 00 refuses to share: it has advertised no keys"):
         answer(None, "share", b"", silo="silo 00", key=key)

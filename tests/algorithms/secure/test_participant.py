@@ -129,7 +129,7 @@ def test_phases_are_answered_once_and_in_order(lab, advertised, shared, masked) 
         lambda: mask(masked, sealed, VECTOR),
         lambda: mask(unmask(masked, tuple(keys))[0], sealed, VECTOR),
     ):
-        with pytest.raises(Refused, match="it has answered"):
+        with pytest.raises(Refused, match="the last phase that it answered is"):
             refused()
 
 

@@ -246,7 +246,7 @@ def test_a_silo_unmasks_the_sum_over_its_session_only_and_masks_once(lab) -> Non
     keys = {peer: found[peer][1] for peer in sparse.neighbours(session, "silo 00")}
     given = {"silo": "silo 00", "key": lab.key("silo 00"), "vector": lambda: np.zeros(3, np.uint64)}
     state, _ = answer(found["silo 00"][0], "mask", wire.encode(tuple(keys.values())), **given)
-    with pytest.raises(Refused, match="refuses to mask: it has answered mask"):
+    with pytest.raises(Refused, match="refuses to mask: the last phase that it answered is mask"):
         answer(state, "mask", wire.encode(tuple(keys.values())), **given)
     with pytest.raises(Refused, match="refuses to share"):
         answer(state, "share", wire.encode(tuple(keys.values())), **given)

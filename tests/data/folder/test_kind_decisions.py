@@ -244,5 +244,5 @@ def test_a_zero_far_from_all_other_values_is_named(tmp_path, least, apart):
     """The median is 1, and the least value is above or below a quarter of it."""
     values = [0.0, 0.0, least, *np.linspace(0.9, 1.1, 40)]
     found = notes_of(tmp_path, a=values, b=values[1:])
-    said = "size: 0 is far from all other values (2 at a, 1 at b); if it marks a missing value, declare"
+    said = "size: 0 is far from all other values (cells with 0: 2 at a, 1 at b); if it marks a missing value, declare"
     assert [note.startswith(said) for note in found] == [True] * apart

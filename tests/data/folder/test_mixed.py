@@ -180,7 +180,7 @@ def test_four_hospitals_are_read_as_a_cardiologist_would(hospitals):
     assert schema.levels["thal"] == ("3", "6", "7")
     assert not schema.aside
     assert schema.empty["Hungary"][schema.variables.index("ca")] == 291
-    said = "chol: 0 is far from all other values (49 at LongBeachVA, all 123 at Switzerland)"
+    said = "chol: 0 is far from all other values (cells with 0: 49 at LongBeachVA, all 123 at Switzerland)"
     assert any(note.startswith(said) for note in data.notes)
     (hospitals / "about.json").write_text('{"missing": {"chol": ["0"], "trestbps": ["0"]}}')
     told = read_folder(hospitals)

@@ -190,7 +190,7 @@ CASES = {
         {"a.csv": many("x,y", lambda i: f"{i % 3},{i / 4}")},
         kind="mixed",
         levels={"x": ("0", "1", "2")},
-        notes=("codes: x have few distinct integers",),
+        notes=("codes: few distinct integers in x are read as labels",),
     ),
     "codes that are none": Case(
         {"a.csv": many("x,y", lambda i: f"{i % 3},{i / 4}")}, about={"columns": {"x": "continuous"}}
@@ -209,9 +209,7 @@ CASES = {
         [[1, 2], [0, 0], [1, 2]],
         "discrete",
         {"x": ("blue", "red"), "y": ("no", "perhaps", "yes")},
-        notes=(
-            "levels of a single silo: y 'perhaps' (b); \"recode\" in about.json maps those others write differently",
-        ),
+        notes=("levels of a single silo: y 'perhaps' (b); map other spellings of them by \"recode\" in about.json",),
     ),
     "labels of one silo in another language": Case(
         {"a.csv": WORDS, "b.csv": b"x,y\nred,Ja\nblue,Nein\nred,Ja\n"},

@@ -133,11 +133,14 @@ def test_split_in_parts(table, tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({}, "split: give one of silos (with or without concentration), sizes, or by"),
-        ({"silos": 2, "sizes": [30, 30]}, "split: give one of silos (with or without concentration), sizes, or by"),
+        ({}, "split: give one of silos, sizes, or by; concentration, skew and surrogate only with silos"),
+        (
+            {"silos": 2, "sizes": [30, 30]},
+            "split: give one of silos, sizes, or by; concentration, skew and surrogate only with silos",
+        ),
         (
             {"sizes": [30, 30], "concentration": 1.0},
-            "split: give one of silos (with or without concentration), sizes, or by",
+            "split: give one of silos, sizes, or by; concentration, skew and surrogate only with silos",
         ),
         ({"silos": 0}, "silos: 0 is less than 1"),
         ({"silos": 31}, "silos: 31 silos of at least 2 rows need 62 rows, the table has 60"),
@@ -282,8 +285,11 @@ def test_a_silo_of_a_data_set_is_split_with_its_levels_and_the_truth_one_names(t
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"silos": 2, "skew": "dose2"}, "PATH: column 'dose2' is missing; available: sick, dose, site"),
-        ({"sizes": [45, 45], "skew": "sick"}, "split: give one of silos (with or without concentration), sizes, or by"),
+        ({"silos": 2, "skew": "dose2"}, "skew: PATH has no column of labels 'dose2'; it has sick, dose, site"),
+        (
+            {"sizes": [45, 45], "skew": "sick"},
+            "split: give one of silos, sizes, or by; concentration, skew and surrogate only with silos",
+        ),
         ({"silos": 2, "skew": "sick", "concentration": 0.0}, "concentration: 0.0 is not a positive number"),
         ({"silos": 46, "skew": "sick"}, "silos: 46 silos of at least 2 rows need 92 rows, the table has 90"),
         ({"silos": 2, "kind": "audio"}, "kind: 'audio' is not one of continuous, discrete"),
@@ -298,9 +304,13 @@ def test_a_choice_that_makes_no_sense_for_labels(labels, how, message):
     assert str(caught.value).replace(str(path), "PATH") == message
 
 
-def test_numbers_have_no_labels_to_skew(table, tmp_path):
+def test_numbers_have_no_labels_to_skew(table, labels, tmp_path):
+    mixed, frame = labels
+    frame.assign(height=np.arange(len(frame)) / 7).to_csv(mixed, index=False)
+    with pytest.raises(BadInput, match="has no column of labels 'height'; it has sick, dose"):
+        split_table(mixed, 0, silos=2, skew="height")
     path = without_site(tmp_path / "t.csv", table[1])
-    with pytest.raises(BadInput, match="has no discrete column, whose levels could be skewed"):
+    with pytest.raises(BadInput, match="has no column of labels, and only labels can be skewed"):
         split_table(path, 0, silos=2, skew="x")
 
 

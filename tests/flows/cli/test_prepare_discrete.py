@@ -109,10 +109,13 @@ WRONG = {
         "by_condition is 'True': discrete data are drawn from one",
     ),
     "rows of sachs": (["sachs", "new", "--rows", "100"], "rows is '100': only discrete data are drawn"),
-    "skew": (["split", "new", "--table", "words.csv", "--silos", "2", "--skew", "age"], "column 'age' is missing"),
+    "skew": (
+        ["split", "new", "--table", "words.csv", "--silos", "2", "--skew", "age"],
+        "no column of labels 'age'; it has",
+    ),
     "skewed numbers": (
         ["split", "new", "--table", "codes.csv", "--silos", "2", "--skew", "x"],
-        "codes.csv has no discrete column",
+        "codes.csv has no column of labels, and",
     ),
     "kind": (["split", "new", "--table", "words.csv", "--silos", "2", "--kind", "words"], "kind is 'words'"),
     "truth": (["split", "new", "--table", "words.csv", "--silos", "2", "--truth", "t.csv"], "t.csv: no such file"),

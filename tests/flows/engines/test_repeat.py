@@ -307,7 +307,7 @@ def test_a_backtick_in_a_name_does_not_end_the_code_of_the_artifact():
     [
         ({"hook_url": "ftp://example.org"}, "hook_url is 'ftp://example.org': give an address that begins with http"),
         ({"hook_url": "https://"}, "hook_url is 'https://'"),
-        ({"hook_command": "tee 'a"}, 'hook_command is "tee \'a": give a command with its words, quotes closed'),
+        ({"hook_command": "tee 'a"}, 'hook_command is "tee \'a": give one or more words, and close quotation marks'),
         ({"hook_on": "drift,rain"}, "hook_on: 'rain' is no event; available: drift, failure, learned, unchanged"),
         ({"drift_edges": 0}, "drift_edges is '0'"),
         ({"unchanged": "perhaps"}, "unchanged is 'perhaps'"),
@@ -345,11 +345,28 @@ def test_a_run_is_read_back_as_it_was(data, tmp_path):
     np.testing.assert_allclose(found.network.variances, result.parameters.network.variances)
 
 
-@pytest.mark.parametrize("given", ["{", '{"hook_shell": "rm"}', '{"hook_on": ["rain"]}'])
-def test_hooks_that_cannot_be_read_are_refused(given, monkeypatch):
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{", "FEDBNSL_HOOKS must be a JSON object such as"),
+        ("[]", "FEDBNSL_HOOKS must be a JSON object such as"),
+        ('{"hook_shell": "rm"}', "FEDBNSL_HOOKS: unknown option 'hook_shell': "),
+        ('{"hook_on": ["rain"]}', "FEDBNSL_HOOKS: hook_on: 'rain' is no event; available: "),
+        ('{"hook_command": 3}', "FEDBNSL_HOOKS: hook_command is '3': "),
+    ],
+)
+def test_hooks_that_cannot_be_read_are_refused(given, said, monkeypatch):
     monkeypatch.setenv(HOOKS, given)
-    with pytest.raises(BadInput, match=r"FEDBNSL_HOOKS must be a JSON object|hook_on: 'rain' is no event"):
+    with pytest.raises(BadInput) as error:
         HookOptions.of_environment()
+    assert str(error.value).startswith(said)
+
+
+def test_hooks_are_read_from_the_environment(monkeypatch):
+    monkeypatch.setenv(HOOKS, '{"hook_command": "notify", "hook_on": ["failure", "learned"]}')
+    assert HookOptions.of_environment() == HookOptions(hook_command="notify", hook_on=("failure", "learned"))
+    monkeypatch.delenv(HOOKS)
+    assert HookOptions.of_environment() == HookOptions()
 
 
 def test_no_parameter_of_a_deployment_is_a_hook():

@@ -40,7 +40,7 @@ def test_the_default_learns_from_gaps_nearly_what_it_learns_without(gaps):
     assert any("15 % of the cells are empty" in said for said in found.basis)
     assert found.metrics["filling_exchanges"] >= 2
     assert found.parameters.network is not None
-    assert not [one for one in found.diagnosed.findings if one.name == "gaps depend"]
+    assert not [one for one in found.diagnosed.findings if one.name == "empty cells depend on other columns"]
 
 
 @pytest.mark.parametrize("algorithm", ["fed-pc", "pc", "boss", "secure-ges"])

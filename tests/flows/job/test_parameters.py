@@ -111,7 +111,7 @@ def test_mlflow_has_the_file_and_a_model_that_predicts(masked_over_dask):
 
 def test_the_report_says_where_the_parameters_come_from(masked_over_dask):
     report = (masked_over_dask.folder / "report.html").read_text()
-    said = ("counts in 1,200 rows", "model.bif", "Independence tests", "Exchanges with all silos", "is a CPDAG")
+    said = ("counts in 1,200 rows", "model.bif", "Independence tests", "Exchanges in the rounds", "is a CPDAG")
     for one in said:
         assert one in report
     config = json.loads((masked_over_dask.folder / "config.json").read_text())

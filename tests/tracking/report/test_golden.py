@@ -148,8 +148,8 @@ def test_bytes_up_and_down_are_not_exchanged(pages):
     rows = [row[1] for row in pages["weighted"]["Communication"].tables[0][1]]
     assert rows == ["3", "366,017", "86,423", "0.1428", "9,631", "5,077"]
     up, down = (row[0] for row in pages["weighted"]["Communication"].tables[0][1][1:3])
-    assert up.startswith("Silos to coordinator")
-    assert down.startswith("Coordinator to silos")
+    assert up.startswith("Rounds, silos to coordinator")
+    assert down.startswith("Rounds, coordinator to silos")
     mixed = [row[1] for row in pages["mixed"]["Communication"].tables[0][1]]
     assert mixed == ["3", "613", "366,017", "86,423", "0.1428", "11", "70,301", "9,631", "5,077"]
 

@@ -82,8 +82,8 @@ def test_an_undirected_edge_is_said_to_be_open():
     structure, network = chain()
     both = (structure.adjacency | structure.adjacency.T).astype(float)
     said = statements(run(Structure(NAMES, both, "cpdag"), network)).sentences
-    assert all("the data do not determine the direction. If it is" in one.text for one in said)
-    assert "If it is a → b: with a higher by 2" in said[0].text
+    assert all("the data do not determine the direction. If the direction is" in one.text for one in said)
+    assert "If the direction is a → b, then with a higher by 2" in said[0].text
 
 
 def test_unstable_edges_are_counted_and_not_stated():
