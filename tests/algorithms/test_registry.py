@@ -46,3 +46,9 @@ def test_every_entry_says_what_leaves_a_silo() -> None:
         assert entry.summary
         assert entry.source
         assert entry.disclosure
+
+
+@pytest.mark.parametrize("name", ["pc-cit-voting", "fci-cit-voting"])
+def test_a_message_of_votes_has_room_for_all_tests(name):
+    """Five numbers for each of the tests of two of six variables, given any of the other four."""
+    assert registry.entry(name).message_size(registry.specify(name, {}).settings, 6) == 5 * 15 * 2**4

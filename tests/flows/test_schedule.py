@@ -147,3 +147,25 @@ def test_sigterm_ends_a_schedule_in_one_line_with_130(server, example, tmp_path)
     assert (code, said.splitlines()[-1]) == (130, "stopped"), said
     after = said[said.index("Ctrl-C stops") :].splitlines()
     assert len(after) == 2, said
+
+
+def test_the_paths_of_a_deployment_are_absolute(monkeypatch):
+    """Its runs may start in another folder."""
+    deployed = []
+
+    @contextmanager
+    def server():
+        yield "http://127.0.0.1:1/api"
+
+    for name, stand_in in {
+        "prepare_environment": lambda *_: None,
+        "precheck": lambda _: None,
+        "prefect_server": server,
+        "sign_in_lines": lambda _: [],
+        "create_deployment": lambda settings, *_, **__: deployed.append(settings),
+        "serve_until_stopped": lambda _: None,
+    }.items():
+        monkeypatch.setattr(schedule, name, stand_in)
+    schedule.serve_learn(LearnSettings(data="d", federation="f/federation.toml"), RepeatSettings(deployment="x"))
+    assert Path(deployed[0].federation).is_absolute()
+    assert Path(deployed[0].data).is_absolute()

@@ -93,3 +93,8 @@ def test_empty_cells_leave_the_fit_to_the_others():
 def test_a_period_of_one_row_is_refused():
     with pytest.raises(BadInput, match="--deseasonalise 1: a period has 2 rows or more"):
         Adjustment(period=1)
+
+
+def test_two_seasons_become_one_that_has_both():
+    assert (Adjustment(period=7) | Adjustment(period=12)).options == "--deseasonalise 84"
+    assert (Adjustment(period=4) | Adjustment(detrend=True)).options == "--detrend --deseasonalise 4"

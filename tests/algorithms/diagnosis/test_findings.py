@@ -9,7 +9,9 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.exchange import FIGURES, Server
 from fedbnsl.algorithms.diagnosis.findings import (
     RULES,
+    apart_findings,
     fit_findings,
+    one_to_one_pairs,
     parent_cap_findings,
     same_columns,
     scale_findings,
@@ -213,3 +215,9 @@ def test_effects_that_are_not_linear_are_told_wherever_they_are():
     (found,) = said_of(bent, truth)
     assert (found.name, set(found.silos)) == ("not linear", set(bent))
     assert "% of the residual of b: not all effects are linear" in found.message
+
+
+@pytest.mark.parametrize("finding", [lambda pairs: apart_findings(pairs)[0], one_to_one_pairs])
+def test_pairs_beyond_five_are_counted(finding):
+    assert "and 2 more pairs" in finding([("a", f"b{k}") for k in range(7)]).message
+    assert "more pairs" not in finding([("a", f"b{k}") for k in range(5)]).message

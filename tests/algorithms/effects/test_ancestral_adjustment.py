@@ -210,3 +210,9 @@ def test_dags_without_unmeasured_causes_keep_the_effects_that_their_pags_identif
 def test_marks_and_mags_agree_on_hidden_causes():
     marks, _ = mag_of(with_latent(2, [], [(0, 1)]), [2])
     assert (marks[0, 1], marks[1, 0]) == (ARROW, ARROW)
+
+
+def test_of_several_minimal_sets_the_one_near_the_outcome_is_used():
+    """c → x, c → b → y, x → y, i → x: {b} and {c} are both minimal."""
+    dag = with_latent(5, [(0, 2), (0, 1), (1, 3), (2, 3), (4, 2)], [])
+    assert ancestral_adjustment(pag_of(dag), tuple("cbxyi"), 2, 3)[0] == (1,)

@@ -146,3 +146,10 @@ def test_a_blank_configuration_is_estimated_as_one_without_rows():
 def test_classes_are_in_order(share):
     names = ["under 1 %", "1-5 %", "5-20 %", "over 20 %"]
     assert names.index(share_class(share)) == sum(share >= end for end in (0.01, 0.05, 0.2))
+
+
+def test_a_published_count_bounds_the_exact_one_exactly():
+    """996 means at most 998, so of 999 rows the small cell has at least one; of 998 it may have none."""
+    table = PublishedTable((0,), np.array([996.0, SMALL_CELL]))
+    assert proven(provable_bounds([table], 999)) == 1
+    assert proven(provable_bounds([table], 998)) == 0

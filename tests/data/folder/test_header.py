@@ -92,6 +92,8 @@ def test_numbers_and_answers_that_are_names(names, rows):
     ("first", "rows"),
     [
         ("64 21 95", COUNTS),
+        ("48 20 7", columns_of([50, 60, 70], [21, 25, 30], [8, 9, 7])),  # just below what is in the columns
+        ("72 31 10", columns_of([50, 60, 70], [21, 25, 30], [8, 9, 7])),  # just above
         ("64 yes 21", columns_of([50, 60, 70], ["no", "yes", "no"], [20, 21, 30])),
         ("yes mild", columns_of(["no", "yes", "no"], ["mild", "severe", "mild"])),
         ("400.5 402 403.5 401 406.5", LEVELS),

@@ -162,3 +162,9 @@ def test_inspect_shows_what_is_declared_for_single_silos(tmp_path, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "a: smokes: about.json reads 'Ja' as 'yes', '?' as empty" in text
     assert "b: dose: about.json multiplies the numbers by 0.5" in text
+
+
+def test_two_cells_are_enough_for_a_far_code(tmp_path):
+    frame = table()
+    frame.loc[[5, 60], "dose"] = 999
+    assert codes_in(tmp_path, frame) == [("dose", "999", 2)]

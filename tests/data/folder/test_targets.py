@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Reading
 from fedbnsl.data.folder.folder import read_folder, read_schema, write_folder
-from fedbnsl.data.folder.targets import named_targets, read_targets
+from fedbnsl.data.folder.targets import named_targets, read_targets, with_targets
 
 
 @pytest.fixture
@@ -181,3 +182,10 @@ def test_targets_by_condition_come_from_a_file(mixed_rows, tmp_path_factory):
     found = read_folder(mixed_rows, Reading(condition="drug", targets=named))
     assert found.schema.targets == {"north": ((), ("PKC",)), "south": ((), (), ("PKC",))}
     assert named_targets(found.schema) == {"pma": ("PKC",)}
+
+
+def test_a_condition_may_target_an_excluded_column():
+    names = dict.fromkeys("ab", ("control", "drug"))
+    schema = Schema(("x", "y"), {"a": 50, "b": 50}, condition_names=names, aside={"z": "left out by --ignore"})
+    found = with_targets(schema, {"drug": ("z", "x")}, "t.csv", condition="arm")
+    assert found.targets == {"a": ((), ("x",)), "b": ((), ("x",))}

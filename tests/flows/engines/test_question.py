@@ -18,6 +18,7 @@ def folder(tmp_path):
     (data / "about.json").write_text(json.dumps({"kind": "continuous"}))
     (tmp_path / "k.csv").write_text("rule,source,target\nrequired,a,b\n")
     (tmp_path / "federation.toml").write_text('name = "one"\n')
+    (tmp_path / "t.csv").write_text("silo,variable\nclinic,a\n")
     return data
 
 
@@ -37,7 +38,8 @@ def test_what_does_not_matter_is_named():
 
 
 @pytest.mark.parametrize(
-    ("file", "option"), [("k.csv", "knowledge"), ("federation.toml", "federation"), ("study/truth.csv", None)]
+    ("file", "option"),
+    [("k.csv", "knowledge"), ("federation.toml", "federation"), ("t.csv", "targets"), ("study/truth.csv", None)],
 )
 def test_other_contents_of_a_file_of_the_same_name_are_another_question(folder, file, option):
     path = folder.parent / file

@@ -317,6 +317,14 @@ class TestVariability:
         width = np.diff(found.interval) / np.diff(found.resampled.interval)
         assert 0.5 < float(width[0]) < 2
 
+    def test_the_silos_effects_are_of_the_change_that_was_asked(self, study, finished):
+        one, two = (
+            finished.effect("x", "y", compare=(0, k), data=study, by_silo=True).effects[0].silos for k in (1, 2)
+        )
+        for silo, own in one.estimates.items():
+            assert two.estimates[silo].value == pytest.approx(2 * own.value)
+            assert two.without_one[silo].value == pytest.approx(2 * one.without_one[silo].value)
+
     def test_no_cause_in_any(self, study, finished):
         found = finished.effect("y", "z", data=study, bootstrap=10).effects[0]
         assert found.status == "zero"

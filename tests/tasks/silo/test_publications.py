@@ -653,3 +653,12 @@ class TestEvents:
         self.publish(owner, events.sample(frac=1.0, random_state=1))
         shifted = events.assign(time=events.time + 0.5 * (events.index < 10))
         self.publish(owner, shifted)
+
+
+def test_one_column_that_changed_enough_suffices_with_other_columns():
+    table = np.random.default_rng(0).normal(size=(60, 3))
+    changed = table[:, :2].copy()
+    changed[:20, 0] += 1
+    before = row_version(table, Schema(("a", "b", "c"), {"s": 60}), b"k" * 32, "one")
+    assert not discloses_rows(before, row_version(changed, Schema(("a", "b"), {"s": 60}), b"k" * 32, "two"), 10)
+    assert discloses_rows(before, row_version(changed, Schema(("a", "b"), {"s": 60}), b"k" * 32, "two"), 21)

@@ -153,6 +153,8 @@ def test_without_checksums_the_digest_is_of_the_sizes(chain):
     plain = TrackedData("chain", {}, chain.schema)
     assert plain.digest != TrackedData("chain", chain.about, chain.schema).digest
     assert plain.digest == TrackedData("other", {}, chain.schema).digest
+    grown = replace(chain.schema, rows={silo: n + 1 for silo, n in chain.schema.rows.items()})
+    assert TrackedData("chain", {}, grown).digest != plain.digest
 
 
 def test_the_experiment_is_made_once_by_two_at_once(uri, logged):
