@@ -80,8 +80,7 @@ def _create_cache(compiled: Compiled) -> Any:
             with _locked(self.cache_path):
                 super().save_overload(*given)
 
-    create: Any = Cache
-    return create(compiled.py_func)
+    return Cache(compiled.py_func)
 
 
 def digest_of(compiled: Compiled) -> str:
@@ -95,8 +94,11 @@ def digest_of(compiled: Compiled) -> str:
         if id(one) in done:
             continue
         done.add(id(one))
-        content.update(_content(one.py_func.__code__))
-        for name in one.py_func.__code__.co_names:
+        codes = list(_codes(one.py_func.__code__))
+        for code in codes:
+            constants = [value for value in code.co_consts if not isinstance(value, CodeType)]
+            content.update(repr((code.co_code, code.co_names, code.co_varnames, constants)).encode())
+        for name in (name for code in codes for name in code.co_names):
             value = one.py_func.__globals__.get(name)
             if isinstance(value, Compiled):
                 waiting.append(value)
@@ -109,10 +111,12 @@ def digest_of(compiled: Compiled) -> str:
     return content.hexdigest()
 
 
-def _content(code: CodeType) -> bytes:
-    """What a code object does, without the place of its source."""
-    constants = [_content(one) if isinstance(one, CodeType) else one for one in code.co_consts]
-    return repr((code.co_code, code.co_names, code.co_varnames, constants)).encode()
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of the comprehensions in it."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)
 
 
 @contextmanager

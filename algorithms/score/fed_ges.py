@@ -12,9 +12,9 @@ mean number of edges. The limit is stricter in the last round, because in earlie
 edges first. This rule is ours.
 
 A silo starts from the fusion of the global graph with its own last graph. If the global graph replaces its own instead
-(`client = "replace"`, which the paper also permits), silos may find so different edges in a round that none is in
-enough graphs. The global graph then stays empty, and the search ends: with PIGS, 5 silos and a quota of one half it
-has 5 % of the edges.
+(`client = "replace"`, which the paper also permits), the silos may insert different edges in a round, so that no edge
+is in enough graphs. The global graph then stays as it is, and the search ends: with PIGS, 5 silos and a quota of one
+half, it has 5 % of the edges.
 """
 
 from dataclasses import dataclass, replace

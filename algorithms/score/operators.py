@@ -217,13 +217,13 @@ def best_of_pair(kind, graph, x, y, near, parents, space, check, tables):  # typ
 
 @njit(cache=True)
 def _gain(inserts, x, y, parents, clique, space, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    if inserts and len(clique) <= 1:  # most insertions on y share these scores
-        at = clique[0] if len(clique) else len(space.near)
-        if np.isnan(space.without[at]):
-            space.without[at] = score_with(y, parents, x, clique, NO_VARIABLE, space.family, tables)
-        without = space.without[at]
-    else:
+    shared = inserts and len(clique) <= 1  # most insertions on y share these scores
+    at = clique[0] if len(clique) == 1 else len(space.near)
+    without = space.without[at] if shared else np.nan
+    if np.isnan(without):
         without = score_with(y, parents, x, clique, NO_VARIABLE, space.family, tables)
+        if shared:
+            space.without[at] = without
     with_x = score_with(y, parents, x, clique, x, space.family, tables)
     return with_x - without if inserts else without - with_x
 

@@ -106,18 +106,20 @@ def read_revealed(packed: bytes, sender: str) -> Revealed:
 
 def read_names(packed: bytes, sender: str) -> tuple[str, ...]:
     """The names of silos in `packed`; raises `Aborted`, naming `sender`, for any other content."""
-    names: tuple[object, ...] = read(tuple, packed, sender)
-    if not all(isinstance(silo, str) for silo in names):
-        raise Aborted(f"{sender} sent a message that is not names of silos")
-    return names  # type: ignore[return-value]
+    return _read_each(str, packed, sender, "names of silos")
 
 
 def read_parts(packed: bytes, sender: str) -> tuple[bytes, ...]:
     """The parts in `packed`, each bytes; raises `Aborted`, naming `sender`, for any other content."""
-    parts: tuple[object, ...] = read(tuple, packed, sender)
-    if not all(isinstance(part, bytes) for part in parts):
-        raise Aborted(f"{sender} sent a message that is not a sequence of bytes")
-    return parts  # type: ignore[return-value]
+    return _read_each(bytes, packed, sender, "a sequence of bytes")
+
+
+def _read_each(kind: type[T], packed: bytes, sender: str, what: str) -> tuple[T, ...]:
+    """The values of type `kind` in `packed`; raises `Aborted` if the message is not `what` it should be."""
+    values: tuple[Any, ...] = read(tuple, packed, sender)
+    if not all(isinstance(one, kind) for one in values):
+        raise Aborted(f"{sender} sent a message that is not {what}")
+    return values
 
 
 def read_vector(packed: bytes, sender: str) -> Ring:

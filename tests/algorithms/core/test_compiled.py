@@ -110,7 +110,7 @@ from fedbnsl.algorithms.core.compiled import njit
 
 @njit(cache=True)
 def outer(x):
-    return FACTOR * inner(x) + TABLE[0]
+    return FACTOR * inner(x) + [TABLE[0] for _ in range(1)][0]
 
 print(outer(1))
 """

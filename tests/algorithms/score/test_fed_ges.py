@@ -216,10 +216,10 @@ class TestOneShot:
 
 
 def test_silos_that_find_different_edges_first_agree_if_each_continues_its_own_graph():
-    """Thirty pairs depend alike, and a silo inserts one of them a round, that which its own rows happen to favour.
+    """Thirty pairs have equally strong edges; in each round, a silo inserts the edge that fits its own rows best.
 
-    If the global graph replaced the silos' graphs, none of these edges would be in enough of them, and all silos would
-    insert the same edge again.
+    If the global graph replaced the silos' graphs, no edge would be in enough of them, and each silo would insert the
+    same edge again.
     """
     rng, pairs = np.random.default_rng(3), 30
     first = rng.integers(0, 2, (1000, pairs))
