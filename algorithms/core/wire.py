@@ -48,7 +48,7 @@ def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return tuple(_plain(item) for item in value)
+        return tuple(item if type(item) in _LEAVES else _plain(item) for item in value)
     return value
 
 

@@ -126,11 +126,12 @@ def score_cells(cells, r, q, criterion, state, count):  # type: ignore[no-untype
 
     `state` and `count`, as long as `cells` or longer, are scratch.
     """
-    n = 0
-    for cell in range(len(cells)):
-        if cells[cell] > 0:
-            state[n], count[n] = cell // r, cells[cell]
-            n += 1
+    n, cell = 0, 0
+    for one in range(len(cells) // r):
+        for _ in range(r):
+            state[n], count[n] = one, cells[cell]
+            n += cells[cell] > 0
+            cell += 1
     return score_occurring(state[:n], count[:n], r, q, criterion)
 
 
@@ -138,6 +139,8 @@ def score_cells(cells, r, q, criterion, state, count):  # type: ignore[no-untype
 def score_occurring(state, count, r, q, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The score from the positive counts, in ascending order of the parents' `state`, one of q."""
     total = 0.0
+    a_state, a_cell = criterion.weight / q, criterion.weight / (q * r)
+    below_state, below_cell = math.lgamma(a_state), math.lgamma(a_cell)
     at = 0
     while at < len(state):
         end, n = at, 0
@@ -145,9 +148,9 @@ def score_occurring(state, count, r, q, criterion):  # type: ignore[no-untyped-d
             n += count[end]
             end += 1
         if criterion.bdeu:
-            total -= _rising(criterion.weight / q, n)
+            total -= _rising(a_state, below_state, n)
             for cell in range(at, end):
-                total += _rising(criterion.weight / (q * r), count[cell])
+                total += _rising(a_cell, below_cell, count[cell])
         else:
             for cell in range(at, end):
                 total += count[cell] * math.log(count[cell] / n)
@@ -175,10 +178,10 @@ def score_available(cells, r, q, criterion):  # type: ignore[no-untyped-def]  # 
 
 
 @njit(cache=True)
-def _rising(a, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Ln Γ(a + n) − ln Γ(a); for small n from the product a(a + 1)…(a + n − 1)."""
+def _rising(a, below, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Ln Γ(a + n) − ln Γ(a), whose second term is `below`; for small n from the product a(a + 1)…(a + n − 1)."""
     if n > 12:
-        return math.lgamma(a + n) - math.lgamma(a)
+        return math.lgamma(a + n) - below
     product = a
     for i in range(1, n):
         product *= a + i

@@ -7,6 +7,9 @@ scores.
 
 The common level of a variable, which corners leave out, is the most frequent one in the rows of all silos. It is chosen
 after the first exchange, which uses level 0.
+
+The sets are a prefix tree: a set is its prefix, which is the set without its greatest variable, and that variable. The
+prefix of each subset of a family is an earlier subset, so one probe of a hash table finds each subset.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,12 +19,46 @@ from numpy.typing import NDArray
 
 from ..core.compiled import njit
 from ..core.schema import FloatArray
+from ..statistics.corner_counts import corner_offsets
 from ..statistics.count_tables import PAD
 from .discrete import EXCLUDED_SCORE, Criterion, score_cells, states_of
-from .families import Batch, Families, find, locate, no_families
+from .families import Batch
 
 Ints = NDArray[np.int64]
-_MAX_MEMBERS = 64
+_FIRST_CAPACITY = 1 << 10
+_EMPTY_SET = -1
+
+
+@dataclass(frozen=True)
+class SetTree:
+    """Sets of variables, numbered in the order of their insertion. All subsets of a set in the tree are in the tree."""
+
+    keys: Ints = field(default_factory=lambda: np.full(_FIRST_CAPACITY, -1, np.int64))
+    """by set, the number of its prefix and its greatest variable (`_key`), `[capacity]`"""
+    slots: NDArray[np.int32] = field(default_factory=lambda: np.full(2 * _FIRST_CAPACITY, -1, np.int32))
+    """a hash table of the keys: numbers of sets, -1 in a free slot, `[2 · capacity]`"""
+    size: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    """the number of sets, `[1]`"""
+
+    @property
+    def arrays(self) -> tuple[Ints, NDArray[np.int32], Ints]:
+        """The arrays, which `_request` changes in place."""
+        return self.keys, self.slots, self.size
+
+    def copy(self) -> "SetTree":
+        """A copy that shares no array with this tree."""
+        return SetTree(self.keys.copy(), self.slots.copy(), self.size.copy())
+
+    def grown(self) -> "SetTree":
+        """The same sets with room for twice as many."""
+        keys = np.concatenate([self.keys, np.full(len(self.keys), -1, np.int64)])
+        slots = np.full(2 * len(keys), -1, np.int32)
+        _fill_slots(keys, slots, int(self.size[0]))
+        return SetTree(keys, slots, self.size)
+
+    def listed(self, begin: int) -> NDArray[np.int16]:
+        """The sets from number `begin`, `[n_sets, size]`, each in ascending order and padded."""
+        return np.asarray(_listed(self.keys, begin, int(self.size[0])))
 
 
 @dataclass(frozen=True)
@@ -30,8 +67,8 @@ class KnownCounts:
 
     common: NDArray[np.int16]
     """the level of each variable that corners leave out, `[d]`"""
-    sets: Families = field(default_factory=no_families)
-    """the sets, each with its variables in ascending order; the pending ones are requested. Scores are not used"""
+    tree: SetTree = field(default_factory=SetTree)
+    """the known sets, then the requested ones"""
     cells: NDArray[np.unsignedinteger] = field(default_factory=lambda: np.zeros(0, np.uint32))
     """the corners of all known sets, in their order"""
     begins: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
@@ -40,34 +77,32 @@ class KnownCounts:
     @property
     def requested(self) -> NDArray[np.int16]:
         """The sets to count next, `[n_sets, size]`, padded."""
-        return _padded(self.sets.pending)
+        return self.tree.listed(len(self.begins) - 1)
 
     def requesting(self, batch: Batch, cardinalities: Ints, most_cells: float) -> "KnownCounts":
-        """The counts with the unknown sets pending that the families of `batch` of up to `most_cells` cells need."""
-        sets = self.sets.copy()
+        """The counts that also request the unknown sets of the families of `batch` of up to `most_cells` cells."""
+        tree = self.tree.copy()
         wanted = _products(batch, cardinalities) <= most_cells
-        while not _request(batch.first, batch.members, wanted, sets.tables):
-            sets = sets.grown()
-        return replace(self, sets=sets)
+        while not _request(batch.first, batch.members, wanted, *tree.arrays):
+            tree = tree.grown()
+        return replace(self, tree=tree)
 
     def with_sum(self, total: NDArray[np.generic], cardinalities: Ints, rows: int) -> "KnownCounts":
         """The counts with the summed corners of the requested sets, of `rows` rows."""
         kind = np.min_scalar_type(max(rows, 256))
         added = np.rint(np.asarray(total, np.float64)).astype(kind)
-        sizes = _products(self.sets.pending, cardinalities - 1).astype(np.int64)
-        families, scored, room = self.sets.used
+        sizes = corner_offsets(self.requested, cardinalities)[1:]
         known = replace(
             self,
-            sets=replace(self.sets, used=np.array([families, families, room])),
             cells=np.concatenate([self.cells.astype(kind, copy=False), added]),
-            begins=np.concatenate([self.begins, self.begins[-1] + np.cumsum(sizes)]),
+            begins=np.concatenate([self.begins, self.begins[-1] + sizes]),
         )
-        return known if scored else known._around_common_levels(cardinalities, rows)
+        return known if len(self.begins) > 1 else known._around_common_levels(cardinalities, rows)
 
     def _around_common_levels(self, cardinalities: Ints, rows: int) -> "KnownCounts":
         """The same counts about the most frequent level of each counted variable."""
         common, cells = self.common.copy(), self.cells.astype(np.int64)
-        before = (self.sets.tables, self.begins, cells, rows, self.common, cardinalities)
+        before = (*self.tree.arrays, self.begins, cells, rows, self.common, cardinalities)
         _choose_common(before, common)
         corners = np.empty_like(cells)
         _move_corners(before, common, corners)
@@ -78,7 +113,7 @@ class KnownCounts:
     ) -> FloatArray:
         """The scores of `batch`, whose sets must be known, over `rows` rows; wider families are excluded."""
         widths = _products(batch, cardinalities)
-        known = (self.sets.tables, self.begins, self.cells, rows, self.common, cardinalities)
+        known = (*self.tree.arrays, self.begins, self.cells, rows, self.common, cardinalities)
         room = int(widths[widths <= most_cells].max(initial=1))
         return np.asarray(_score(known, batch.first, batch.members, widths <= most_cells, room, criterion))
 
@@ -96,45 +131,86 @@ def _products(batch: Batch, factors: Ints) -> FloatArray:
     return np.multiply.reduceat(factors[members].astype(np.float64), batch.first[:-1])
 
 
-def _padded(batch: Batch) -> NDArray[np.int16]:
-    sizes = np.diff(batch.first)
-    sets = np.full((len(batch), int(sizes.max(initial=1))), PAD, np.int16)
-    sets[np.arange(sets.shape[1]) < sizes[:, None]] = batch.members
+@njit(cache=True)
+def _key(prefix, variable):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The key of the set of a prefix, by its number, and a greater variable."""
+    return (np.int64(prefix) + 1) << 16 | np.int64(variable)
+
+
+@njit(cache=True)
+def _locate(key, keys, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The number of the set of `key`, or -1 if it is not in the tree, and its slot."""
+    at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (len(slots) - 1)
+    while slots[at] >= 0 and keys[slots[at]] != key:
+        at = (at + 1) & (len(slots) - 1)
+    return slots[at], at
+
+
+@njit(cache=True)
+def _fill_slots(keys, slots, n_sets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Insert the first `n_sets` keys into the empty `slots`."""
+    for number in range(n_sets):
+        slots[_locate(keys[number], keys, slots)[1]] = number
+
+
+@njit(cache=True)
+def _members_of(number, keys):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The number of variables of set `number`."""
+    n = 0
+    while number != _EMPTY_SET:
+        n, number = n + 1, (keys[number] >> 16) - 1
+    return n
+
+
+@njit(cache=True)
+def _list_members(number, keys, members):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the variables of set `number` into `members`, which has their number, in ascending order."""
+    for i in range(len(members) - 1, -1, -1):
+        members[i], number = keys[number] & 0xFFFF, (keys[number] >> 16) - 1
+
+
+@njit(cache=True)
+def _listed(keys, begin, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The sets `begin` to `end`, `[n_sets, size of the largest]`, padded."""
+    width = 1
+    for number in range(begin, end):
+        width = max(width, _members_of(number, keys))
+    sets = np.full((end - begin, width), np.int16(PAD), np.int16)
+    for number in range(begin, end):
+        _list_members(number, keys, sets[number - begin, : _members_of(number, keys)])
     return sets
 
 
 @njit(cache=True)
-def _request(first, members, wanted, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Make the unknown subsets of the wanted families pending; whether there was room for all.
+def _request(first, members, wanted, keys, slots, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Insert the subsets of the wanted families into the tree; whether there was room for all.
 
-    The whole set is the last one requested, so a set in the table has all its subsets there.
+    The whole family is inserted last, so all subsets of a set in the tree are there.
     """
-    key = np.empty(_MAX_MEMBERS, np.int64)
     for m in range(len(wanted)):
         if not wanted[m]:
             continue
         own = np.sort(members[first[m] : first[m + 1]])
-        everything = (1 << len(own)) - 1
-        n = _select(own, everything, key)
-        if locate(key, n, tables)[0] >= 0:
+        whole = np.int64(_EMPTY_SET)
+        for i in range(len(own)):
+            whole = np.int64(_locate(_key(whole, own[i]), keys, slots)[0])
+            if whole < 0:
+                break
+        if whole >= 0:
             continue
-        for subset in range(1, everything + 1):
-            n = _select(own, subset, key)
-            find(key, n, tables)
-            if tables[4][2]:
-                return False
+        numbers = np.full(1 << len(own), _EMPTY_SET, np.int64)
+        for i in range(len(own)):
+            for subset in range(1 << i):
+                key = _key(numbers[subset], own[i])
+                number, at = _locate(key, keys, slots)
+                if number < 0:
+                    number = size[0]
+                    if number == len(keys):
+                        return False
+                    keys[number], slots[at] = key, number
+                    size[0] += 1
+                numbers[subset | 1 << i] = number
     return True
-
-
-@njit(cache=True)
-def _select(members, subset, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the `members` at the bits of `subset` into `key`; return their number."""
-    n = np.int64(0)
-    for i in range(len(members)):
-        if subset >> i & 1:
-            key[n] = members[i]
-            n += 1
-    return n
 
 
 @njit(cache=True)
@@ -143,46 +219,58 @@ def _fill(members, stride, known, table):  # type: ignore[no-untyped-def]  # noq
 
     First a variable's common level stands for all its levels; then the others are subtracted, one variable at a time.
     """
-    tables, begins, cells, rows, common, cardinalities = known
-    size = len(members)
-    origin, key, level = np.int64(0), np.empty(_MAX_MEMBERS, np.int64), np.zeros(size, np.int64)
+    keys, slots, _, begins, cells, rows, common, cardinalities = known
+    size, most = len(members), 1
+    for v in members:
+        most = max(most, cardinalities[v])
+    origin, shift = np.int64(0), np.empty((size, most), np.int64)  # of each level that corners have, numbered as there
     for i in range(size):
-        origin += stride[i] * common[members[i]]
+        left_out = common[members[i]]
+        origin += stride[i] * left_out
+        for other in range(cardinalities[members[i]] - 1):
+            shift[i, other] = stride[i] * (other + (other >= left_out) - left_out)
     table[origin] = rows
-    for subset in range(1, 1 << size):
-        n = _select(members, subset, key)
-        entry = locate(key, n, tables)[0]
-        level[:] = 0
-        for cell in range(begins[entry], begins[entry + 1]):
-            at = origin
-            for i in range(size):
-                if subset >> i & 1:
-                    left_out = common[members[i]]
-                    at += stride[i] * (level[i] + (level[i] >= left_out) - left_out)
-            table[at] = cells[cell]
-            i = size - 1
-            while i >= 0:
-                if subset >> i & 1:
-                    level[i] += 1
-                    if level[i] < cardinalities[members[i]] - 1:
+    numbers = np.full(1 << size, _EMPTY_SET, np.int64)
+    inside, level = np.empty(size, np.int64), np.zeros(size, np.int64)
+    for last in range(size):
+        width = cardinalities[members[last]] - 1
+        for rest in range(1 << last):
+            entry = np.int64(_locate(_key(numbers[rest], members[last]), keys, slots)[0])
+            numbers[rest | 1 << last] = entry
+            at, n = origin, 0
+            for i in range(last):
+                if rest >> i & 1:
+                    inside[n], level[n] = i, 0
+                    at += shift[i, 0]
+                    n += 1
+            for cell in range(begins[entry], begins[entry + 1], max(width, 1)):
+                for offset in range(width):
+                    table[at + shift[last, offset]] = cells[cell + offset]
+                j = n - 1
+                while j >= 0:
+                    i = inside[j]
+                    at -= shift[i, level[j]]
+                    level[j] += 1
+                    if level[j] < cardinalities[members[i]] - 1:
+                        at += shift[i, level[j]]
                         break
-                    level[i] = 0
-                i -= 1
+                    level[j] = 0
+                    at += shift[i, 0]
+                    j -= 1
     for i in range(size):
-        step, r, left_out = stride[i], cardinalities[members[i]], common[members[i]]
+        step, r = stride[i], cardinalities[members[i]]
         for block in range(0, len(table), step * r):
-            for offset in range(block, block + step):
-                others = np.int64(0)
-                for a in range(r):
-                    if a != left_out:
-                        others += table[offset + a * step]
-                table[offset + left_out * step] -= others
+            rest = block + step * common[members[i]]
+            for other in range(block, block + step * r, step):
+                if other != rest:
+                    for offset in range(step):
+                        table[rest + offset] -= table[other + offset]
 
 
 @njit(cache=True)
 def _score(known, first, members, wanted, room, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The scores of the wanted families; the others are excluded. No table has more than `room` cells."""
-    cardinalities = known[5]
+    cardinalities = known[-1]
     scores = np.full(len(wanted), EXCLUDED_SCORE)
     cells, state, count = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     for m in range(len(wanted)):
@@ -214,23 +302,23 @@ def _strides(members, child, parents, cardinalities):  # type: ignore[no-untyped
 @njit(cache=True)
 def _choose_common(known, common):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the most frequent level of each counted variable into `common`."""
-    tables, cardinalities = known[0], known[5]
-    key = np.empty(1, np.int64)
+    keys, slots, cardinalities = known[0], known[1], known[-1]
+    own = np.empty(1, np.int64)
     for v in range(len(common)):
-        key[0] = v
-        if locate(key, np.int64(1), tables)[0] >= 0:
+        if _locate(_key(_EMPTY_SET, v), keys, slots)[0] >= 0:
+            own[0] = v
             table = np.empty(cardinalities[v], np.int64)
-            _fill(key, np.ones(1, np.int64), known, table)
+            _fill(own, np.ones(1, np.int64), known, table)
             common[v] = np.argmax(table)
 
 
 @njit(cache=True)
 def _move_corners(known, common, corners):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the corner of each known set about the levels `common` into `corners`."""
-    tables, begins, cardinalities = known[0], known[1], known[5]
-    first, members = tables[1], tables[2]
+    keys, begins, cardinalities = known[0], known[3], known[-1]
     for s in range(len(begins) - 1):
-        own = members[first[s] : first[s + 1]].astype(np.int64)
+        own = np.empty(_members_of(s, keys), np.int64)
+        _list_members(s, keys, own)
         stride = np.ones(len(own), np.int64)
         for i in range(len(own) - 2, -1, -1):
             stride[i] = stride[i + 1] * cardinalities[own[i + 1]]

@@ -3,15 +3,16 @@
 **Session**: `SecureSession` has the public terms of one secure sum; every key and every sealed message is bound to it.
 
 **Keys and sealing** (§3.2, §3.3): two silos agree on a secret by X25519, once in a run; the coordinator does not learn
-the secret. In each session they derive three keys from the secret by HKDF-SHA256: a key to seal messages in each
-direction (AES-256-GCM), and a key for their mask. These keys are bound to the session and to both advertisements, which
-contain hashes of fresh secrets. Therefore no key is used for two purposes, directions, rounds or attempts, even if a
-coordinator repeats a session. The secret of a run never leaves a silo. To remove the masks of a silo that drops out,
-only its mask keys of that session are revealed (`participant`), as in Flamingo (Ma et al. 2023, S&P). So its replies in
-other sessions stay hidden.
+the secret. In each session they expand three keys from the secret by HKDF-SHA256 (RFC 5869): a key to seal messages in
+each direction (AES-256-GCM), and a key for their mask. These keys are bound to the session and to both advertisements,
+which contain hashes of fresh secrets. Therefore no key is used for two purposes, directions, rounds or attempts, even
+if a coordinator repeats a session. The secret of a run never leaves a silo. To remove the masks of a silo that drops
+out, only its mask keys of that session are revealed (`participant`), as in Flamingo (Ma et al. 2023, S&P). So its
+replies in other sessions stay hidden.
 
-**Masks** (§3.4, §4): a short key is expanded to as many ring elements as the vector has. The generator is AES-256 in
-counter mode; every key is used for one mask, so the counter starts at 0. Of two silos, the first by name adds their
+**Masks** (§3.4, §4): a short key is expanded to as many ring elements as the vector has. The generator is the
+encryption of zeros by AES-256-GCM, which is AES-256 in counter mode. Every key is used for one mask, so the nonce of
+each part of a mask is its offset. Of two silos, the first by name adds their
 pairwise mask and the other subtracts it, so the masks cancel in the sum.
 
 **Encoding**: vectors of numbers become vectors over a ring of integers modulo 2⁶⁴, in which masks are uniform and sums
@@ -23,6 +24,7 @@ below 2⁶³/P, so that no sum wraps around; a larger entry is refused, not clip
 """
 
 import hashlib
+import hmac
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,12 +33,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import ArrayLike, NDArray
 
 from ..core import wire
@@ -128,7 +127,8 @@ def mask_threshold(silos: int) -> int:
     return default_threshold(silos) if silos <= MESH_SILOS else default_threshold(silos) // 4 * 2
 
 
-PROTOCOL = "fedbnsl secure sum 3"
+PROTOCOL = "fedbnsl secure sum 4"
+_PROTOCOL = PROTOCOL.encode()
 # A sealing key is for one sender, one receiver and one session, and an escrow key is for one escrow. Each key
 # encrypts one message, so the nonce can be constant.
 NONCE = bytes(12)
@@ -160,12 +160,13 @@ class RunKey:
         """the public key, 32 bytes"""
 
     def agree(self, public: bytes) -> bytes:
-        """The secret shared with the owner of the key `public`, computed once.
+        """The secret shared with the owner of the key `public`, 32 bytes from which keys are expanded; computed once.
 
         Raises `ValueError` if `public` is not a usable key.
         """
         if public not in self._agreed:
-            self._agreed[public] = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+            agreed = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+            self._agreed[public] = hmac.digest(bytes(32), agreed, "sha256")  # HKDF-Extract without salt
         return self._agreed[public]
 
 
@@ -201,10 +202,10 @@ def _derive_pair(
     key: RunKey, session: SecureSession, own: tuple[str, bytes], peer: tuple[str, bytes], length: int
 ) -> bytes:
     """`length` secret bytes, the same for both silos; a silo is given by its name and its advertisement."""
-    low, high = sorted((own, peer))
-    names = (len(low[0].encode()).to_bytes(4), low[0].encode(), high[0].encode())
-    info = b"".join((PROTOCOL.encode(), session.digest, low[1], high[1], *names))
-    return HKDF(SHA256(), length, salt=None, info=info).derive(key.agree(peer[1][:32]))
+    low, high = (own, peer) if own < peer else (peer, own)
+    name = low[0].encode()
+    info = b"".join((_PROTOCOL, session.digest, low[1], high[1], len(name).to_bytes(4), name, high[0].encode()))
+    return HKDFExpand(SHA256(), length, info).derive(key.agree(peer[1][:32]))
 
 
 def seal(key: bytes, session: SecureSession, sender: str, receiver: str, content: bytes) -> bytes:
@@ -247,19 +248,13 @@ _ZEROS = memoryview(bytes(CHUNK))
 
 
 def keystream(key: bytes, length: int, ring: np.dtype[Any] = RINGS[-1]) -> Iterator[Ring]:
-    """The mask of the 32-byte `key`, `length` elements of `ring`, in chunks.
-
-    A chunk is valid until the next chunk is drawn.
-    """
-    encryptor = Cipher(AES256(key), CTR(bytes(16))).encryptor()
-    width, most = ring.itemsize, CHUNK // ring.itemsize
-    size = min(length, most)
-    buffer = bytearray(width * size + 15)  # the cipher requires a buffer one block longer than its output
-    chunk = np.frombuffer(buffer, ring, size)
+    """The mask of the 32-byte `key`, `length` elements of `ring`, in chunks."""
+    cipher = AESGCM(key)
+    most = CHUNK // ring.itemsize
     for begin in range(0, length, most):
         count = min(most, length - begin)
-        encryptor.update_into(_ZEROS[: width * count], buffer)
-        yield chunk[:count]
+        sealed = cipher.encrypt(begin.to_bytes(len(NONCE)), _ZEROS[: ring.itemsize * count], None)
+        yield np.frombuffer(sealed, ring, count)  # without the tag
 
 
 def add(vector: Ring, key: bytes) -> None:

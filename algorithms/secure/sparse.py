@@ -16,11 +16,12 @@ The state of a silo is a `Participant`, whose `shares` have only the seed of the
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from ..core import wire
 from . import masks
-from .masks import Aborted, Refused, Ring, RunKey, SecureSession
-from .messages import compressed, read_by_silo, read_parts, sum_of_vectors
+from .masks import MAX_SILOS, Aborted, Refused, Ring, RunKey, SecureSession
+from .messages import read_by_silo, read_parts, sum_of_vectors
 from .participant import Participant, create_participant
 
 COMMITMENT_BYTES = 16
@@ -37,14 +38,19 @@ class SumLost(Aborted):
 
 def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
     """The silos with which `silo` shares masks, sorted."""
-    n, place = len(session.silos), session.silos.index(silo)
-    near = range(1, session.threshold // 2 + 1)
-    return tuple(sorted({session.silos[(place + sign * step) % n] for step in near for sign in (1, -1)}))
+    return _neighbours(session.silos, session.threshold, silo)
+
+
+@lru_cache(maxsize=MAX_SILOS)
+def _neighbours(silos: tuple[str, ...], threshold: int, silo: str) -> tuple[str, ...]:
+    n, place = len(silos), silos.index(silo)
+    near = range(1, threshold // 2 + 1)
+    return tuple(sorted({silos[(place + sign * step) % n] for step in near for sign in (1, -1)}))
 
 
 def pack_keys(session: SecureSession, silo: str, keys: Mapping[str, bytes]) -> bytes:
     """The message of phase 2 for `silo`: the advertisements of its `neighbours`, in their order, without names."""
-    return compressed(tuple(keys[peer] for peer in neighbours(session, silo)))
+    return wire.encode(tuple(keys[peer] for peer in neighbours(session, silo)))
 
 
 def read_keys(session: SecureSession, silo: str, packed: bytes, sender: str) -> dict[str, bytes]:

@@ -73,8 +73,8 @@ def count_corners(
     known = _prepared(columns, common) if isinstance(columns, DistinctCodes) else None
 
     def add_rows(codes: NDArray[np.int16], weights: NDArray[np.uint32], counts: NDArray[np.uint32]) -> None:
-        rows = known or _corner_rows(codes, common)
-        _add_rows(*rows, weights, cardinalities - 1, sets[order], begins[:-1][order], counts)
+        rows = known or (*_corner_rows(codes, common), weights)
+        _add_rows(*rows, cardinalities - 1, sets[order], begins[:-1][order], counts)
 
     counts, rows = counted(columns, int(begins[-1]), add_rows)
     limits = count_limits()
@@ -87,11 +87,22 @@ def count_corners(
 
 
 def _prepared(columns: DistinctCodes, common: NDArray[np.int16]) -> Any:
-    """`_corner_rows` of rows in memory, computed once for all requests about the same common levels."""
+    """`_corner_rows` of rows in memory and their weights, computed once for all requests about the same common levels.
+
+    The rows are sorted by whether each variable has its common level, starting with the most balanced variables. So
+    the rows of a corner are close to each other, which halves the time to visit them.
+    """
     terms = common.tobytes()
     if terms not in columns.prepared:
         columns.prepared.clear()
-        columns.prepared[terms] = _corner_rows(columns.columns, common)
+        differs = columns.columns != common[:, None]
+        balanced = np.argsort(np.abs(differs.mean(axis=1) - 0.5), kind="stable")[:63]
+        keys = np.zeros(columns.columns.shape[1], np.int64)
+        for v in balanced.tolist():
+            keys = keys << 1 | differs[v]
+        order = np.argsort(keys, kind="stable")
+        sorted_rows = _corner_rows(np.ascontiguousarray(columns.columns[:, order]), common)
+        columns.prepared[terms] = (*sorted_rows, columns.weights[order])
     return columns.prepared[terms]
 
 

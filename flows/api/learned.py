@@ -9,9 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
-import pandas as pd
 
 from fedbnsl.algorithms.core.schema import unescape_formula
 from fedbnsl.algorithms.effects.answer import EffectReport, Values
@@ -33,6 +31,8 @@ from ..options.keywords import advice_in_python
 from ..start import check_out
 
 if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
     from matplotlib.figure import Figure
 
 NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
@@ -126,21 +126,27 @@ class Learned:
         return self.graph.copy()
 
     @cached_property
-    def weights(self) -> pd.DataFrame:
+    def weights(self) -> "pd.DataFrame":
         """The weights, with i → j in row i and column j; for a dynamic structure, the weights within a time step."""
         names = list(self.result.structure.variables)
+        import pandas as pd  # imported late, here and below: a run reads and writes files without it
+
         return pd.DataFrame(self.result.structure.weights, index=names, columns=names)
 
     @cached_property
-    def lagged(self) -> tuple[pd.DataFrame, ...]:
+    def lagged(self) -> "tuple[pd.DataFrame, ...]":
         """The weights of the lagged edges, one table per lag; empty if the structure has no lags."""
+        import pandas as pd
+
         names = list(self.result.structure.variables)
         lagged = self.result.structure.lagged
         return () if lagged is None else tuple(pd.DataFrame(one, index=names, columns=names) for one in lagged)
 
     @cached_property
-    def edges(self) -> pd.DataFrame:
+    def edges(self) -> "pd.DataFrame":
         """A row per edge, as in `structure.csv`: weight, figures of the fit, p-values, strength, where known."""
+        import pandas as pd
+
         header, rows = edge_table_of(self.result)
         return pd.DataFrame(rows, columns=list(header))
 
@@ -150,8 +156,10 @@ class Learned:
         return self.result.metrics
 
     @cached_property
-    def rounds(self) -> pd.DataFrame:
+    def rounds(self) -> "pd.DataFrame":
         """A row per round, as in `rounds.csv`."""
+        import pandas as pd
+
         return pd.DataFrame(list(self.result.rounds))
 
     def features(self, target: str) -> MarkovBlanket:
@@ -221,14 +229,14 @@ class Learned:
         """
         return query(self.result, text, seed=seed)
 
-    def simulate(self, rows: int, *, do: Mapping[str, float | str] | None = None, seed: int = 0) -> pd.DataFrame:
+    def simulate(self, rows: int, *, do: Mapping[str, float | str] | None = None, seed: int = 0) -> "pd.DataFrame":
         """`rows` drawn from the model, in the units and labels of the data, after the interventions `do`.
 
         Raises `BadInput` without a model, and for unknown names and labels.
         """
         return simulate(self.result, rows, do=do, seed=seed)
 
-    def predict(self, table: str | Path, targets: Sequence[str] = (), *, seed: int = 0) -> pd.DataFrame:
+    def predict(self, table: str | Path, targets: Sequence[str] = (), *, seed: int = 0) -> "pd.DataFrame":
         """The table in the file `table` with predictions in its empty cells, or in all cells of `targets`.
 
         Each cell is predicted from the filled cells of its row. A further column for each predicted variable X, `sd(X)`

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack, overload
 from uuid import uuid4
 
 import numpy as np
-import pandas as pd
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
@@ -54,6 +53,7 @@ from .progress import progress_line
 from .tables import IN_MEMORY, tables_in_memory
 
 if TYPE_CHECKING:
+    import pandas as pd
     from _typeshed import DataclassInstance
     from numpy.typing import NDArray
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.federated import FederatedData, without_outliers
@@ -20,13 +19,16 @@ from fedbnsl.data.folder.joint_columns import with_transforms
 from fedbnsl.data.folder.targets import with_targets
 from fedbnsl.tracking.staging import first_line
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 FORMS = (
     "give a folder, a FederatedData, a dict or a list of DataFrames or arrays, or one DataFrame with by='COLUMN', the "
     "column that names the silo of each row"
 )
 
 
-def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> dict[Any, pd.DataFrame]:
+def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> "dict[Any, pd.DataFrame]":
     """The table of each silo, by the given name.
 
     Silos of a list get the names silo-1, silo-2, ..., and columns of an array get the names x1, x2, ...; the numbers
@@ -34,6 +36,8 @@ def split_tables(data: Any, by: str | None = None, *, private: bool = False) -> 
     column `by` that does not exist, has empty cells, or is superfluous. In a `private` run, the error omits the row of
     an empty cell.
     """
+    import pandas as pd  # imported late, here and below: folders do not need it
+
     data = _frame(data)
     if isinstance(data, pd.DataFrame):
         return _divided(data, by, private=private)
@@ -57,7 +61,7 @@ def _frame(given: Any) -> Any:
     return given.to_pandas() if hasattr(given, "to_pandas") else given
 
 
-def _divided(frame: pd.DataFrame, by: str | None, *, private: bool) -> dict[Any, pd.DataFrame]:
+def _divided(frame: "pd.DataFrame", by: str | None, *, private: bool) -> "dict[Any, pd.DataFrame]":
     """The rows of each silo without the column `by`, in the order of the silos' first rows."""
     if by is None:
         raise BadInput("data is one DataFrame: give the column with the silo of each row, such as by='hospital'")
@@ -71,7 +75,9 @@ def _divided(frame: pd.DataFrame, by: str | None, *, private: bool) -> dict[Any,
     return {silo: rows.drop(columns=by) for silo, rows in groups}
 
 
-def _table(silo: Any, given: Any) -> pd.DataFrame:
+def _table(silo: Any, given: Any) -> "pd.DataFrame":
+    import pandas as pd
+
     given = _frame(given)
     if isinstance(given, pd.DataFrame):
         return given
@@ -133,12 +139,14 @@ def tables_in_memory(
             raise BadInput(f"about cannot be written as JSON: {error}") from None
 
 
-def _declared_by_types(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
+def _declared_by_types(frames: "Iterable[pd.DataFrame]") -> dict[str, Any]:
     """The part of `about.json` that the types of columns declare: numbers, and categories with their levels.
 
     A run with an ε must not infer kinds and levels from rows; the types of a DataFrame count as the caller's
     declaration.
     """
+    import pandas as pd
+
     columns: dict[str, str] = {}
     levels: dict[str, list[str]] = {}
     for frame in frames:
@@ -154,7 +162,7 @@ def _declared_by_types(frames: Iterable[pd.DataFrame]) -> dict[str, Any]:
     )
 
 
-def _write(folder: Path, silo: Any, frame: pd.DataFrame, *, private: bool) -> None:
+def _write(folder: Path, silo: Any, frame: "pd.DataFrame", *, private: bool) -> None:
     """Write the table of one silo; raises `BadInput` for an invalid table. In a `private` run, it names no values."""
     import pyarrow
 

@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from fedbnsl.algorithms.core.schema import FloatArray, Transform
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
@@ -35,6 +34,9 @@ from fedbnsl.data.folder.columns import Column, read_columns
 from fedbnsl.data.folder.scan import is_empty, number_of
 from fedbnsl.tracking.model import network_of
 from fedbnsl.tracking.result import RunResult
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BURN_IN = 200
 """number of first steps of a simulated series that are not returned"""
@@ -220,7 +222,7 @@ def _rests_on(result: RunResult, query: NetworkQuery, found: NetworkAnswer) -> t
     return tuple(lines)
 
 
-def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = None, seed: int = 0) -> pd.DataFrame:
+def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = None, seed: int = 0) -> "pd.DataFrame":
     """Rows drawn from the model of `result`, in the units and labels of the data, after the interventions `do`.
 
     A model over time gives one series, in which `do` holds at every step. Raises `BadInput` for a run without a model,
@@ -267,7 +269,7 @@ def _series(
     return np.asarray(table[-rows:])
 
 
-def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed: int = 0) -> pd.DataFrame:
+def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed: int = 0) -> "pd.DataFrame":
     """The table at `path` with its empty cells predicted, each given the filled cells of its row.
 
     Parameters
@@ -353,7 +355,7 @@ def _cells(path: Path, column: Column, levels: Sequence[str] | None) -> FloatArr
 
 def _as_frame(
     result: RunResult, variables: Sequence[str], levels: Mapping[str, Sequence[str]], table: FloatArray
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """The `table` with labels instead of codes, and in the units of the data."""
     transforms = _formulas(result)
     frame: dict[str, Any] = {}
@@ -364,6 +366,8 @@ def _as_frame(
             frame[name] = labels[np.where(np.isnan(column), len(levels[name]), column).astype(np.int64)]
         else:
             frame[name] = inverse(column, transforms[name]) if name in transforms else column
+    import pandas as pd  # imported late: most commands need no DataFrame
+
     return pd.DataFrame(frame)
 
 
@@ -380,7 +384,7 @@ def interventions(words: Sequence[str]) -> dict[str, Value]:
     return found
 
 
-def write_table(frame: pd.DataFrame, out: Path | None) -> None:
+def write_table(frame: "pd.DataFrame", out: Path | None) -> None:
     """Print the table as CSV, or write it to the new file `out`; raises `BadInput` if that is not possible."""
     text = frame.to_csv(index=False)
     if out is None:

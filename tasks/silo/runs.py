@@ -243,6 +243,8 @@ class SecureSums:
             else self._members.check(session, self._silo, peer, packed, size)
             for peer, packed in keys.items()
         }
+        if checked == keys:
+            return message
         return pack_keys(session, self._silo, checked) if session.sparse else wire.encode(checked)
 
     def _key(self, run: str) -> RunKey:

@@ -168,12 +168,12 @@ class SecureTransport:
 
     def ask(self, phase: Phase, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """The answers of the silos that responded."""
-        solving = phase == "mask"
+        solving, present = phase == "mask", self.roster.present
         context = (self.broadcast, self.sparse) if solving else ()
         calls = {
             silo: MethodCall("secure_answer", (self.terms, self.number, SecureSumRequest(phase, message, *context)))
             for silo, message in messages.items()
-            if silo in self.roster.present
+            if silo in present
         }
         # After phase "mask" a silo may be lost: the others can remove its masks.
         tolerates_dropout = self.tolerates_dropout or phase == "unmask"

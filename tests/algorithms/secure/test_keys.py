@@ -146,8 +146,13 @@ def test_a_public_key_of_low_order_is_refused() -> None:
 
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 40) | st.integers(-1, 40).map(lambda n: 2 * masks.CHUNK + n))
 def test_a_mask_is_the_encrypted_counter(key: bytes, length: int) -> None:
-    """This also holds for a mask of several chunks."""
-    counter = b"".join(block.to_bytes(16) for block in range((length + 1) // 2))
+    """The counter of GCM (NIST SP 800-38D, 7.1) has the nonce, then 32 bits that start at 2; each chunk has a nonce."""
+    chunk = masks.CHUNK // 8
+    counter = b"".join(
+        begin.to_bytes(12) + (2 + block).to_bytes(4)
+        for begin in range(0, length, chunk)
+        for block in range((min(chunk, length - begin) + 1) // 2)
+    )
     stream = Cipher(AES256(key), ECB()).encryptor().update(counter)
     added = np.zeros(length, np.uint64)
     masks.add(added, key)
