@@ -11,6 +11,7 @@ rows. It does not subtract the means of each configuration, which would remove t
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,13 +90,30 @@ def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 def _codes(table: Table, schema: Schema, rng: np.random.Generator) -> Codes:
     """The codes of discrete rows, imputed if the schema has an imputation model."""
     if not len(schema.imputation_model.dag):
-        return np.ascontiguousarray(table.T, np.int16) if isinstance(table, np.ndarray) else CodePasses(table)
+        return _transposed(table) if isinstance(table, np.ndarray) else CodePasses(table)
     sizes = cardinalities_of(schema)
     parts = [
         gibbs_impute(np.ascontiguousarray(rows.T, np.int16), sizes, schema.imputation_model, rng)
         for rows in chunks(table)
     ]
     return np.concatenate(parts, axis=1)
+
+
+_TRANSPOSED: dict[int, tuple[ref[NDArray[Any]], ref[NDArray[np.int16]]]] = {}
+"""id of a table -> the table and its codes, while both are in use"""
+
+
+def _transposed(table: NDArray[Any]) -> NDArray[np.int16]:
+    """The codes `[n_variables, n_rows]` of `table`, one array for all exchanges of a run; nothing writes to it."""
+    known = _TRANSPOSED.get(id(table))
+    codes = known[1]() if known is not None and known[0]() is table else None
+    if codes is None:
+        codes = np.ascontiguousarray(table.T, np.int16)
+        for key, (one, other) in list(_TRANSPOSED.items()):
+            if one() is None or other() is None:
+                _TRANSPOSED.pop(key, None)
+        _TRANSPOSED[id(table)] = ref(table), ref(codes)
+    return codes
 
 
 def require_codes(table: NDArray[Any], schema: Schema, silo: str) -> None:
