@@ -23,7 +23,7 @@ FATES: dict[Category, Fate] = {
 
 @dataclass(frozen=True)
 class EdgeChange:
-    """An edge of either structure, oriented as in the later structure, or as in the earlier one if it is `lost`.
+    """An edge of either structure, oriented as in the later structure; a lost edge is oriented as in the earlier one.
 
     `before` and `after` are the weights of the edge in the two structures; None if a structure lacks the edge or has no
     weights.
@@ -80,7 +80,7 @@ def structure_changes(before: Structure, after: Structure) -> StructureChanges:
 
 
 def induced_subgraph(structure: Structure, variables: Sequence[str]) -> Structure:
-    """The subgraph of `structure` over some of its variables, in the order of `variables`, without strengths."""
+    """The subgraph of `structure` over `variables`, in this order, without edge strengths (`Structure.scores`)."""
     positions = [structure.variables.index(name) for name in variables]
     block = np.ix_(positions, positions)
     lagged = None if structure.lagged is None else np.stack([one[block] for one in structure.lagged])

@@ -2,8 +2,8 @@
 
 - `distances`, `counts`, `rates`: SHD in its variants, numbers of edges by category, TPR, FDR, precision and F1.
 - `auroc`, `average_precision`: how well edge strengths rank the true edges above other pairs, over all thresholds.
-- `compare_lagged`: the same metrics for the lagged edges of a dynamic structure, A of Chen, Ma & Yue (2025, §7). An
-  entry of A is an edge or none, and time gives its direction, so there are no reversed edges.
+- `compare_lagged`: the same metrics for the lagged edges of a dynamic structure, A of Chen, Ma & Yue (2025, §7). Time
+  gives lagged edges their direction, so none is reversed.
 - `summary_graph`: the graph of a dynamic structure over all lags.
 
 Sources: SHD and its reversals, Tsamardinos, Brown & Aliferis 2006 (MMHC); TPR and FDR, Zheng et al. 2018 (NOTEARS), as
@@ -46,7 +46,7 @@ def distances(learned: Edges, truth: Edges) -> Metrics:
 def counts(learned: Edges, truth: Edges) -> Metrics:
     """The numbers of correct, reversed, extra, missing and half-directed edges, and the rates derived from them.
 
-    Half-directed edges are counted by pairs of variables, since a learned cycle of two may match one undirected edge.
+    Half-directed edges are counted by pairs of variables, because a learned cycle of two may match one undirected edge.
     """
     classes = edge_classes(learned, truth)
     correct, reversed_, extra = (int(classes[category].sum()) for category in ("right", "reversed", "extra"))
@@ -124,9 +124,9 @@ def compare_lagged(learned: Structure, truth: Structure, *, own_lags: bool = Fal
       `lagged_tpr`, `lagged_fdr`, `lagged_precision` and `lagged_f1` are derived from them. All of them count the edges
       from a variable's own past.
     - `lagged_auroc`, `lagged_aupr`: of |lagged_scores|, or of |lagged| without scores, over all entries except those
-      from a variable's own past. With `own_lags`, these entries are ranked, too. But nearly every variable depends on
-      its own past: on the fMRI data of Chen, Ma & Yue the identity matrix, which has learned nothing, then has an AUROC
-      of .73.
+      from a variable's own past. With `own_lags`, these entries are ranked, too. They are excluded by default, because
+      nearly every variable depends on its own past: on the fMRI data of Chen, Ma & Yue, the identity matrix, for which
+      nothing was learned, has an AUROC of .73 with `own_lags`.
 
     Raises BadInput if a score is NaN.
     """
@@ -171,12 +171,12 @@ def _strengths(learned: Structure, lags: int) -> NDArray[np.float64]:
 
 
 def summary_graph(structure: Structure) -> Structure:
-    """The summary graph: i → j if i drives j within one time step or at any lag, `[n_variables, n_variables]`.
+    """The summary graph: i → j if there is such an edge within one time step or at any lag.
 
     The weight of i → j is the weight of greatest magnitude among W and all A_k; the score is chosen in the same way.
     Edges from a variable's own past are omitted. The summary of an acyclic dynamic structure may have cycles, also of
-    two variables. So its kind is always "dag", and all its edges are directed. A structure without lags is its own
-    summary.
+    two variables. Nevertheless its kind is always "dag", because all its edges are directed. A structure without lags
+    is its own summary.
     """
     if structure.lagged is None:
         return structure
@@ -207,11 +207,11 @@ def compare(
 
     If one of the two is a CPDAG and the other an acyclic DAG, the DAG is first replaced by its CPDAG: `shd` and all
     counts are then strictly between CPDAGs, and `shd` equals `shd_cpdag`. A cyclic graph has no CPDAG and is not
-    replaced. A pair of variables joined in both directions is one undirected edge in a CPDAG and two edges (a cycle) in
-    a "dag", though v-structures and the moral graph treat it as undirected there, too.
+    replaced. A pair of variables joined in both directions is one undirected edge in a CPDAG. In a "dag" it is two
+    edges (a cycle), but `smhd` and v-structures treat it as undirected there, too.
 
-    - `shd`: pairs of variables that are joined differently. A reversed edge counts once; so does, in a CPDAG, a
-      directed edge that should be undirected. `shd_cpdag`: the same between the CPDAGs; None if a "dag" is cyclic.
+    - `shd`: pairs of variables that are joined differently. A reversed edge counts once. In a CPDAG, a directed edge
+      that should be undirected also counts once. `shd_cpdag`: the same between the CPDAGs; None if a "dag" is cyclic.
       `shd_skeleton`: pairs joined in only one of the two. `shd_lenient`: as `shd`, but directed against undirected
       costs nothing. `smhd`: pairs joined in only one of the two moral graphs.
     - `edges`, `true_edges`: the numbers of edges, of which `correct` (same pair, same type), `reversed`, `extra`
@@ -228,12 +228,12 @@ def compare(
     two marks, `reversed` edges have them exchanged, and `half_directed` edges differ in another way, such as o→ against
     →. `shd` counts all edges that are not correct. The metrics in `UNDEFINED_FOR_PAGS` are None.
 
-    For two dynamic structures these metrics compare W, the edges within one time step, and `compare_lagged` adds the
-    metrics of the lagged edges, named `lagged_...`; with `own_lags` its AUROC and AUPR rank a variable's own past, too.
-    A truth without lagged edges is compared with the `summary_graph` of a dynamic `learned`, and may have cycles.
+    If the truth is dynamic, these metrics compare W, the edges within one time step, and `compare_lagged` adds the
+    metrics of the lagged edges, named `lagged_...`. With `own_lags`, its AUROC and AUPR also rank a variable's own
+    past. If only `learned` is dynamic, its `summary_graph` is compared with the truth, which may then have cycles.
 
-    Raises BadInput if the variables differ, if the truth has a directed cycle and `allow_cyclic_truth` is not set, if a
-    score is NaN, and for a DAG or CPDAG without a class of DAGs that is compared with a PAG.
+    Raises BadInput if the variables differ, if the truth has a directed cycle that is not allowed, if a score is NaN,
+    and for a DAG or CPDAG without a class of DAGs that is compared with a PAG.
     """
     truth = _aligned(truth, learned.variables)
     if truth.lagged is not None:

@@ -6,12 +6,12 @@ A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: 
 - Meek's rules, the CPDAG of a DAG, and a DAG in the class of a CPDAG. Sources: Meek 1995, "Causal inference and causal
   explanation with background knowledge"; Dor & Tarsi 1992, "A simple algorithm to construct a consistent extension of a
   partially oriented graph".
-- `impose_knowledge`: makes any learned graph agree with background knowledge. Learners that use the knowledge during
-  the search find better graphs. This function is for votes, fusions and undirected edges of a class (Meek 1995: the
-  knowledge, then rules R1 to R4).
+- `impose_knowledge`: makes any learned graph agree with background knowledge (Meek 1995: the knowledge, then rules R1
+  to R4). It is for graphs whose search did not use the knowledge, such as votes and fusions. A search that uses the
+  knowledge finds better graphs.
 - `markov_blanket`: causal feature selection, the variables that make all others irrelevant for predicting a target
   (Wang, Ma & Wang 2023, §7.5).
-- `dag_extension`: the DAG that gets parameters is a learned DAG itself, or a member of the class of a CPDAG.
+- `dag_extension`: the DAG for which parameters are estimated: a learned DAG itself, or a member of a CPDAG's class.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ from .pag import ARROW, TAIL
 from .structure import GraphKind, Structure
 
 Rule = Callable[[NDArray[np.bool_], int, int], bool]
-"""(partially directed graph, i, j), where i — j -> whether the rule orients it i → j"""
+"""(partially directed graph, i, j) with the undirected edge i — j -> whether the rule orients this edge as i → j"""
 
 
 def rule_1(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
@@ -144,7 +144,7 @@ Bools = NDArray[np.bool_]
 
 
 def impose_knowledge(structure: Structure, required: Bools, possible: Bools) -> Structure:
-    """`structure` with all `required` arcs, and otherwise only `possible` arcs, both `[d, d]`.
+    """`structure` with all `required` arcs and no impossible arcs; `required` and `possible` are `[d, d]`.
 
     A required arc that was not learned gets the weight 1. If required arcs close a cycle in a DAG, the weakest other
     edges of the cycle are removed. Lagged edges do not change.
@@ -178,8 +178,10 @@ def truth_with_knowledge(truth: Structure, kind: GraphKind, required: Bools, pos
 def experimental_arcs(pdag: Bools, separated: Bools, required: Bools, possible: Bools) -> tuple[Bools, Bools]:
     """The arcs of an interventional class `pdag` `[d, d]` that rest on experiments, and those that follow from them.
 
-    An arc rests on experiments if experiments have `separated` its ends, and if v-structures and background knowledge
-    alone would leave it undirected. An arc follows if Meek's rules direct it because of arcs that rest on experiments.
+    `separated` `[d, d]` has the pairs of which an experiment targets exactly one variable. An arc rests on experiments
+    if its ends are such a pair, and if v-structures and background knowledge alone would leave it undirected. An arc
+    follows if Meek's rules direct it because of arcs that rest on experiments. Without a DAG in the class, there are
+    none of either.
     """
     dag = extend(pdag)
     if dag is None or not len(separated):
@@ -272,10 +274,11 @@ class Extension:
 
 
 def dag_extension(structure: Structure) -> Extension:
-    """The DAG that gets the parameters of `structure`.
+    """The DAG for which the parameters of `structure` are estimated.
 
-    For a CPDAG this is a member of its class (Dor & Tarsi 1992); all members have the same likelihood. A graph learned
-    from data may be a CPDAG in form without being the class of a DAG; then `nearest_dag` is used.
+    For a CPDAG this is a member of its class (Dor & Tarsi 1992). All members have the same likelihood, unless there are
+    lags. A graph learned from data may have the form of a CPDAG without being the class of a DAG. Then the DAG is that
+    of `nearest_dag`.
     """
     if structure.kind == "pag":
         return Extension(None, "a PAG leaves causes and confounding undecided: it is no Bayesian network")
@@ -299,9 +302,10 @@ def dag_extension(structure: Structure) -> Extension:
 
 
 def nearest_dag(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """A DAG with the skeleton of `pdag`, by Dor & Tarsi's method with the best sink if none is valid.
+    """A DAG with the skeleton of `pdag`, by Dor & Tarsi's method; if there is no valid sink, the best one is used.
 
-    The best sink reverses the fewest arrows, then adds the fewest v-structures; the first among equals is chosen.
+    The best sink reverses the fewest arrows. Of several such sinks, it adds the fewest v-structures, and of several of
+    these, it is the first.
     """
     rest, dag = pdag.copy(), np.zeros_like(pdag)
     cost = {v: _sink_cost(rest, v) for v in range(len(pdag))}

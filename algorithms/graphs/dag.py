@@ -71,7 +71,7 @@ def edges_on_cycles(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 SMALL = 64
-"""the most variables for which squaring the matrix takes less time than the call of SciPy"""
+"""largest number of variables for which squaring the matrix takes less time than the call of SciPy"""
 
 
 def transitive_closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -85,7 +85,7 @@ def transitive_closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _core(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The edges that are left after nodes without parents or without children have been removed repeatedly.
 
-    An acyclic graph has no such edges, so that SciPy need not be imported for it.
+    An acyclic graph has no such edges, so SciPy need not be imported for it.
     """
     edges = adjacency
     while True:
@@ -127,10 +127,10 @@ def find_cycle(adjacency: NDArray[np.bool_], variables: Sequence[str]) -> list[s
 
 
 def topological_order(adjacency: NDArray[np.bool_], former: NDArray[np.int64] | None = None) -> list[int]:
-    """The variables in topological order, parents first (Kahn 1962); ties by index, breadth first.
+    """The variables in topological order, parents first (Kahn 1962).
 
-    With `former`, an order of the variables, ties are resolved by this order instead. Raises ValueError if the graph
-    has a directed cycle.
+    Variables whose order is free are taken breadth first, by index; with `former`, an order of the variables, in this
+    order. Raises ValueError if the graph has a directed cycle.
     """
     open_parents = adjacency.sum(axis=0)
     place = None if former is None else np.argsort(former)
@@ -152,11 +152,12 @@ def topological_order(adjacency: NDArray[np.bool_], former: NDArray[np.int64] | 
 def break_cycles(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     """Drop the weakest edges on cycles until none is left; return the matrix and the number of dropped edges.
 
-    Ng & Zhang 2022, §6 (NOTEARS-ADMM) raise the threshold τ until the edges with |W| ≥ τ form an acyclic graph. Here,
-    in contrast, every edge that lies on no cycle is kept: among the edges that are still on a cycle, the edge with the
-    least |weight| is dropped repeatedly, the first in the matrix among equal ones. One pass from weak to strong
-    suffices, because dropping an edge creates no cycle.
-    `weights` `[n_variables, n_variables]` is not modified.
+    Of the edges that are still on a cycle, the edge with the least |weight| is dropped repeatedly; of several, the
+    first in the matrix. One pass from weak to strong suffices, because dropping an edge creates no cycle. `weights`
+    `[n_variables, n_variables]` is not modified.
+
+    Ng & Zhang 2022, §6 (NOTEARS-ADMM) instead raise the threshold τ until the edges with |W| ≥ τ form an acyclic graph,
+    which also drops weak edges that are on no cycle.
     """
     graph = weights != 0
     sources, targets = np.nonzero(edges_on_cycles(graph))

@@ -46,7 +46,7 @@ def known_figures(figures: Mapping[EdgeKey, EdgeFigures]) -> tuple[str, ...]:
 def with_largest_p_values(
     figures: Mapping[EdgeKey, EdgeFigures], largest: Mapping[EdgeKey, float], *, magnitude: bool
 ) -> dict[EdgeKey, EdgeFigures]:
-    """`figures` with the `largest` p-values of the search; with `magnitude`, rounded up to a power of ten.
+    """The `figures` with the `largest` p-values of a search; with `magnitude`, rounded up to a power of ten.
 
     A search over labels tests exact counts. If small cells are not published, only the magnitude of the p-values is
     published, because more digits would disclose information about single rows.

@@ -32,7 +32,7 @@ Edges = NDArray[np.int64]
 def edges_of(structure: Structure) -> Edges:
     """The edges, sorted by the pair of variables they join; an edge with one arrow head has it at the target.
 
-    At most one edge joins two variables; only a cycle of two variables in a "dag" has two edges.
+    At most one edge joins two variables, except for a cycle of two variables in a "dag", which has two edges.
     """
     found = _pag_edges(structure) if structure.kind == "pag" else _arrows_and_lines(structure)
     pairs = np.sort(found[:, :2], axis=1)
@@ -45,7 +45,7 @@ def edge_count(structure: Structure) -> int:
 
 
 def weighted(structure: Structure) -> bool:
-    """Whether the edges have weights: the entries of a PAG are marks, and those of many other graphs are all 0 or 1."""
+    """Whether the edges have weights: not if the entries are marks of a PAG, and not if all entries are 0 or 1."""
     matrices = [structure.weights] if structure.lagged is None else [structure.weights, *structure.lagged]
     return structure.kind != "pag" and not all(np.isin(matrix, (0.0, 1.0)).all() for matrix in matrices)
 
@@ -95,7 +95,10 @@ def typed_edges(structure: Structure) -> Iterator[tuple[int, int, str]]:
 
 
 def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure]:
-    """Both structures; if one is a PAG or a CPDAG, the other is replaced by its PAG or CPDAG, unless it has none."""
+    """Both structures as PAGs if one of them is a PAG; otherwise both as CPDAGs if one of them is a CPDAG.
+
+    A structure that has no PAG or CPDAG is not replaced.
+    """
     if "pag" in (one.kind, other.kind):
         return as_pag(one) or one, as_pag(other) or other
     if one.kind == other.kind:
@@ -259,8 +262,8 @@ class LaggedEdge(Edge):
 def classify_lagged(structure: Structure, truth: Structure | None) -> tuple[LaggedEdge, ...]:
     """The lagged edges of `structure` and the missing lagged edges of `truth`, by lag, source and target.
 
-    Without a truth, or with a truth that has no lagged edges, every edge is "learned". Raises `ValueError` if the truth
-    has other variables.
+    Without a truth, or with a truth that is not dynamic, every edge is "learned". Raises `ValueError` if the truth has
+    other variables.
     """
     true = None if truth is None else truth.reordered(structure.variables).lagged
     if true is None:

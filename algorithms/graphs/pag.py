@@ -5,8 +5,8 @@ i → j is `[i, j] = ARROW`, `[j, i] = TAIL`. `Structure.marks` of a PAG is such
 where all Markov-equivalent MAGs have it, and a circle elsewhere.
 
 The rules R1 to R10 (Zhang 2008, §3.2 and §4) are applied all at once. The letters a, b, c, t are the paper's α, β, γ
-and θ. `*` is any mark, `o` a circle. R5 to R7 concern selection bias; a true PAG without selection bias never matches
-their patterns. `unshielded_triples` lists the triples of a skeleton; independences decide which are colliders.
+and θ. `*` is any mark, `o` a circle. R5 to R7 concern selection bias: a true PAG without selection bias never matches
+their patterns.
 
 Sources: Richardson & Spirtes 2002 (maximal ancestral graphs, MAG); Zhang 2008, "On the completeness of orientation
 rules ..." (partial ancestral graphs, PAG).
@@ -79,10 +79,10 @@ def rule_4(
     tails: NDArray[np.bool_],
     arrows: NDArray[np.bool_],
 ) -> None:
-    """R4: (t, ..., a, b, c) discriminates for b o-* c: b → c if b is in the separator of t and c, else a ↔ b ↔ c.
+    """R4: on a discriminating path (t, ..., a, b, c), b o-* c: b → c if b separates t and c, otherwise a ↔ b ↔ c.
 
-    Every variable between t and b is a collider on the path and a parent of c, and t is not joined to c. The marks are
-    written into `tails` and `arrows`.
+    On such a path, every variable between t and b is a collider and a parent of c, and t is not joined to c. b
+    separates t and c if it is in their separating set. The marks are written to `tails` and `arrows`.
     """
     parents = (marks[:, c] == ARROW) & (marks[c] == TAIL)
     parents[b] = False
@@ -115,7 +115,7 @@ def _path_starts(marks: Marks, a: int, b: int, c: int, parents: NDArray[np.bool_
 
 
 def rule_5(marks: Marks, a: int, b: int) -> bool:
-    """R5: a o-o b on an uncovered cycle of o-o edges (outer ends of adjacent edges are not joined): a - b."""
+    """R5: a o-o b on an uncovered cycle of o-o edges (the outer ends of successive edges are not joined): a - b."""
     circles = (marks == CIRCLE) & (marks.T == CIRCLE)
     last = np.flatnonzero(circles[b] & (marks[a] == NO_EDGE))
     return any(
@@ -215,9 +215,10 @@ def orient_pag(
 ) -> Marks:
     """The PAG of the skeleton `joined`: arrows at the `colliders`, then closed under Zhang's rules R1 to R10.
 
-    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j; no rule uses an ambiguous triple. Each pass
-    applies all rules to the same marks. If one rule makes a mark a tail and another rule makes it an arrow, as can
-    happen with independences learned from data, it stays a circle. So the order of the variables does not matter.
+    `colliders` and `ambiguous` are unshielded triples (i, k, j), i < j. Ambiguous triples count neither as colliders
+    nor as non-colliders. Each pass applies all rules to the same marks. If one rule makes a mark a tail and another
+    rule makes it an arrow, as can happen with independences learned from data, the mark stays a circle. So the order of
+    the variables does not matter.
 
     `initial_marks` are marks from background knowledge, and circles where there is no knowledge. A triple with such a
     tail at its middle variable is no collider (Andrews, Spirtes & Cooper 2020). A discriminating path is used only if a
@@ -265,7 +266,7 @@ def mag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> tuple[Marks,
 
 
 def pag_of(dag: NDArray[np.bool_], latent: Collection[int] = ()) -> Marks:
-    """The PAG of `dag` over the variables that are not `latent`: all marks that their independences determine.
+    """The PAG of `dag` over the variables that are not `latent`.
 
     Raises ValueError if `dag` has a directed cycle.
     """

@@ -56,7 +56,10 @@ class Strengths:
 
     @property
     def direction(self) -> NDArray[np.float64]:
-        """Of the structures that join i and j, the share with i → j (`lines` count half), `[d, d]`; else 0."""
+        """Of the structures that join i and j, the share with i → j, `[d, d]`; 0 if there are none.
+
+        An edge in `lines` counts as half an edge in each direction.
+        """
         joined = self.joined
         return np.divide(self.arrows + self.lines / 2, joined, out=np.zeros_like(joined), where=joined > 0)
 

@@ -64,7 +64,7 @@ class Structure:
             raise ValueError(f"{self.variables[int(np.argmax(np.diag(self.weights) != 0))]} has an edge to itself")
 
     def __repr__(self) -> str:
-        """One line: the kind of graph, and how many variables and edges it has."""
+        """One line with the kind of graph and the numbers of variables and edges."""
         edges = int(np.triu(self.adjacency | self.adjacency.T).sum())
         lagged = 0 if self.lagged is None else int(np.count_nonzero(self.lagged))
         over_time = f", {lagged} from earlier times" if self.lags else ""
@@ -82,7 +82,7 @@ class Structure:
 
     @property
     def acyclic(self) -> bool:
-        """Whether there is no directed cycle (in a CPDAG an edge with entries in both directions is undirected)."""
+        """Whether there is no directed cycle; an undirected edge is not a cycle."""
         return is_acyclic(self._directed)
 
     @property

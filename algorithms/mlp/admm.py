@@ -1,11 +1,8 @@
 """NOTEARS-MLP-ADMM: consensus ADMM over the silos' perceptrons (Ng & Zhang 2022, §5.2; Zheng et al. 2020).
 
-The loop is the papers' (`admm/consensus.py`), the parameters are θ `[m, d]`. What leaves a silo: θ_p, dense, every
-round, and ‖θ_p − Θ‖². What the server needs: the sums. A round costs a silo about twenty gradients, each of
-O(n_p·d²·units).
-
-In order: the settings of all NOTEARS-MLP learners, with the values of the authors' program; the silo's problem; the
-model of consensus ADMM with the server's step; the algorithm.
+The loop is that of `admm/consensus.py`. The parameters of silo p are θ_p `[m, d]`, and Θ are the global parameters.
+What leaves a silo: all of θ_p, and ‖θ_p − Θ‖², every round. What the server needs: the sums over the silos. A round
+costs a silo of n_p rows about twenty gradients, each of O(n_p·d²·units).
 """
 
 from dataclasses import dataclass
@@ -31,7 +28,7 @@ class MlpSettings:
     l1: float = 0.01
     """λ₁, the price of a first-layer weight"""
     l2: float = 0.01
-    """λ₂, the price of a squared weight of either layer (half of it)"""
+    """λ₂: a weight w of either layer costs ½λ₂w²"""
     init_seed: int = 0
     """seed of the small random initial weights of every silo"""
     threshold: float = 0.3
@@ -46,9 +43,10 @@ class MlpSettings:
 
 @dataclass(frozen=True)
 class MlpProblem:
-    """A silo's problem: ½/n̄·‖X − X̂‖² + ½λ₂(‖A‖² + ‖c‖²) plus the pull, n̄ the silos' mean number of rows.
+    """A silo's problem: minimise ½/n̄·‖X − X̂‖² + ½λ₂(‖A‖² + ‖c‖²) plus the terms of consensus ADMM (`Pull`).
 
-    Weighted like this, every row of the federation counts the same.
+    n̄ is the mean number of rows of the silos. With it, in place of the silo's own number of rows, every row of the
+    federation has the same weight.
     """
 
     layout: WeightLayout
@@ -88,7 +86,7 @@ class MlpProblem:
 
 @dataclass(frozen=True)
 class MlpModel:
-    """Perceptrons of one hidden layer, whose silos take `steps` L-BFGS steps a round (see `admm.problem.Model`)."""
+    """Perceptrons of one hidden layer; a silo takes `steps` L-BFGS steps a round (see `admm.problem.Model`)."""
 
     settings: MlpSettings
     steps: int
@@ -98,7 +96,7 @@ class MlpModel:
         return WeightLayout(d, self.settings.units)
 
     def rows(self, d: int) -> int:
-        """M = (d + 2)·units + 1."""
+        """The number of rows of θ: m = (d + 2)·units + 1."""
         return self.layout(d).m
 
     def possible(self, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -118,11 +116,11 @@ class MlpModel:
     def nearest(
         self, target: FloatArray, start: FloatArray, curvature: FloatArray, alpha: float, rho1: float, steps: int
     ) -> tuple[FloatArray, float]:
-        """The server's θ and h: the linear model's step, on the norms W.
+        """The server's θ and h, from the step of the linear model on the norms W of the edges' weights.
 
-        h and the distance depend on the weights A_ij· of an edge only through their norm and direction, and at the
-        minimum the direction is the target's. So `consensus_step` optimises only the norms, and the weights of each
-        edge shrink by a common factor. The parameters of other layers are those of `target`.
+        h depends only on the norms of the weights A_ij· of each edge, and the distance from `target` is least in the
+        direction of `target`. So `consensus_step` optimises only the norms, and the weights of each edge shrink by a
+        common factor. All other parameters are those of `target`.
         """
         layout = self.layout(target.shape[1])
         norms = layout.adjacency(target)
@@ -142,8 +140,8 @@ class MlpModel:
 class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     """Settings of `notears-mlp-admm`.
 
-    The authors' λ₂ and τ are 0.01 and 0.3. The order of the variables settles long before h vanishes; later rounds,
-    with an ever steeper penalty, add spurious edges. The tolerances therefore allow large h and residuals.
+    The authors' λ₂ and τ are 0.01 and 0.3. The order of the variables settles long before h vanishes. Later rounds,
+    with an ever steeper penalty, add spurious edges, so the tolerances allow large h and residuals.
     """
 
     rho1: float = 0.1

@@ -4,8 +4,8 @@ Source: Zheng et al. 2020, §3.2 and §4.3.
 
     x̂_j = σ(X A_j + a_j) c_j + b_j,   W_ij = ‖A_ij·‖₂
 
-All parameters are one matrix θ `[m, d]`, a column for every variable j, m = (d + 2)·units + 1; its rows are A (by
-input, then by unit), a, c and b. No variable predicts itself: A_jj = 0.
+All parameters are one matrix θ `[m, d]` with a column for every variable j and m = (d + 2)·units + 1 rows. The rows are
+A (by input, then by unit), a, c and b. No variable predicts itself: A_jj = 0.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from scipy.linalg import expm
 from ..core.schema import FloatArray
 
 BLOCK = 15_000
-"""number of hidden values per block"""
+"""number of values of hidden units per block of rows"""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class WeightLayout:
         return free
 
     def start(self, seed: int) -> FloatArray:
-        """Small random parameters: with all zero, units would be identical and the gradient of A zero.
+        """Small random parameters, because with zeros all units would be identical and the gradient of A zero.
 
-        As in the authors' program: A and a uniform within ±1/√d, c and b within ±1/√units.
+        As in the authors' program, A and a are uniform within ±1/√d, and c and b within ±1/√units.
         """
         rng = np.random.default_rng(seed)
         first, second = 1 / np.sqrt(self.d), 1 / np.sqrt(self.units)
@@ -74,9 +74,9 @@ class WeightLayout:
 
 
 def sort_rows(table: FloatArray) -> FloatArray:
-    """The rows of `table` sorted, so that the rounding of sums does not depend on their order.
+    """The rows of `table`, sorted, so that rounding errors of sums do not depend on the order of the rows.
 
-    The loss has many minima: rounding errors can determine which of two close minima a search finds.
+    The loss has many minima, and rounding errors can determine which one a search finds.
     """
     return np.ascontiguousarray(table[np.lexsort(table.T)])
 
@@ -106,7 +106,7 @@ def ridged_loss(
 
 
 def acyclicity(layout: WeightLayout, theta: FloatArray) -> tuple[float, FloatArray]:
-    """H = tr exp(W∘W) − d, and its gradient in the first-layer weights `[d·units, d]`."""
+    """The penalty h = tr exp(W∘W) − d, and its gradient in the first-layer weights `[d·units, d]`."""
     A = layout.split(theta)[0]
     exponential = expm((A * A).sum(axis=1))
     slope = 2 * A * exponential.T[:, None, :]
@@ -114,7 +114,7 @@ def acyclicity(layout: WeightLayout, theta: FloatArray) -> tuple[float, FloatArr
 
 
 def _add_block(layout: WeightLayout, theta: FloatArray, table: FloatArray, gradient: FloatArray) -> float:
-    """‖X − X̂‖² of a block of rows; adds the gradient of half of it to `gradient`."""
+    """The value ‖X − X̂‖² of a block of rows; adds the gradient of ½‖X − X̂‖² to `gradient`."""
     A, a, c, b = layout.split(theta)
     to_A, to_a, to_c, to_b = layout.split(gradient)
     n, d, units = len(table), layout.d, layout.units

@@ -26,11 +26,11 @@ class NotearsMlp(MlpSettings):
     rounds: int = 100
     """maximum number of minimisations"""
     steps: int = 15_000
-    """maximum number of L-BFGS-B steps of each"""
+    """maximum number of L-BFGS-B steps of each minimisation"""
     tolerance: float = 1e-7
-    """relative decrease in a step at which a minimisation ends"""
+    """a minimisation ends if a step decreases the objective by a smaller share than this"""
     h_tolerance: float = 1e-3
-    """h below which the order of the variables is settled"""
+    """with an h of at most this, the order of the variables counts as settled"""
     rho_max: float = 1e16
     """maximum of ρ, the weight of h²"""
 
@@ -59,12 +59,11 @@ def threshold_structure(
 
 
 def train(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possible: NDArray[np.bool_]) -> FloatArray:
-    """θ `[m, d]` over the edges `possible` `[d, d]`, without loops.
+    """The trained θ `[m, d]`, whose edges form a DAG and are among the `possible` edges `[d, d]`.
 
-    α grows by ρh if a round reduces h to a quarter or less; otherwise ρ grows tenfold.
-
-    Once h is small, the order of the variables is settled, and the last minimisation, without α and ρ, is over the
-    edges that respect it (ours: the authors continue to h = 1e-8, with an increasingly ill-conditioned problem).
+    If a round reduces h to a quarter or less, α grows by ρh. If not, ρ grows tenfold. Once h is small, the order of the
+    variables counts as settled. The last minimisation, without α and ρ, is over the edges that respect this order. This
+    is our addition: the authors continue to h = 1e-8, with an increasingly ill-conditioned problem.
     """
     theta, rho, alpha, h = layout.start(settings.init_seed), 1.0, 0.0, np.inf
     for _ in range(settings.rounds):
@@ -80,7 +79,7 @@ def train(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possibl
 
 
 def forward(norms: FloatArray) -> NDArray[np.bool_]:
-    """The edges `[d, d]` that respect the order of `norms` after removal of the weakest edges on cycles."""
+    """The edges `[d, d]` that respect a topological order of `norms` after removal of the weakest edges on cycles."""
     place = np.argsort(topological_order(break_cycles(norms)[0] != 0))
     return np.asarray(place[:, None] < place)
 

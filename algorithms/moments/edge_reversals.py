@@ -2,10 +2,11 @@
 
 The top-down order of `equal_variance.py` compares two variables by their conditional variances. With weak effects these
 variances are nearly equal, and sampling error reverses edges. So each edge i → j is compared with its reversal. For the
-reversal, j selects its parents among the variables that descend from neither i nor j, and i selects its parents among
-those that do not descend from i. The reversal is accepted if it lowers Σ (v + price · number of parents) over i and j.
-Each of the m edges of a pass needs two selections of parents, which costs O(m·d·p²) for p parents. Later passes try
-only edges near a change.
+reversal, the edge is removed. Then j selects its parents among the variables that descend from neither i nor j, and i
+selects its parents among those that do not descend from i, which include j. The reversal is accepted if it lowers
+Σ (v + price · number of parents) over i and j, where v is the residual variance. Each of the m edges of a pass needs
+two selections of parents, which costs O(m·d·p²) for p parents. Later passes try only edges with an end whose parents or
+children have changed.
 """
 
 import numpy as np
@@ -28,8 +29,8 @@ def order_after_reversals(
     """A topological order of the columns of `dag` after all reversals that lower the score for second moments `S`.
 
     `dag` is `[m, d]` and `S` `[m, m]`; columns beyond the first d precede the others (lagged variables). `price` is the
-    variance that a parent must explain. If the DAG has several topological orders, ties are resolved by the order
-    `former` `[d]`, so most variables keep their predecessors.
+    variance that a parent must explain. If the DAG has several topological orders, the order `former` `[d]` breaks
+    ties, so most variables keep their predecessors.
     """
     m, d = dag.shape
     reversed_dag = np.zeros((m, m), np.bool_)
@@ -40,7 +41,7 @@ def order_after_reversals(
 
 @njit(cache=True)
 def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Reverse edges between the first `variables` columns of `dag` in place until none improves, or after `passes`."""
+    """Reverse edges between the first `variables` columns of `dag`, in place, in at most `passes` passes."""
     d = len(S)
     score = np.empty(d)
     for j in range(d):

@@ -1,8 +1,9 @@
-"""Backward elimination of parents from second moments: the weakest first, until each gain exceeds the penalty.
+"""Backward elimination of parents from second moments: the weakest first, until each parent is worth its penalty.
 
 Each variable is regressed on all columns before it in an order. If there are many variables and rows, the t-values of
-all these regressions are computed from one triangular inverse in O(d³), and only columns with sizeable t-values enter
-the elimination. Removing a parent updates the inverse moments of the others in O(k²) for k candidates.
+all these regressions are computed from one triangular inverse in O(d³). Then columns with small t-values are excluded
+before the elimination (screening). Removing a parent updates the inverse moments of the others in O(k²) for k
+candidates.
 """
 
 import numpy as np
@@ -13,10 +14,10 @@ from ..core.compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 
-# A variable is determined by the earlier ones if its residual variance is below this share of its variance.
+# A residual variance below this share of the variable's variance is a rounding error, and is replaced by this share.
 MIN_RESIDUAL_SHARE = 1e-9
 MIN_CANDIDATE_T = 1.75
-"""t-value, in the regression on all earlier columns, below which screening removes a candidate"""
+"""screening removes candidates with a smaller t-value in the regression on all earlier columns"""
 MAX_UNSCREENED = 100
 """number of variables above which elimination is screened, so that it is not O(d⁴)"""
 MIN_ROWS_OF_SCREEN = 10
@@ -39,10 +40,9 @@ def backward_elimination(
     A parent is removed while rows·ln(1 + t/s) < `price`, where t is the variance that it explains beyond the other
     parents and s the residual variance given all of them. Impossible parents are removed first; required parents stay.
     If there are no more rows than variables, every variable from position `rows` on is an exact linear function of the
-    earlier variables. As a parent, such a variable counts with twice its variance.
+    earlier variables. Where such a variable is a parent, its variance is doubled, so that moments can be inverted.
 
-    If there are many variables and rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed first. One
-    triangular inverse gives the t-values of all regressions.
+    If there are many variables and rows, candidates with a t-value below `MIN_CANDIDATE_T` are removed first.
     """
     d, knowledge = len(S), prior or no_prior(len(S))
     least = float(np.expm1(price / rows))
@@ -65,8 +65,8 @@ def eliminate_among(
     """The weights `[m, d]` after backward elimination of each variable's `candidates` `[m, d]`.
 
     A parent stays if it explains at least the share `least` of the residual variance, or is `required` `[m, m]`. `S`
-    `[m, m]` are the second moments; columns beyond the first d are lagged. `known` caches results for calls with the
-    same moments, share and requirements: a variable with the same candidates as before is not eliminated again.
+    `[m, m]` are the second moments; columns beyond the first d are lagged. `known` is a cache for calls with equal
+    moments, `least` and `required`. A variable with the same candidates as before keeps its earlier weights.
     """
     weights = np.zeros(candidates.shape[::-1])
     for j in range(len(weights)):
@@ -129,7 +129,8 @@ def _eliminate(S, order, rows, least, possible, required):  # type: ignore[no-un
 def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Remove parents from the regression with weights `b` and inverse moments K, and write the rest to `weights`.
 
-    Parents that are not `allowed` are removed first, then those that explain least. `forced` parents stay.
+    Parents that are not `allowed` are removed first. Then the weakest parent is removed as long as it explains less
+    than the share `least` of the residual variance. `forced` parents stay.
     """
     k = len(b)
     stays = np.ones(k, np.bool_)
@@ -149,7 +150,7 @@ def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # ty
         for a in range(k):
             if stays[a]:
                 share = K[a, weakest] / K[weakest, weakest]
-                for c in range(k):  # removed parents are included: a loop without a condition is vectorised
+                for c in range(k):  # including removed parents, because a loop without a condition is vectorised
                     K[a, c] -= share * K[weakest, c]
     for a in range(k):
         if stays[a]:
@@ -158,7 +159,7 @@ def drop_parents(K, b, residual, before, least, allowed, forced, weights):  # ty
 
 @njit(cache=True)
 def _extend(K, b, residual, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Extend the inverse moments K by a variable whose regression on the others has weights b and this residual."""
+    """Extend the inverse moments K by a variable; `b` and `residual` are from its regression on the other variables."""
     for a in range(place):
         for c in range(place):
             K[a, c] += b[a] * b[c] / residual

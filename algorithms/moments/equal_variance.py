@@ -1,26 +1,27 @@
 """Linear SEMs with equal error variances from second moments, and whether data support them (Chen, Drton, Wang 2019).
 
-With equal error variances, a variable whose parents are all earlier has the smallest conditional variance. So the order
-is found from the top down: first the variable with the smallest variance, then the variable with the smallest variance
-given the first, and so on. There are two ways to select the parents of each variable:
+With equal error variances, of the variables that are not in the order yet, those whose parents are all in the order
+have the smallest variance given the order. So the order is found from the top down: first the variable with the
+smallest variance, then the variable with the smallest variance given the first, and so on. There are two ways to select
+the parents of each variable:
 
-- Few rows (`equal_variance`): conditioning on all earlier variables would accumulate the noise in S, so each variable
-  is regressed on few of them. Parents are added while they explain more than `price`, and removed again when they do
-  not (forward, then backward selection). Moves of single variables improve the order as long as they lower
-  Σ_j (v_j + price · number of parents of j), with v_j the residual variance. A selection of p parents among k
-  candidates costs O(k·p²), so the order costs O(d³p²), and a pass of moves the same.
+- Few rows (`equal_variance`): conditioning on all earlier variables would accumulate the noise of the second moments,
+  so each variable is regressed on few of them. Parents are added while they explain more than `price`, and removed
+  again when they do not (forward, then backward selection). Moves of single variables improve the order as long as they
+  lower Σ_j (v_j + price · number of parents of j), with v_j the residual variance. A selection of p parents among k
+  candidates costs O(k·p²), so finding the order costs O(d³p²), as does a pass of moves.
 - Many rows (`elimination.py`): each variable is regressed on all variables before it in an order. As long as a parent
-  explains less than its price, the parent that explains least is removed. The number of parents is not limited, so this
-  finds dense graphs; but full regressions need many more rows than variables.
+  explains less than its price, the parent that explains least is removed. The number of parents is not limited, so
+  dense graphs are found, too. But full regressions need many more rows than variables.
 
-`best_equal_variance_fit` compares several orders (ours). The first is the top-down order given all earlier variables
-(`statistics/moments.py`), which is best for many rows. The other orders are best for few rows: the search for them
-selects few parents in each step. At first these are parents with large effects; later, with the estimated error
-variance, parents that improve the information criterion. Under each order, backward elimination starts from all earlier
-variables. Its price of a parent is ln n, as in the Bayesian information criterion, plus 2 ln d for the number of
-candidates (Chen & Chen 2008). The fit with the greatest score is chosen. If the residual variances of the first fit are
-equal up to sampling error, the model is exact, and only weak edges may have the wrong direction: these are compared
-with their reversals (`edge_reversals.py`).
+`best_equal_variance_fit` compares several fits (ours). For many rows, the first one has the top-down order given all
+earlier variables (`statistics/moments.py`). The next order is found with few parents in each step, those with large
+effects. Under these two orders, backward elimination starts from all earlier variables. Its price of a parent is ln n,
+as in the Bayesian information criterion, plus 2 ln d for the number of candidates (Chen & Chen 2008). Then the search
+with few parents is repeated with the price that follows from the estimated error variance, and its parents are used
+directly, or after backward elimination with background knowledge. The fit with the greatest score is chosen. If the
+residual variances of the first fit are equal up to sampling error, the model is exact, and only weak edges may have the
+wrong direction. Then edges are compared with their reversals (`edge_reversals.py`) instead of searching for orders.
 
 Test of the assumption (ours): with equal error variances the second moments determine one DAG; without this assumption,
 they determine only its Markov equivalence class. So the result is a DAG only if the data support the assumption in one
@@ -66,8 +67,8 @@ def equal_variance(
 
     `price` is the variance that a parent must explain, in units of the least variance; it is one number, or one number
     per candidate `[m]`. `passes` limits the number of passes of moves. The first `d` variables, by default all, are
-    ordered; the others are lagged variables of time series, which precede them. With lagged variables, the least
-    variance is the least residual variance given these.
+    ordered. The others are lagged variables of time series, which precede them. With lagged variables, the least
+    variance is the least residual variance given the lagged variables.
     """
     d = len(S) if d is None else d
     most = min(max_parents, len(S) - 1)
@@ -90,7 +91,8 @@ def equal_variance(
 def select_weights(S: FloatArray, parents: NDArray[np.bool_], price: float, max_parents: int) -> FloatArray:
     """The weights `[m, d]` of the parents that each of the d variables selects among its `parents` `[d, d]` and lags.
 
-    `price` is the variance that a parent must explain, in units of the least variance, for second moments `S` `[m, m]`.
+    `S` `[m, m]` are the second moments. `price` is the variance that a parent must explain, in units of the least
+    residual variance given the past.
     """
     d = len(parents)
     most, lagged = min(max_parents, len(S) - 1), np.ones(len(S) - d, dtype=np.bool_)
@@ -123,7 +125,7 @@ def _top_down(S, first, price, most):  # type: ignore[no-untyped-def]  # noqa: A
 
 @njit(cache=True)
 def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The best new position for the variable at `place`.
+    """The best position for the variable at `place`; `score` has the scores of all variables in the present order.
 
     The variable moves away from its position one step at a time. Each step changes only its own possible parents and
     those of the neighbour that it passes.
@@ -152,7 +154,7 @@ def _best_move(S, first, order, score, place, price, most):  # type: ignore[no-u
 
 @njit(cache=True)
 def _improve_order(S, first, order, price, most, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`order` after moving each variable in turn to its best position, until none moves or after `passes` passes."""
+    """`order` after at most `passes` passes that move each variable to its best position, until none moves."""
     d = len(order)
     for _ in range(passes):
         moved = False
@@ -184,22 +186,21 @@ def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) ->
 
 
 MIN_ROWS_PER_VARIABLE = 2
-"""rows per variable above which each variable may be regressed on all others"""
+"""with more rows per variable than this, each variable may be regressed on all others"""
 MIN_EXPLAINED_SHARE = 0.05
 """smallest share of the least variance that a parent must explain in the search for the first order"""
 MAX_PASSES = 10
 """largest number of passes of moves that improve an order"""
 MAX_REFINEMENTS = 3
-"""largest number of repeated searches, each with the error variance or the graph of the best fit so far"""
+"""largest number of repetitions of a search, each with the error variance or the graph of the best fit so far"""
 MIN_SCORE_GAIN = 1e-9
 """amount by which a new score must exceed the best score so far"""
 EXPECTED_SPREAD_FACTOR = 4.0
-"""bound on the spread of variances estimated from n rows, as a multiple of 1/n, the expected spread of equal variances;
-below it, the model counts as exact. Measured spreads: .3 to 1.9 times 1/n with Gaussian errors, 2 to 6 with exponential
+"""if the spread of variances estimated from n rows is below this multiple of 1/n, the model counts as exact; 1/n is the
+expected spread of equal variances. Measured spreads: .3 to 1.9 times 1/n with Gaussian errors, 2 to 6 with exponential
 errors, and mostly more than 30 if the model does not hold, as for rounded numbers."""
 WEAK_DEVIATIONS = 4.0
-"""minimum difference between the variances of two adjacent variables, in standard errors, for their order to be
-certain"""
+"""the order of two adjacent variables counts as certain if their variances differ by this number of standard errors"""
 MIN_VARIANCE_SHARE = 1e-12
 """lower bound on a residual variance, as a share of the variance: smaller values are rounding errors"""
 
@@ -263,7 +264,10 @@ def _best_after_reversals(
     price: float,
     fit: Callable[[NDArray[np.int64]], LinearFit],
 ) -> LinearFit:
-    """The fit after reversals of weak edges; `best` is the fit under `order`, and `fit` fits parents under an order."""
+    """The fit after reversals of edges, if any edge is weak.
+
+    `best` is the fit under `order`, and `fit` fits parents under an order.
+    """
     for _ in range(MAX_REFINEMENTS):
         if not has_weak_edges(best, rows):
             break
@@ -276,7 +280,10 @@ def _best_after_reversals(
 
 
 def has_weak_edges(fit: LinearFit, rows: int) -> bool:
-    """Whether sampling error may have reversed an edge i → j: the variances in the order differ by about w_ij²."""
+    """Whether sampling error may have reversed an edge i → j.
+
+    The weight w of the edge makes the compared variances of i and j differ by about w², in units of the error variance.
+    """
     weights = fit.weights[fit.weights != 0]
     return bool((weights**2 < WEAK_DEVIATIONS * 2 / math.sqrt(rows)).any())
 
@@ -294,8 +301,9 @@ def variance_spread(variances: FloatArray) -> float:
 
 
 def score_fit(S: FloatArray, weights: FloatArray, rows: int, price: float | None = None) -> LinearFit:
-    """The fit with these `weights` `[m, d]` to second moments `S` `[m, m]`, whose last m − d columns are lags.
+    """The residual variances and the score of these `weights` `[m, d]` for second moments `S` `[m, m]`.
 
+    The last m − d columns of S are lags.
     `price` is the penalty on twice the log-likelihood for an edge, by default ln n + 2 ln m.
     """
     m, d = weights.shape
@@ -318,15 +326,15 @@ class VarianceEvidence:
 
     equal: bool
     spread: float
-    """D: the spread of the error variances of the fit with equal variances, 0 if they are equal"""
+    """D: the spread of the residual variances of the fit with equal variances; 0 if they are equal"""
     marginal: float
     """M: the spread of the variables' own variances"""
     gain: float
-    """score of the fit with equal variances minus the score without; NaN if the second fit was not needed"""
+    """score of the fit with equal variances minus that of the fit without; NaN if the fit without was not needed"""
 
 
 def variances_near_equal(S: FloatArray, fit: LinearFit) -> VarianceEvidence:
-    """The evidence from one fit: the spread of the error variances of `fit`."""
+    """The evidence from `fit`, a fit with equal variances, alone: the spread of its residual variances."""
     spread, marginal = variance_spread(fit.variances), variance_spread(np.diag(S)[: len(fit.variances)])
     return VarianceEvidence(
         spread < MAX_SPREAD and spread < MAX_SPREAD_RATIO * marginal, spread, marginal, float("nan")
@@ -334,7 +342,7 @@ def variances_near_equal(S: FloatArray, fit: LinearFit) -> VarianceEvidence:
 
 
 def variance_evidence(near: VarianceEvidence, fit: LinearFit, free: BestOrder, rows: int) -> VarianceEvidence:
-    """The evidence `near` updated with the second fit `free`, which has a variance for each variable."""
+    """The evidence `near` of `fit`, updated with the second fit `free`, which has a variance for each variable."""
     d = len(fit.variances)
     likelihood_free = free.score - 0.5 * rows * d * (np.log(2 * np.pi) + 1) - 0.5 * d * np.log(rows)
     gain = fit.score - float(likelihood_free)

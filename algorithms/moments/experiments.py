@@ -1,8 +1,10 @@
 """Experiments on numbers: the second moments of each sum, and the class of linear models learned from them (ours).
 
-A silo sends its part of the second moments of all rows, and of each sum that excludes conditions. Each condition is
-centred on its own means. These are (1 + number of distinct excluded sets)·d(d + 1)/2 numbers, sent once. The server
-searches with the scores of `score/experiment_scores.py`, and needs no further exchange.
+A condition is a part of a silo's rows, and can target variables, which an experiment has set there. A variable is
+scored on the conditions that do not target it. A silo sends its part of the second moments over all conditions, and
+over all but each set of conditions that some variable excludes. Each condition is centred on its own means. These are
+(1 + number of distinct excluded sets)·d(d + 1)/2 numbers, sent once. The server searches with the scores of
+`score/experiment_scores.py`, and needs no further exchange.
 """
 
 import math
@@ -26,7 +28,7 @@ class ExperimentFit:
     """The interventional class, and the covariances from which it was learned."""
 
     graph: NDArray[np.bool_]
-    """`[d, d]`"""
+    """the class, `[d, d]`"""
     S: FloatArray
     """the covariance of each sum, `[n_sums, d, d]`"""
     rows: NDArray[np.int64]
@@ -52,8 +54,8 @@ def learn_from_experiments(
 ) -> ExperimentFit:
     """The class from the `total` of the second moments of each sum; `left` is the schema of the silos that answered.
 
-    Raises `BadInput` if every condition of the silos that answered targets the same variable, or if a variable does not
-    vary in the rows in which it is not targeted.
+    Raises `BadInput` if a sum has no degrees of freedom: all its conditions have one row each, or every condition
+    targets the same variable. Raises `BadInput` if a variable does not vary in the conditions that do not target it.
     """
     d, sent, prior = len(schema.variables), schema.experiments, left.prior
     rows = sent.rows({silo: schema.conditions(silo) for silo in left.silos})

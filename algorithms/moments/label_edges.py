@@ -6,16 +6,16 @@ fit of the line to the curve. A logistic regression of the label on its parents 
 parameters of a mixed network contain these regressions (`parameters/mixed_families.py`), so the check needs no exchange
 of its own if every edge passes.
 
-An edge u → v into a label v with a number among its other parents is tested by Wald's statistic wᵀ Cov(w)⁻¹ w of the
-weights w of u. The edge is dropped if this statistic is below the price of the edge in the search and the edge adds
-little to the degenerate Gaussian score. The second condition is needed because, with nearly separated levels, weights
-and their variances grow without limit, and Wald's statistic vanishes for the strongest effects (Hauck & Donner 1977).
-For each label, only the weakest such edge is dropped, and the rest of the graph is kept, because a new search would
-only find another spurious parent. In the tested DAG, a member of the class, labels come as late as possible.
+An edge u → v into a label v is tested if v has a number among its other parents. The test uses Wald's statistic
+wᵀ Cov(w)⁻¹ w of the weights w of u. The edge is dropped if this statistic is below the price of the edge in the search
+and the edge adds little to the degenerate Gaussian score. The second condition is needed because, with nearly separated
+levels, weights and their variances grow without limit, and Wald's statistic vanishes for the strongest effects (Hauck &
+Donner 1977). For each label, only the weakest such edge is dropped. The rest of the graph is kept, because a new search
+would find another spurious parent. The tested DAG is a member of the class in which labels come as late as possible.
 
-If cells are empty, the regressions use the complete rows of a family, whereas the search uses expected products, which
-a logistic regression cannot use. This is valid if cells are missing at random given the parents; the slopes are valid
-even if missingness depends on the label (Prentice & Pyke 1979).
+If cells are empty, the regressions use the complete rows of a family, while the search uses expected products, which a
+logistic regression cannot use. The regressions are valid if cells are missing at random given the parents. Their slopes
+are valid even if missingness depends on the label (Prentice & Pyke 1979).
 
 What leaves a silo: the sums of `mixed_families.py`. Cost: the Newton steps of one more fit whenever an edge is dropped.
 """
@@ -38,7 +38,7 @@ from ..statistics.coding import Blocks, Coding, blocks_of_covariance, coding_of,
 from ..statistics.packing import from_triangle
 
 MAX_LINEAR_GAIN = 0.05
-"""gain in log-likelihood per row of the degenerate Gaussian model from which on an edge is kept without a test"""
+"""an edge that adds at least this log-likelihood per row to the degenerate Gaussian model is always kept"""
 
 
 def labels_late_dag(structure: Structure, coding: Coding) -> NDArray[np.bool_] | None:
@@ -101,7 +101,7 @@ def linear_gain(blocks: Blocks, u: int, v: int, parents: NDArray[np.intp]) -> fl
 
 
 def without_edges(dag: NDArray[np.bool_], edges: Sequence[tuple[int, int]], prior: Prior) -> NDArray[np.bool_]:
-    """The class `[d, d]` of `dag` after the removal of these `edges`, whatever their direction."""
+    """The class `[d, d]` of `dag` after the removal of these `edges` in either direction."""
     rest = dag.copy()
     for u, v in edges:
         rest[u, v] = rest[v, u] = False
@@ -113,8 +113,8 @@ def resample_without_edges(
 ) -> Structure:
     """The `structure` of a resample without the `edges` that were dropped from the graph of all rows.
 
-    The search finds such an edge in most resamples, and the edge strengths would contradict the graph. The decision on
-    all rows is applied to resamples, too, because a regression on half of the rows has less power.
+    The search finds such an edge in most resamples, so without this step the edge strengths would contradict the graph.
+    Resamples have no tests of their own, because a regression on half of the rows has less power.
     """
     dag = labels_late_dag(structure, coding)
     if dag is None or not any(dag[u, v] or dag[v, u] for u, v in edges):

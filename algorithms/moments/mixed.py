@@ -12,7 +12,7 @@ The columns are those of the coded table (`statistics/coding.py`). The sum has o
   the norms of rows small, 1/(number of levels) is subtracted from indicators.
 
 An indicator has a public scale, so only the scales of numbers are estimated privately. The learner uses only
-correlations, so each column is measured in units of its scale, which gives all correlations the same noise
+correlations. So each column is measured in units of its scale, and all correlations have the same noise
 (`gram.correlation_units`).
 """
 
@@ -49,7 +49,7 @@ def summed_columns(schema: Schema, sum_kind: SumKind) -> Schema:
 
 
 def private_columns(schema: Schema, sum_kind: SumKind) -> NDArray[np.bool_]:
-    """Whether the scale of each summed column must be estimated privately, which is true of numbers."""
+    """Whether each summed column is a number, so that its scale must be estimated privately."""
     coding = coding_of(schema)
     numbers = ~np.array(coding.discrete)[coding.owners]
     return np.append(numbers, np.False_) if sum_kind == "means" else numbers

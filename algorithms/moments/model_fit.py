@@ -15,9 +15,9 @@ further exchange:
   disappear. The two regressions are fitted by generalised least squares (Zellner 1962), with backward elimination of
   parents.
 
-`misfit` adds up the two figures. On clean data, both are small, and when one is larger by chance, the other is not,
-even with weak effects, dense graphs or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose ends have
-p parents.
+`misfit` adds up the two figures, each in its own unit. If a sparse DAG holds, both are small, or only one is larger by
+chance, even with weak effects, dense graphs or few rows. Cost: O(d³), and O(p³) for each elimination at an edge whose
+ends have p parents.
 """
 
 import math
@@ -33,7 +33,7 @@ from ..statistics.moments import regression_weights, residual_variances
 EXCESS_UNIT, GAIN_UNIT = 6.0, 15.0
 """a `residual_excess` of this many standard deviations is a misfit, as is a `hidden_cause_gain` of this many nats"""
 GAIN_VARIABLES = 50
-"""number of variables above which `GAIN_UNIT` grows with their number, as the gain is a sum over more edges"""
+"""above this number of variables, `GAIN_UNIT` grows with the number, because the gain is a sum over more edges"""
 GLS_STEPS = 20
 """largest number of steps of generalised least squares"""
 
@@ -49,7 +49,7 @@ def misfit(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: float) -> fl
 
 
 def residual_excess(S: FloatArray, dag: NDArray[np.bool_], rows: int) -> float:
-    """How far the deviance of `dag` `[d, d]` exceeds its mean, in standard deviations; 0 for too few rows.
+    """The deviance of `dag` `[d, d]` minus its mean, in standard deviations; 0 for too few rows.
 
     `S` `[d, d]` is the covariance on `rows` degrees of freedom.
     """

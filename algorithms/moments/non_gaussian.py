@@ -1,15 +1,16 @@
 """Directions from non-Gaussian errors: 14 sums for each undirected edge of an equivalence class.
 
 For two adjacent variables, Hyvärinen & Smith 2013 ("Pairwise likelihood ratios", Eq. 10) compare the entropies of cause
-and residual in both directions: R = H(j) + H(r_i|j) − H(i) − H(r_j|i) > 0 favours i → j. The entropy of a standardised
-u is approximated from two means (Hyvärinen 1998): H(u) ≈ H(N) − k₁(E ln cosh u − γ)² − k₂(E u e^(−u²/2))². Here i and j
-are residuals given their compelled parents, which therefore do not confound the pair. With Gaussian errors R is 0 up to
-sampling error.
+and residual in both directions: R = H(j) + H(r_i|j) − H(i) − H(r_j|i) > 0 favours i → j, where r_j|i is the residual of
+j given i. The entropy of a standardised u is approximated from two means (Hyvärinen 1998): H(u) ≈ H(N) − k₁(E ln cosh u
+− γ)² − k₂(E u e^(−u²/2))², where N is a standard Gaussian. Here i and j are residuals given their compelled parents, so
+these parents do not confound the pair. With Gaussian errors R is 0 up to sampling error.
 
 R compares two linear models. A model is right only if its residual is independent of the cause. With curved effects,
-multiplicative errors or hidden causes, both models are wrong, and R is large. The other six sums therefore give the
-correlation between ln cosh of the cause and ln cosh of the residual in both directions (ours). If this correlation is
-not small in the direction of R for most edges, the linear model is wrong for these data, and no edge is directed.
+multiplicative errors or hidden causes, both models are wrong, and R can be large all the same. R takes eight of the 14
+sums. The other six give the correlation between ln cosh of the cause and ln cosh of the residual in both directions
+(ours). If most edges with a significant R have a large correlation in the direction of R, the linear model is wrong for
+these data, and no edge is directed.
 """
 
 import math
@@ -29,8 +30,8 @@ GAMMA_SQUARED = 0.33007
 MEANS_PER_EDGE = 14
 """number of means that are summed for an edge"""
 MAX_DEPENDENCE, DEPENDENCE_ERRORS = 0.05, 2.0
-"""bounds up to which a correlation of ln cosh of cause and residual counts as independence: a correlation, and a number
-of standard errors; the larger bound applies"""
+"""a correlation of ln cosh of cause and residual counts as independence up to the larger of two bounds: this
+correlation, and this number of standard errors"""
 MIN_INDEPENDENT = 0.5
 """minimum share, among the edges with a significant R, of edges with independent residuals in the direction of R"""
 
@@ -58,8 +59,8 @@ def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int
 
     Four values u are used: i; j given i; j; i given j. The first eight sums are Σ ln cosh u and Σ u e^(−u²/2) of each.
     The next four are Σ (ln cosh u)² of each. The last two, for i → j and for j → i, are Σ ln cosh u · ln cosh r of
-    cause u and residual r. If a row has an empty cell (NaN) in a variable of an edge, it contributes the mean of the
-    complete rows; if no row is complete, it contributes the expectation for Gaussian rows.
+    cause u and residual r. A row with an empty cell (NaN) in a variable of an edge contributes the mean of the complete
+    rows. If no row is complete, each row contributes the expectation for Gaussian data.
     """
     gaussian = np.array([GAMMA, 0.0] * 4 + [GAMMA_SQUARED] * 4 + [GAMMA**2] * 2)
     sums = np.tile(len(table) * gaussian, (len(edges), 1))
@@ -81,7 +82,7 @@ def contrast_sums(table: FloatArray, standard: FloatArray, edges: NDArray[np.int
 
 
 def _standardise(table: FloatArray, standard: FloatArray) -> FloatArray:
-    """`table @ standard`, NaN only where an empty cell has a nonzero weight."""
+    """The product `table @ standard`, with NaN only where an empty cell has a nonzero weight."""
     empty = np.isnan(table)
     if not empty.any():
         return np.asarray(table @ standard)
@@ -103,11 +104,11 @@ def dependences(means: FloatArray) -> FloatArray:
 
 
 def credible_contrasts(means: FloatArray, rows: int, evidence: float) -> tuple[FloatArray, int]:
-    """R of each edge `[n_edges]` and 0; if no linear model holds, zeros and the number of edges with a significant R.
+    """R of each edge, `[n_edges]`, and 0; if the linear model is wrong, zeros and the number of significant edges.
 
-    R is significant if rows·|R| is above `evidence`. A linear model holds for an edge if the residual is independent of
-    the cause in the direction of R. It holds for the data if it holds for at least half of the edges with a significant
-    R. It need not hold for all, because an undirected neighbour of both ends can make single residuals dependent.
+    R is significant if rows·|R| is above `evidence`. The linear model counts as wrong if the residual depends on the
+    cause, in the direction of R, for more than half of the significant edges. Some dependent residuals are allowed,
+    because an undirected neighbour of both ends can make a residual dependent.
     """
     R, both = contrasts(means), dependences(means)
     bound = max(MAX_DEPENDENCE, DEPENDENCE_ERRORS / math.sqrt(rows))

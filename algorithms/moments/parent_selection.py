@@ -1,7 +1,8 @@
 """Selection of the parents of a variable from second moments, forward and then backward.
 
-The best candidate is added as long as it explains more than its price; then parents that explain less than their price
-are removed. A selection of p parents among k candidates costs O(k·p²).
+The price of a parent is the variance that it must explain. The best candidate is added as long as it explains more than
+its price. Then parents that explain less than their price are removed. A selection of p parents among k candidates
+costs O(k·p²).
 """
 
 import numpy as np
@@ -14,11 +15,11 @@ COLLINEARITY_TOLERANCE = 1e-3
 
 @njit(cache=True)
 def _forward(S, j, allowed, price, most):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Parents of j among `allowed`: in each step, the candidate that explains most above its price.
+    """At most `most` parents of j among `allowed`: in each step, the candidate that explains most above its price.
 
     Row m of Q is the covariance of the m-th parent with all variables given the parents before it, divided by the
-    parent's standard deviation. It updates each candidate's variance, and its covariance with j, given the parents. A
-    parent costs O(d) for each earlier row.
+    parent's standard deviation. This row updates each candidate's variance, and its covariance with j, given the
+    parents. Adding a parent costs O(d) for each earlier row.
     """
     d = S.shape[0]
     parents = np.empty(most, np.int64)

@@ -3,8 +3,8 @@
 - `information_criteria`, `least_bic`: the number of lags of a time series with the least BIC, from summed second
   moments of its windows (ours).
 - `pc_from_moments`, `ges_from_moments`: CPDAGs by PC with Fisher's z and by GES with BIC. Second moments do not contain
-  means, so the variables are assumed to be centred. The tests allow for the noise of private moments; the BIC treats
-  noise as a loss of rows.
+  means, so the variables are assumed to be centred. Private moments have noise: the tests of PC allow for it, and the
+  BIC of GES is that of fewer rows.
 - `PooledLearner`, `learn_from_moments`: the settings, and the structure that the chosen learner finds.
 """
 
@@ -48,7 +48,7 @@ def lagged_price(columns: int, rows: float) -> float:
 
 
 MIN_BASE_GAIN = 4.0
-"""minimum gain of a parent, on twice the log-likelihood, in the model of one lag with which longer lags are compared"""
+"""minimum gain of a parent, on twice the log-likelihood, in the model of one lag; longer lags are compared with it"""
 
 
 def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
@@ -56,8 +56,8 @@ def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
 
     BIC is n Σ_j ln v_j + (ln n + 2 ln (lags·d²))·k for the residual variances v_j and the k lagged edges that longer
     lags add to a model of one lag. All models use the windows of the largest number of lags. The price of an edge grows
-    with the number of candidate edges, so that the best of many absent edges does not pass for an effect. Parents in
-    the model of one lag have a low price, because an effect that is missing there would appear at another lag.
+    with the number of candidate edges, because the best of many absent edges explains much by chance. Parents in the
+    model of one lag have a low price, because an effect that is missing there would appear at another lag.
 
     All models have the same order of the variables within a step. This order need not be the true one: given the last p
     rows, any subset of the present variables of a VAR(p) is independent of earlier rows.
@@ -79,7 +79,7 @@ def information_criteria(S: FloatArray, rows: int, d: int) -> FloatArray:
 
 
 def _any_order(S: FloatArray, rows: int, d: int) -> NDArray[np.int64]:
-    """An order of the variables within a step, given all lags, or given one lag if there are too few windows."""
+    """The order of least variances within a step, given all lags, or given one lag if there are too few windows."""
     width = len(S) if rows > MIN_ROWS_PER_VARIABLE * len(S) else 2 * d
     return order_given_past(S[:width, :width], d)
 
@@ -104,7 +104,7 @@ def least_bic(criteria: FloatArray) -> int:
     return 1 + int(np.flatnonzero(criteria <= criteria.min() + CRITERION_TOLERANCE)[0])
 
 
-# Factor by which regressions on a few parents amplify noise, tuned on graphs of 10 variables with ε from 1 to 20.
+# The factor by which regressions on a few parents amplify noise, tuned on graphs of 10 variables with ε from 1 to 20.
 NOISE_GROWTH = 10.0
 
 
@@ -215,8 +215,8 @@ def learn_from_moments(
 
     If S has more columns than there are `variables`, it belongs to windows of time series, and the structure is
     dynamic: the columns are the d variables, then the same variables one step before, two steps before, and so on.
-    `noise` is the standard deviation of the noise in S, in units of the variables' scales. PC, GES and equal-variance
-    without a price use the background knowledge `prior`, but not for time series.
+    `noise` is the standard deviation of the noise in S, in units of the variables' scales. The background knowledge
+    `prior` is used by PC, GES, and equal-variance without a price, but not for time series.
     """
     if len(S) > len(variables):
         return learn_from_windows(S, rows, variables, settings, noise)
@@ -269,5 +269,5 @@ def learn_by_consensus(
 
 
 def exact_price(d: int, rows: int) -> float:
-    """The price of a parent if S has only sampling error; the best of d candidates explains less by chance."""
+    """The price of a parent if second moments have no noise: by chance, the best of d candidates explains less."""
     return max(0.05, 3 * float(np.log(d)) / rows)

@@ -2,14 +2,15 @@
 
 First, `secure_linear.py` runs to its end. Then one exchange adds up the second moments of coded columns: every variable
 x becomes z, z² and z³, where z is its deviation from the silo's own mean in units of the standard deviation within the
-silos. In the cube, z is limited to ±`CUBE_BOUND`, so that cubes can fit effects that saturate; z and z² have no limits,
-so that they fit quadratic effects exactly. Offsets of a whole silo cancel.
+silos. So offsets of a whole silo have no influence. In the cube, z is limited to ±`CUBE_BOUND`, because many effects
+saturate. In z and z², it has no limits, so that quadratic effects are fitted exactly.
 
 From these moments the server searches for the order of the variables with the best score (CAM; Bühlmann, Peters, Ernest
 2014). A family scores −n/2·ln v − ½ ln n·3·|Pa|, where v is the residual variance of the child in a regression on all
-coded columns of the parents. The child itself is only z. The score differs between equivalent graphs, so curved effects
-direct their edges. An edge must also explain `min_share` of the variance: with many rows, BIC would otherwise add edges
-that only correct the misfit between a curve and its three columns. `block_order.py` is the search.
+coded columns of the parents. Of the child, only z is used. The score differs between Markov equivalent graphs, so
+curved effects direct their edges. An edge must also explain `min_share` of the residual variance. Without this rule,
+BIC would add edges, with many rows, that correct the misfit between a curve and its three columns. The search is that
+of `block_order.py`.
 
 The result is the additive model only if curved effects improve the linear graph itself (`curvature_gain`); otherwise it
 is the linear model. The scores of the two models are not compared, because with skewed errors a curve can fit a linear
@@ -170,7 +171,7 @@ class CodedRows:
         return self.table.shape[0], WIDTH * self.table.shape[1]
 
     def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
-        """`work` of each part of the table, in order."""
+        """The results of `work` on each part of the table, in order."""
         return over_parts(self.table, lambda part: work(replace(self, table=part)))
 
     def __iter__(self) -> Iterator[FloatArray]:
@@ -206,7 +207,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureAdditive)
         return replace(server, linear=secure_linear.aggregate(linear, part, settings.linear))
     assert replies.total is not None
     rows = degrees_of_freedom(linear.schema, replies)
-    return choose(server, from_triangle(replies.total), rows, settings)  # only correlations matter
+    return choose(server, from_triangle(replies.total), rows, settings)  # the scale is free: only correlations are used
 
 
 def choose(server: Server, S: FloatArray, rows: int, settings: SecureAdditive) -> Server:
@@ -223,7 +224,7 @@ def choose(server: Server, S: FloatArray, rows: int, settings: SecureAdditive) -
 
 
 def orthogonal_blocks(S: FloatArray, rows: int) -> Blocks:
-    """The correlations of the coded columns, each minus its regression on the earlier columns of the same variable.
+    """The correlations of the coded columns after each is regressed on the earlier columns of the same variable.
 
     Columns whose residual is a rounding error are omitted.
     """
@@ -253,8 +254,8 @@ def curvature_gain(blocks: Blocks, dag: NDArray[np.bool_]) -> float:
 
     Curved effects are added for all edges. For each child, a curved effect is also added for the nonadjacent variable
     whose curved columns explain most of the residual, if this improves the score. That variable must be nearly
-    uncorrelated with the residual; otherwise, if errors are skewed, its square could reflect a linear effect of the
-    child on it.
+    uncorrelated with the residual. If it were correlated and errors were skewed, its square could reflect a linear
+    effect of the child on it.
     """
     R, first, rows = blocks.R, blocks.first, blocks.rows
     d, own = len(dag), blocks.first[:-1]

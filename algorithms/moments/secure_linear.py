@@ -1,21 +1,24 @@
 """A linear SEM from one masked sum, directed as far as the data allow (ours): the default for numbers (`auto`).
 
 Exchange 1: the silos' second moments, each about the silo's own means, in one masked sum. Two fits follow: the DAG of
-equal error variances, and, unless those variances are clearly equal, the Markov equivalence class of least BIC
-(`score/gaussian_order.py`). `equal_variance.py` decides which of the two fits the data support.
+equal error variances, and, unless the residual variances of this DAG are nearly equal, the Markov equivalence class of
+least BIC (`score/gaussian_order.py`). `equal_variance.py` decides which of the two fits the data support.
 
-Exchange 2, only for a class with undirected edges: 14 masked sums per undirected edge, which direct the edge if errors
-are not Gaussian (`non_gaussian.py`). The request lists these edges, so the silos learn them.
+Exchange 2: 14 masked sums for each undirected edge of a class, which direct the edge if errors are not Gaussian
+(`non_gaussian.py`). The request lists these edges, so the silos learn them. There is no second exchange if no edge is
+undirected, if no sparse DAG fits the data (`model_fit.py`), or if the search reached its time limit.
 
 With experiments, there is one sum over all rows, and one for each distinct set of excluded conditions (`Experiments`).
 BOSS learns the interventional class of least BIC from these sums (`score/experiment_scores.py`). Equal error variances
 are not considered, because experiments change the variances, and there is no second exchange.
 
 In time series the rows are windows: the present, and the lagged columns that precede it. Only the present variables are
-ordered; lagged parents are selected with parents within the step (`tiers.py`). If series are short and the lags are to
-be chosen, the windows of every number of lags are summed, because there are more windows with few lags than with many.
+ordered. Their lagged parents are selected together with their parents within the step (`tiers.py`). If series are short
+and the number of lags is to be chosen, the windows of every number of lags are summed, because there are more windows
+with few lags than with many.
 
-Cost: O(n_p·d²) at a silo, d(d + 1)/2 numbers sent; O(d³) at the server for equal variances, otherwise a search.
+Cost: O(n_p·d²) at a silo of n_p rows, and d(d + 1)/2 numbers sent; at the server O(d³) for equal variances, and a
+search for a class.
 """
 
 import math
@@ -125,7 +128,10 @@ class SecureLinear(OrderSettings):
         return window_schema(schema, reach) if reach else schema
 
     def degrees_of_freedom(self, schema: Schema, replies: Replies[Any], lags: int) -> int:
-        """The summed rows minus the subtracted means, or `BadInput` if none are left; for windows, at least 1."""
+        """The summed rows minus the subtracted means; for windows, at least 1.
+
+        Raises `BadInput` if `lags` is 0 and nothing is left.
+        """
         if not lags:
             return degrees_of_freedom(schema, replies)
         lengths, numbers = schema.stretches, schema.windows(lags)
@@ -135,16 +141,16 @@ class SecureLinear(OrderSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows `[n_rows, m]`, their means, the summed second moments about the means, and the number of all rows.
+    """A silo's rows `[n_rows, m]`, their means, their summed products about the means, and the number of all rows.
 
-    The rows of time series are windows: the d variables, then their lags.
+    The rows of time series are windows: the d variables, then their lags. All rows are those of all silos.
     """
 
     table: Table
     """NaN in empty cells"""
     means: FloatArray
     products: FloatArray
-    """`[d, d]`; expectations if cells are empty"""
+    """`[m, m]`; expectations if cells are empty"""
     all_rows: int
     shorter: tuple[FloatArray, ...] = ()
     """short series: the second moments of windows of 1, 2, ... lags; experiments: those of the further sums"""
@@ -152,7 +158,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """A request for second moments if empty; otherwise the undirected edges, and the standardisation of their ends."""
+    """The request for the sums of undirected edges; if empty, for second moments."""
 
     edges: NDArray[np.int32]
     """`[n_edges, 2]`"""
@@ -186,9 +192,9 @@ class Server(TimedState):
     directed: int
     """number of edges directed by non-Gaussian errors, without those directed by Meek's rules"""
     dependent: int
-    """number of edges with non-Gaussian errors for which no linear model holds"""
+    """number of edges with non-Gaussian errors if the linear model is wrong and directs no edge; otherwise 0"""
     misfit: float
-    """evidence against every sparse DAG, above 1 if none fits (`model_fit.py`); 0 without a class"""
+    """evidence against every sparse DAG, above 1 if none fits (`model_fit.py`); 0 if it was not computed"""
     done: bool
     sums: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
     """with experiments: the covariance of each sum, `[n_sums, d, d]`; otherwise empty"""
@@ -225,7 +231,7 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-    """The silo with the rows of `table` `[n_rows, d]`; moments are about the silo's own means."""
+    """The silo with the rows of `table` `[n_rows, d]`; moments are about the means of the silo or of each condition."""
     if schema.has_targets:
         first, *further = experiment_products(table, schema, silo)
         return Silo(table, np.zeros(len(first)), first, sum(schema.rows.values()), tuple(further))
@@ -234,9 +240,10 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
-    """The silo with the windows of the series `table` `[n_rows, d]`, about their means.
+    """The silo with the windows of the series `table` `[n_rows, d]`, about their means with `center_series`.
 
-    The products of windows with empty cells are expectations under the imputation model of the schema.
+    The products of windows with empty cells are expectations under the imputation model of the schema. Raises
+    `BadInput` for empty cells without `center_series`.
     """
     if schema.gaps and not settings.center_series:
         raise BadInput("series with empty cells need center_series=true: the model of empty cells has their own means")
@@ -331,7 +338,7 @@ def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
 
 
 def effective_rows(schema: Schema, rows: int) -> int:
-    """The effective number of complete rows: fewer than `rows` if cells are empty."""
+    """The number of complete rows with as much information: fewer than `rows` if cells are empty."""
     return max(1, round(rows * schema.imputation_model.rows / sum(schema.rows.values()))) if schema.gaps else rows
 
 
@@ -419,7 +426,10 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
 
 
 def member_of(within: Structure) -> NDArray[np.bool_]:
-    """A DAG of the class `within`, from which lagged weights are computed; they are the same in all its members."""
+    """A DAG of the class `within`, whose parents are used to compute lagged weights.
+
+    All members of the class have the same lagged edges, but not the same weights.
+    """
     dag = dag_extension(within).dag
     assert dag is not None
     return dag

@@ -1,13 +1,13 @@
 """DirectLiNGAM over silos (ours; Shimizu et al. 2011): an order from errors that are not Gaussian, by masked sums.
 
-In each step, the next variable in the order is the variable that seems to have no cause among the remaining variables.
-This is the variable with the least Σ_j min(0, R_ij)², where R is the pairwise contrast of `non_gaussian.py` (Hyvärinen
-& Smith 2013, as in the measure "pwling" of the published program). It is then regressed out of the others.
+In each step, the next variable i in the order is the one that seems to have no cause among the remaining variables: it
+has the least Σ_j min(0, R_ij)². R is the pairwise contrast of `non_gaussian.py` (Hyvärinen & Smith 2013, as in the
+measure "pwling" of the published program). Variable i is then regressed out of the others.
 
 What leaves a silo: first its part of the second moments, once. Then, in each of d − 1 exchanges, the silo sends 2m²
 masked numbers: its part of two means for each of the m remaining variables and for each of their ordered pairs.
 Residuals are linear in the rows, so the server computes their coefficients from the second moments and sends them to
-the silos. Cost at a silo: O(n_p·m²) per exchange.
+the silos. Cost at a silo of n_p rows: O(n_p·m²) per exchange.
 """
 
 import math
@@ -30,7 +30,7 @@ from .secure_linear import Silo, degrees_of_freedom, open_silo
 MEANS_PER_RESIDUAL = 2
 """number of means of each residual u: those of ln cosh u and of u·e^(−u²/2)"""
 GAUSSIAN_THRESHOLD = 10.0
-"""negentropy times the number of rows below which errors are compatible with a Gaussian"""
+"""errors are compatible with a Gaussian if their negentropy times the number of rows is below this"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SecureLingam:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """A request for second moments if empty; otherwise the coefficients of the remaining m variables' residuals."""
+    """The request for the means of the residuals of the m remaining variables; if empty, for second moments."""
 
     standard: FloatArray
     """a matrix `[d, m]`; rows times this matrix are the residuals, with variance 1"""

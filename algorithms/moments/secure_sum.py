@@ -1,10 +1,10 @@
 """`secure-sum` and `dp-covariance`: learning from one sum of second moments instead of many rounds.
 
-`secure-sum` (ours): the silos' second moments in one masked sum. What leaves a silo: its masked part, which is visible
-only within the sum. Without noise the result is the same as from pooled rows. With noise "shares", every silo adds a
-share of noise. Some shares are certain to be in the sum. Of these, the shares of `colluders` do not count, because
-colluders know their own noise; the rest suffices for (ε, δ). So P silos together need about the noise of one release;
-if each silo hid its own records, the variance would be P times as large.
+`secure-sum` (ours): the silos' second moments in one masked sum. What leaves a silo: its masked part, of which only the
+sum over the silos is visible. Without noise, the result is the same as from pooled rows. With noise "shares", every
+silo adds a share of noise. Even after dropouts, some number of shares is certain to be in the sum. Without the shares
+of `colluders`, who know their own noise, the rest of these suffices for (ε, δ). So P silos together add about the noise
+of one private release. If each silo made its own part private, the variance of the noise would be P times as large.
 
 `dp-covariance`, DP-Fed-BNSL (Fassy El Fehri et al., §6.3; Wang 2018): each silo releases its own private covariance,
 and the rest is post-processing. What leaves a silo: bucket counts and second moments, each private by itself; no party
@@ -34,7 +34,7 @@ class SecureSum(SummedMoments):
     """shares: every silo adds a share of private noise; auto: shares if an ε is given"""
     colluders: int = 1
     """number of silos that may collude and subtract their own noise from the sum; the noise of the other silos suffices
-    for ε; 0: no protection against silos, with slightly less noise"""
+    for ε; 0: no protection against silos, but slightly less noise"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""

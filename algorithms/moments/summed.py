@@ -4,7 +4,7 @@ Without noise there is one exchange: a silo sends its part of the upper triangle
 are two exchanges. The first measures the scale of each variable, and is skipped if the scale is known. The second
 measures integer second moments with clipped contributions of rows (`privacy/gram.py`). Both replies contain noise. The
 server adds up the replies and learns; this is post-processing and costs no privacy. Neighbouring tables differ by the
-replacement of one record; n_p is public.
+replacement of one record, so the number of rows of each silo is public.
 
 A record is hidden either by the noise of its own silo, or by the noise of all silos together in a masked sum (both in
 `secure_sum.py`).
@@ -100,7 +100,7 @@ def clipping_ball(scales: FloatArray, clip: float, *, mixed: bool) -> tuple[Floa
     return unit, R
 
 
-# Clipping of rows in general, and for learners of classes; tuned on graphs of 10 to 200 variables.
+# The default clipping of rows in general, and for learners of classes; tuned on graphs of 10 to 200 variables.
 CLIP, CLIP_FOR_TESTS = 0.6, 3.0
 # The loosest clipping of mixed data, and the noise, in units of the sampling error, up to which clipping is loosened.
 # Tuned on 10 and 20 variables, ε from 0.5 to 50.
@@ -141,7 +141,10 @@ class SummedMoments(PrivateSettings, PooledLearner):
 
     @property
     def clipping(self) -> float:
-        """The clipping of rows: the setting, or the default of the learner, as clipping distorts the tests of pc."""
+        """The clipping of rows: the setting, or the default of the learner.
+
+        Learners of classes have looser clipping by default, because clipping distorts the tests of pc.
+        """
         return self.clip or (CLIP_FOR_TESTS if self.class_only else CLIP)
 
     def clip_for(self, schema: Schema, shares: Shares | None) -> float:
@@ -217,7 +220,7 @@ MIN_EIGENVALUE = 1e-3
 # explain little more. Tuned on graphs of 20 and 200 variables, ε from 0.5 to 10.
 PRICE_OF_MOMENT_NOISE = 60.0
 MAX_NOISE_PRICE = 0.12
-# Share of the diagonal added to exact second moments, which are singular if there are fewer rows than variables.
+# The share of the diagonal that is added to exact second moments, which are singular with fewer rows than variables.
 FLOOR = 1e-9
 
 
@@ -360,7 +363,7 @@ def learn(server: Server, S: FloatArray, counted: int, noise: float, settings: S
 
 
 def structure(server: Server, settings: SummedMoments) -> Structure:
-    """The learned structure: weights, or the CPDAG of a learner of classes."""
+    """The learned structure: a graph with weights; for learners of classes and for mixed data, a CPDAG."""
     names = server.schema.variables
     found = stacked(names, server.weights, server.scores if len(server.scores) else np.zeros_like(server.weights))
     only_class = settings.class_only or server.schema.kind == "mixed"

@@ -14,8 +14,8 @@ variances it directs nearly every edge within a time step.
 - Few windows (`ridge_strengths`): if there are no more windows than columns, edges cannot be selected reliably, but the
   effects of a ridge regression rank the pairs.
 
-All of it is computed from one masked sum; nothing further leaves a silo. Cost at the server: O(m³) for m = (L + 1)·d
-columns, and O(d·m·p²) for the families of one order with p parents.
+All of this is computed at the server from one masked sum. The cost is O(m³) for m = (L + 1)·d columns, and O(d·m·p²)
+for selecting the parents under one order, with p parents.
 """
 
 import math
@@ -54,7 +54,7 @@ Order = NDArray[np.int64]
 MAX_PARENTS = 12
 """maximum number of parents of a variable in the search of `equal_variance` for an order"""
 MAX_THOROUGH = 30
-"""number of variables above which pairs are screened, and the search with few windows has only one start"""
+"""with more variables, pairs are screened, and the searches with few windows are shortened"""
 MAX_MOVED, FEW_ROWS_PER_COLUMN = 12, 10
 """maximum numbers of variables, and of windows per column, for which `_after_moves` is used"""
 MAX_REVERSALS = 3
@@ -93,15 +93,16 @@ def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
 
 
 ROUNDING = 1e-14
-"""least residual share of a variance: the past may explain a smooth series up to rounding errors"""
+"""minimum residual share of a variance, because the past may explain a smooth series up to rounding errors"""
 
 
 def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior: Prior) -> FloatArray:
-    """The weights `[m, d]` of the best families found under one `order` of the variables.
+    """The weights `[m, d]` of the best parents found for each variable under one `order` of the variables.
 
-    Forward selection misses two parents that explain the child only together. So with many windows, backward
-    elimination also selects each family. It starts from the parents of the forward selection and from all earlier
-    columns whose t-value, in the regression on all earlier columns, is at least `MIN_CANDIDATE_T`.
+    Forward selection misses two parents if only both together explain the child. So with many windows, backward
+    elimination is also tried for each variable. It starts from the parents of the forward selection and from all
+    earlier columns whose t-value, in the regression on all earlier columns, is at least `MIN_CANDIDATE_T`. The
+    selection with the lower cost is used.
     """
     m, d = len(S), len(order)
     grown = parents_in_order(S, order, rows, price, prior)
@@ -124,7 +125,7 @@ def weights_in_order(S: FloatArray, order: Order, rows: int, price: float, prior
 def _after_reversals(
     S: FloatArray, best: LinearFit, rows: int, price: float, fit: Callable[[Order], LinearFit]
 ) -> LinearFit:
-    """`best` after reversals of weak edges, as long as they improve the score."""
+    """The fit `best` after reversals of edges, as long as there are weak edges and the score improves."""
     for _ in range(MAX_REVERSALS):
         if not has_weak_edges(best, rows):
             break
@@ -136,7 +137,7 @@ def _after_reversals(
 
 
 def _after_moves(best: LinearFit, fit: Callable[[Order], LinearFit]) -> LinearFit:
-    """`best` after moves of single variables in the order: each time the best move, until none improves the score.
+    """The fit `best` after moves of single variables in the order: each time the best move, until none improves it.
 
     With few windows, the first order can have errors that reversals of weak edges do not correct.
     """
@@ -157,11 +158,11 @@ SCREEN_T = 1.5
 
 
 def _screened(S: FloatArray, rows: int, knowledge: Prior, d: int) -> Prior:
-    """`knowledge` without the pairs that are independent given all other columns, if there are many windows.
+    """The `knowledge` without pairs that are nearly independent given all other columns.
 
-    Unless effects cancel, a parent of j depends on j given all other columns, and a lagged parent also given only the
-    other lagged columns. The screen makes a search of many variables faster; `weights_in_order` then selects among all
-    columns.
+    Unless effects cancel, a parent of j depends on j given all other columns. A lagged parent also depends on j given
+    the other lagged columns. Only a search of many variables in many windows is screened, to make it faster. The
+    parents are then selected among all columns again (`weights_in_order`).
     """
     m = len(S)
     if d <= MAX_THOROUGH or rows <= MIN_ROWS_PER_VARIABLE * m:
@@ -220,7 +221,8 @@ def ridge_strengths(S: FloatArray, d: int, ridge: float = RIDGE) -> FloatArray:
 def ridge_effects(C: FloatArray, d: int, ridge: float) -> FloatArray:
     """(1 + r)(C_LL + rI)⁻¹C_LX, `[lags, d, d]`, for correlations `C` `[m, m]` of present X and lagged L.
 
-    r = 0 is least squares, a large r the correlations themselves (Hoerl, Kennard 1970); 1 + r removes the shrinkage.
+    With r = 0 it is least squares, with a large r the correlations themselves (Hoerl, Kennard 1970). The factor 1 + r
+    removes the shrinkage.
     """
     past = C[d:, d:] + ridge * np.eye(len(C) - d)
     effects = (1 + ridge) * np.linalg.lstsq(past, C[d:, :d], rcond=None)[0]

@@ -46,7 +46,7 @@ SMALL_CELL = 0.5
 DRAWS_PER_GRID = 4
 """number of roundings that are tried before the grid gets coarser"""
 SHARE_CLASSES = ((0.01, "under 1 %"), (0.05, "1-5 %"), (0.2, "5-20 %"))
-"""upper ends and names of the classes in which shares of cells are published"""
+"""upper ends and names of the classes in which shares of cells are published; there is one more class above them"""
 MAX_SWEEPS = 50
 """largest number of passes over all shared margins"""
 
@@ -86,7 +86,7 @@ def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int 
 
 
 def publishable_stack(tables: NDArray[np.integer], grid: int = GRID, draw: int = 0) -> FloatArray:
-    """The publishable counts of each of the `tables` `[n_tables, ...]`, as `publishable_counts` of one table."""
+    """The publishable counts of each of the `tables` `[n_tables, ...]`, as in `publishable_counts`."""
     exact = np.asarray(tables, np.int64)
     large, terms = np.where(exact < grid, 0, exact), f"{exact.shape[1:]} {grid} {draw}".encode("ascii")
     size = 8 * large[:1].size
@@ -124,7 +124,7 @@ def _discloses(low: Ints, high: Ints) -> bool:
 
 
 def _closest(t: int, shapes: Sequence[Variables], steps: int) -> list[int]:
-    """Table `t`, and the tables that share most variables with it, or up to `steps` fewer variables than most."""
+    """Table `t`, and the tables that share the largest number of variables with it, or up to `steps` fewer."""
     shared = [len(set(shapes[t]).intersection(variables)) for variables in shapes]
     most = max((size for u, size in enumerate(shared) if u != t), default=0)
     return [u for u, size in enumerate(shared) if u == t or size >= max(1, most - steps)]

@@ -131,7 +131,7 @@ LEVELS = 64
 
 
 def discrete_gaussian(bits: Bits, variance: int | Fraction, size: int) -> IntArray:
-    """`size` independent draws from N_Z(0, σ²), σ² the `variance`, `[size]`.
+    """`size` independent draws from N_Z(0, σ²), where σ² is the `variance`, `[size]`.
 
     Algorithm 3 of Canonne, Kamath, Steinke 2020: a discrete Laplace of scale t = ⌊σ⌋ + 1 is accepted with probability
     exp(−(|y| − σ²/t)²/(2σ²)). Raises `BadInput` unless 2⁻⁸⁰ ≤ σ² ≤ 2⁸⁰.
@@ -205,11 +205,11 @@ def _coins(
 def exponential(bits: Bits, scores: FloatArray, scale: float) -> int:
     """A random index, with probability exactly ∝ exp(score/scale), as by Gumbel-max with noise of this scale.
 
-    An index of score −∞ is never chosen. Each weight e^{−γ}, γ = (max − score)/scale, is at most 2^−k for k = ⌊γ/ln 2⌋
-    (one less if rounding leaves it open), but at most 63. An index is proposed with probability ∝ 2^−k, which is exact,
-    and accepted with probability 2^k·e^{−γ}. This is at least about half, except for indices with the largest k, which
-    are rarely proposed. Raises `BadInput` if a score is NaN or ∞, if no score is finite, and for a
-    scale of 0 or less.
+    An index of score −∞ is never chosen. The weight of an index is e^{−γ} with γ = (max − score)/scale. It is at most
+    2^−k for k = ⌊γ/ln 2⌋ (one less if rounding leaves it open); k is limited to 63. An index is proposed with
+    probability exactly ∝ 2^−k, and accepted with probability 2^k·e^{−γ}. The probability of acceptance is at least
+    about half, except for indices with the largest k, which are rarely proposed. Raises `BadInput` if a score is NaN or
+    ∞, if no score is finite, and for a scale that is infinite, NaN, or 0 or less.
     """
     possible = np.flatnonzero(scores > -np.inf)
     finite = scores[possible]
@@ -238,8 +238,7 @@ def release_on_grid(bits: Bits, value: FloatArray, sensitivity: float, rho: floa
     is the number of coordinates. The noise is calibrated to Δ + g√d, so ρ is valid for the released array. The grid
     depends only on public numbers: Δ (the ℓ₂ `sensitivity` of the array as computed), ρ and d. Before noise is added,
     coordinates are clipped to ±`bound`. Raises `BadInput` if the sensitivity, ρ or the bound is not above 0 and finite,
-    if the value has a NaN, or if the bound is over 2⁵⁰g, because floats could then not represent every multiple of g up
-    to the bound.
+    if the value has a NaN, if the sensitivity is too small for a grid of floats, or if the bound is over 2⁵⁰g.
     """
     for name, number in (("sensitivity", sensitivity), ("rho", rho), ("bound", bound)):
         if not (math.isfinite(number) and number > 0):

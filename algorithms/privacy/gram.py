@@ -1,15 +1,15 @@
 """Private covariances: second moments as clipped integers, scales from bucket counts, and a reconstruction attack.
 
-**Second moments.** A row x is measured in units t, clipped to the norm R, and rounded towards zero to whole steps. Then
-the Frobenius norm of its contribution qqᵀ is at most 2^(2·bits), exactly. Replacing one row changes the sum by at most
-√2 times this bound (if both contributions are orthogonal). The upper triangle is released, with half the noise variance
-off the diagonal, since an off-diagonal entry appears twice in the matrix.
+**Second moments.** A row x is measured in units t, clipped to the norm R, and rounded towards zero to q, whole steps of
+R/2^bits. Then the Frobenius norm of its contribution qqᵀ is at most 2^(2·bits), exactly. Replacing one row changes the
+sum by at most √2 times this bound (if both contributions are orthogonal). The upper triangle is released, with half the
+noise variance off the diagonal, because an off-diagonal entry appears twice in the matrix.
 
-The units determine the distribution of the noise over variables. With t_i = √s_i for a variable of scale s_i, the noise
-in the variance of variable i is proportional to s_i, and the bound is R² = c·Σ s_i. Among all powers of s_i, this
-choice minimises the largest relative noise: t = s gives variables of small scale too little noise and variables of
-large scale too much, and t = 1 is too noisy for variables of small scale. `correlation_units` is for learners that use
-only correlations.
+The units determine the distribution of the noise over variables. The scale s_i of a variable is its root mean square.
+With t_i = √s_i, the noise in the variance of variable i is proportional to s_i, and the bound is R² = c·Σ s_i. Among
+all powers of s_i, this choice minimises the largest relative noise: t = s gives variables of small scale too little
+noise and variables of large scale too much, and t = 1 is too noisy for variables of small scale. `correlation_units` is
+for learners that use only correlations.
 
 **Attack.** `reconstruct_from_first_reply` computes a silo's second moments from one unmasked reply B_p of NOTEARS-ADMM
 (Fassy El Fehri et al., A.1). The attack is exact: it solves the local update B = (S + ρ₂I)⁻¹(ρ₂W − β + S) for S. In
@@ -58,7 +58,7 @@ def radius(scales: FloatArray, clip: float) -> float:
 
 
 def correlation_units(scales: FloatArray, clip: float) -> tuple[FloatArray, float]:
-    """Units and norm for equal noise in all correlations: t_i = s_i, and R² = c·d."""
+    """Units and norm for equal noise in all correlations of d variables: t_i = s_i, and R² = clip·d."""
     return scales, radius(np.ones_like(scales), clip)
 
 
@@ -150,7 +150,7 @@ def bucket_counts(table: FloatArray) -> NDArray[np.int64]:
 
 
 def counts_sensitivity(variables: int) -> float:
-    """The ℓ₂ sensitivity of the counts of d variables: √(2d), as a value is in one bucket or none."""
+    """The ℓ₂ sensitivity of the counts of d variables: √(2d), because a value is in one bucket or none."""
     return float(np.sqrt(2 * variables))
 
 

@@ -90,7 +90,7 @@ class ChargeRequest:
 
 
 class Overspent(BadInput):
-    """Raised before noise is drawn: the release would exceed the budget."""
+    """A charge was refused, before any noise was drawn: it would exceed a budget, or repeat a round differently."""
 
 
 class Ledger(Protocol):
@@ -99,7 +99,7 @@ class Ledger(Protocol):
     def reserve(self, request: ChargeRequest, key: bytes) -> bytes:
         """Charge `request`, with `key` for its noise; returns `key`, or the key of an earlier charge for this request.
 
-        Raises `Overspent`, without a charge, if the request would exceed the budget.
+        Raises `Overspent`, without a charge, as `decide` does.
         """
         ...
 
@@ -276,7 +276,7 @@ def private_solve(
 ) -> tuple[Any, Any]:
     """(state, reply) of `algorithm.local_solve`, with its noise charged to the ledger first.
 
-    Raises `Overspent` before any noise is drawn.
+    Raises `Overspent`, before any noise is drawn, if the ledger refuses the charge.
     """
     private = algorithm.private
     if private is None:

@@ -51,8 +51,8 @@ ROUNDING = 1e-9
 class Composition:
     """Adaptive composition of η-bounded-range selections with Gaussian releases, in any order.
 
-    Raises `BadInput` if one of the other numbers is not from 0 to 100, and for more than 20,000 selections, because the
-    running time grows as k^1.5, to about ten seconds.
+    Raises `BadInput` for more than 20,000 selections, because the running time grows as k^1.5, to about ten seconds.
+    Also raises `BadInput` if one of the other numbers is not from 0 to 100.
     """
 
     selections: int

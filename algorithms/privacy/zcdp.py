@@ -6,10 +6,10 @@ All numbers err on the safe side: costs and ε are rounded up, budgets down.
 
 Noise N(0, σ²), continuous or discrete, in every coordinate of a vector of ℓ₂ sensitivity Δ costs Δ²/(2σ²) (Bun and
 Steinke 2016; Canonne, Kamath and Steinke 2020, Theorem 4). Suppose that neighbouring tables change each score by at
-most Δ. Then one selection with Gumbel noise of scale β on the scores costs Δ²/(2β²). For Gumbel-max draws index i with
-probability ∝ exp(s_i/β), and between neighbours all changes of the log-probabilities lie in an interval of length
-η = 2Δ/β. An η-bounded-range mechanism is η²/8-zCDP (Cesar and Rogers 2021; Fassy El Fehri et al., Theorem A.4). All
-scores must have the same β.
+most Δ. Then one selection with Gumbel noise of scale β on the scores costs Δ²/(2β²), for this reason: Gumbel-max
+selects index i with probability ∝ exp(s_i/β), and between neighbours all changes of the log-probabilities lie in an
+interval of length η = 2Δ/β. An η-bounded-range mechanism is η²/8-zCDP (Cesar and Rogers 2021; Fassy El Fehri et al.,
+Theorem A.4). All scores must have the same β.
 
 **Forecasts** of the smallest detectable weight under a budget use public numbers alone, before anything is spent, in
 units in which every variable has mean square 1. The error of a second moment S_ij combines the sampling error 1/√n of
@@ -212,8 +212,9 @@ def delta_for(delta: float, schema: Schema) -> float:
 def guaranteed_shares(silos: int, colluders: int) -> tuple[int, str]:
     """The number of guaranteed and unknown shares in a secure sum, and the parties against whom they protect.
 
-    If the colluders can see single vectors, each vector has only the share of noise of its own silo. Raises `BadInput`
-    if no guaranteed share remains without the shares of the `colluders`.
+    The number is 1 if there are enough colluders to see single vectors (`mask_threshold`), because a single vector has
+    only the noise of its own silo. Raises `BadInput` if no guaranteed share remains without the shares of the
+    `colluders`.
     """
     threshold = default_threshold(silos)
     if silos == 1:
@@ -244,10 +245,10 @@ def noise_shares(
 ) -> Shares:
     """The noise of each silo of `schema`, if every sum has at least `guaranteed` shares.
 
-    1 guaranteed share is the silo's own share. `count_share` is the share of the budget for the bucket counts. The
-    promise protects a `group` of rows of one silo, all of which may be replaced; this multiplies the sensitivity of a
-    sum by the size of the group. `measured` is the number of variables whose scales are estimated from bucket counts,
-    by default all.
+    With 1 guaranteed share, the noise of a single silo suffices. `count_share` is the share of the budget for the
+    bucket counts. The promise protects a `group` of rows of one silo, all of which may be replaced, so the sensitivity
+    of a sum is multiplied by the size of the group. `measured` is the number of variables whose scales are estimated
+    from bucket counts, by default all.
     """
     d, whole = len(schema.variables), promise.cost
     bits = gram.bits_for(max(schema.rows.values()))
@@ -274,6 +275,6 @@ def noise_shares(
 def share_variance(sensitivity: float, cost: Cost[ReplaceOne], silos: int, parts: int = 2) -> Fraction:
     """The variance of each of `silos` noise shares that together cost at most `cost`, as a multiple of 1/`parts`."""
     if cost.rho == 0:
-        return Fraction(1)  # not planned; if it is released anyway, its actual cost is charged
+        return Fraction(1)  # this release is not planned; if it happens nevertheless, its actual cost is charged
     whole = sensitivity**2 / (2 * cost.rho) * (1 + 1e-12)
     return Fraction(math.ceil(parts * whole / silos) + 1, parts)

@@ -1,12 +1,12 @@
 """The bootstrap of any learner, as a wrapper that learns from many resamples of the rows at once (ours).
 
 Each silo resamples its own rows with its own randomness. The resamples run in lockstep: one exchange carries the
-messages of all unfinished resamples, so the number of exchanges is that of the slowest one. If the learner's server
-needs only a sum, the wrapper's server needs only a sum too: the summands of all resamples are concatenated to one
-vector, whose sum can be masked. A summand has the same length at all silos, but the server may not know this length. So
-the lengths are sent before the summands and added up with them; each sum is the number of silos times the length. The
-confidence in an edge is the share of resamples that have it (Friedman, Goldszmidt, Wyner 1999, "Data analysis with
-Bayesian networks: a bootstrap approach").
+messages of all unfinished resamples, so the number of exchanges is that of the slowest resample. If the learner's
+server needs only a sum, the wrapper's server needs only a sum, too. The summands of all resamples are concatenated to
+one vector, whose sum can be masked. A summand has the same length at all silos, but the server may not know this
+length. So the lengths are sent before the summands and added up with them: each sum of lengths is the number of silos
+times the length. The confidence in an edge is the share of resamples that have it (Friedman, Goldszmidt, Wyner 1999,
+"Data analysis with Bayesian networks: a bootstrap approach").
 
 What leaves a silo, and what the server needs: for each resample, the same as for the learner itself. A round costs as
 much as one round of the learner for each unfinished resample.
@@ -42,12 +42,12 @@ from ..graphs.strengths import averaged_network, edge_strengths
 from ..graphs.structure import Structure
 
 MIN_WINDOWS = 2
-"""smallest number of windows in a block: learners of time series need a stretch with two"""
+"""smallest number of windows in a block, because learners of time series need a stretch with two windows"""
 
 
 @dataclass(frozen=True)
 class SamplingScheme:
-    """The sampling scheme: with or without replacement, and the lags of the windows of time series."""
+    """Sampling with or without replacement; for time series, `lags` is that of the windows."""
 
     replacement: bool = False
     lags: int = 0
@@ -64,7 +64,7 @@ class SamplingScheme:
 
 
 def resampled_schema(schema: Schema, sampling: SamplingScheme) -> Schema:
-    """The public schema of a resample; its numbers of empty cells are in proportion to its rows.
+    """The public schema of a resample; numbers of empty cells are estimated in proportion to the rows.
 
     Raises `BadInput` for a silo whose stretches of time series are too short for a block.
     """
@@ -116,9 +116,10 @@ def _conditions(schema: Schema, silo: str) -> tuple[int, ...]:
 
 
 def block_size(schema: Schema, silo: str, sampling: SamplingScheme) -> int:
-    """The number of windows in a block of `silo`, at most as many as its shortest stretch with 2 or more windows has.
+    """The number of windows in a block of `silo`.
 
-    Raises `BadInput` if no stretch has 2 windows.
+    It is at most that of the shortest stretch with `MIN_WINDOWS` windows or more. Raises `BadInput` if there is no such
+    stretch.
     """
     windows = _windows(schema, silo, sampling)
     enough = windows[windows >= MIN_WINDOWS]
@@ -138,7 +139,11 @@ def _windows(schema: Schema, silo: str, sampling: SamplingScheme) -> NDArray[np.
 def _starts(
     schema: Schema, silo: str, sampling: SamplingScheme, size: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The first row of each block, after a random offset within the surplus windows of its stretch."""
+    """The first row of each block.
+
+    A stretch can have more windows than its blocks. A random number of these surplus windows is left out at the start
+    of the stretch, and the others at the end.
+    """
     first = np.concatenate([[0], np.cumsum(schema.stretches[silo])[:-1]])
     own = _windows(schema, silo, sampling)
     offsets = generator.integers(own % size + 1)
@@ -182,7 +187,10 @@ class ResampleStates:
 
 
 def open_resamples(open_one: Callable[[int], Any], seeds: Sequence[int], *, repeated: bool) -> ResampleStates:
-    """The resamples of these `seeds`; for `repeated` use, states are opened until they fill `MAX_STATE_BYTES`."""
+    """The resamples of these `seeds`; if states are used `repeated`ly, the first ones are opened and stored.
+
+    States are stored until they fill `MAX_STATE_BYTES`.
+    """
     states: list[Any] = []
     free_bytes = MAX_STATE_BYTES if repeated else 0
     for seed in seeds:
@@ -332,10 +340,7 @@ def broadcast(learner: Learner, server: Server) -> Broadcast:
 
 
 def sparse(learner: Learner, server: Server) -> Sparse | None:
-    """The positions at which the concatenated summands may differ from zero, if the servers of all resamples know them.
-
-    None otherwise.
-    """
+    """The positions at which the concatenated summands may differ from zero; None if a server does not know them."""
     return concatenate_sparse([learner.sparse(state) for state in _states(learner, server, server.running)])
 
 

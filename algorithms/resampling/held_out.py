@@ -2,7 +2,7 @@
 
 This wrapper takes a learner whose structure follows from one sum over the silos. Exchange 1 is the learner's sum,
 together with the sum of the second moments about the silos' own means. Exchange 2 sends the sums to the silos. Each
-silo subtracts its own part and learns from the rest exactly as the coordinator would without this silo. It fits linear
+silo subtracts its own part and learns from the sums of the other silos exactly as the coordinator would. It fits linear
 Gaussian parameters to a DAG of the learned structure, and answers with the mean log-likelihood of its own rows:
 
     ℓ_p = −½ Σ_j (ln 2πv_j + s_j / v_j).
@@ -10,10 +10,11 @@ Gaussian parameters to a DAG of the learned structure, and answers with the mean
 Here v_j is the residual variance of variable j in the regression on the other silos' rows, and s_j is the mean squared
 residual of the silo's own rows, about their own means. All DAGs of an equivalence class have the same ℓ_p.
 
-What leaves a silo: its part of the sums, masked if the learner's sum is; then its score and a 1 that says that it has
-one, in its own slot of a sum, which the coordinator sees. The coordinator never sees a sum that lacks a single silo:
-its difference from the sum over all silos would be that silo's moments. A silo sees the sum of the others, as in the
-diagnosis, so there must be at least three silos. Cost: one run of the learner's server at each silo.
+What leaves a silo: its part of the sums, which is masked if the learner's sum is; then its score, with a 1 if it has a
+score, in entries of a sum that only this silo fills, so the coordinator sees them. The coordinator never sees a sum
+over all silos but one, because its difference from the sum over all silos would be the moments of that one. Each silo
+can compute the sum of the others, so there must be at least three silos. Cost: one run of the learner's server at each
+silo.
 """
 
 import math
@@ -34,9 +35,10 @@ from ..statistics.moments import Table, column_units, product_units, regression_
 from ..statistics.packing import from_triangle, triangle
 
 MIN_SILOS = 3
-"""minimum number of silos for a held-out likelihood; with two, each would see the sums of the other"""
+"""minimum number of silos for a held-out likelihood; with two, each could compute the summand of the other"""
 FIGURES = 2
-"""how many figures a silo's slot has: 1 if the silo has a score (otherwise 0), and the score"""
+"""number of entries in the slot that each silo fills in the second sum: 1 if it has a score (otherwise 0), and the
+score"""
 Learner = FederatedAlgorithm[Any, Any, Any, Any]
 
 
@@ -57,12 +59,12 @@ class Server:
     counted: NDArray[np.bool_]
     """whether each silo, in sorted order, is in the sums"""
     scores: FloatArray
-    """mean log-likelihood of a row of each silo, in sorted order, NaN for a silo without one; at first empty"""
+    """the mean log-likelihood of a row by silo, in sorted order; NaN for a silo without a score; at first empty"""
 
 
 @dataclass(frozen=True)
 class Silo:
-    """The learner's state, the moments as `own_moments` has them, and the silo's index."""
+    """The learner's state, the result of `own_moments`, the silo's index, and the public schema."""
 
     state: Any
     moments: FloatArray
@@ -151,7 +153,7 @@ def local_solve(learner: Learner, silo: Silo, request: Broadcast) -> tuple[Silo,
 def score_without(learner: Learner, silo: Silo, rest: FloatArray, counted: NDArray[np.bool_]) -> float | None:
     """The mean log-likelihood of the silo's rows under the model of `learner` from `rest`, the sums of the others.
 
-    None if the result is not the graph of a Bayesian network.
+    None if there is no DAG for the learned structure.
     """
     split = len(rest) - len(silo.moments)
     others = tuple(name for at, name in enumerate(silo.schema.silos) if counted[at] and at != silo.place)

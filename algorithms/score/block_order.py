@@ -1,14 +1,16 @@
 """Best order score search for variables that are blocks of columns: mixed data, and additive models.
 
 Given an order, the parents of a variable are grown and shrunk among the earlier variables (Andrews et al. 2023,
-Algorithm 2), minimising ln|R_XX·Pa| + price·|X|·Σ|Pa|. For mixed data X are all columns of the child, and this cost is
-−2 times the degenerate Gaussian score of `gaussian.py` per row. For additive models X is only the child's first column,
-the variable itself. The other columns are functions of the variable, and are used only if it is a parent.
+Algorithm 2). They minimise the cost ln|R_XX·Pa| + price·|X|·Σ|Pa|, where R_XX·Pa is the residual covariance of the
+child's columns X given the columns of the parents, and |Pa| is the number of columns of a parent. For mixed data X are
+all columns of the child. The cost is then −2 times the degenerate Gaussian score of `gaussian.py` per row, up to a
+constant. For additive models X is only the child's first column, the variable itself. The other columns are functions
+of the variable. They are used only where the variable is a parent.
 
-Growing is cached in a tree for each variable (ibid., §3.3): a node is a sequence of parents with a list of the gains of
-all further parents, in descending order. For any set of earlier variables, the next parent is its first member in that
-list. So a selection is a walk of a few steps, and gains are computed only at new nodes. The trees are only a cache:
-when they are full, they are cleared.
+Growing is cached in a tree for each variable (ibid., §3.3). A node is a sequence of parents, with a list of the further
+parents that reduce the cost, in descending order of their gains. For any set of earlier variables, the next parent is
+the first variable of the list that is in the set. So a selection is a walk of a few steps, and gains are computed only
+at new nodes. The trees are only a cache: when they are full, they are cleared.
 """
 
 import math
@@ -26,8 +28,9 @@ from .families import OrderSettings
 from .order_starts import MISPLACED_PARENT_COST, SCORE_TOLERANCE, BestOrder, Bools, Moves, Order, best_of_starts
 
 MAX_NODES, MAX_ENTRIES = 1 << 15, 1 << 20
-"""maximum numbers of nodes in all trees, and of entries in their lists; then the trees are cleared"""
+"""room for nodes in all trees, and for entries in their lists; with many variables there is more room (`_trees`)"""
 NO_NODE = -1
+"""means that there is no node, no variable, or no position"""
 
 Model = tuple[FloatArray, Order, float, Bools, Bools, Order]
 """R, first, price, possible, required, widths: the blocks and the background knowledge, for compiled code"""
@@ -88,7 +91,7 @@ def _trees(d: int) -> Trees:
 
 
 def _sweep(order: Order, movers: Order, model: Model, trees: Trees, sweeps: int) -> Order:
-    """`order` after moving each of `movers` to its best position, until none moves or after `sweeps` sweeps."""
+    """`order` after at most `sweeps` sweeps that move each of `movers` to its best position, until none moves."""
     for _ in range(sweeps):
         moved = False
         for x in movers if len(movers) < len(order) else order.copy():
@@ -104,11 +107,12 @@ def _sweep(order: Order, movers: Order, model: Model, trees: Trees, sweeps: int)
 
 @njit(cache=True)
 def _best_place(order, x, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The position of x in the order with the least total; its current position unless another position is better.
+    """The position of x with the least total cost; its current position unless another position is better.
 
-    The total with x at position i is the sum of three parts: the cost of the variables before i without x, the cost of
-    x, and the cost of the variables after i with x. Many positions are equal up to rounding, and rounding must not
-    decide, because sums over silos are rounded differently from pooled rows.
+    The total with x at position i is the sum of three costs: of the variables before i, which cannot have x as a
+    parent; of x; and of the variables after i, which can. Many totals are equal up to rounding, and sums over silos
+    are rounded differently from pooled rows. So totals within `SCORE_TOLERANCE` of the least one count as equal, and
+    x takes the first of these positions.
     """
     d = len(order)
     rest = order[order != x]
@@ -145,14 +149,17 @@ def _graph(order: Order, model: Model, trees: Trees) -> tuple[Bools, float]:
 
 @njit(cache=True)
 def _select(j, before, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The cost of j with the parents grown and shrunk among `before`, and the node with these parents."""
+    """The cost of j with the parents grown and shrunk among `before`, and the node with these parents.
+
+    The cost includes `MISPLACED_PARENT_COST` for each required parent that is not in `before`.
+    """
     required = model[4]
     roots, nodes, costs, _, entries, used = trees
     d = len(roots)
     if used[0] + d + 1 > len(nodes) or used[1] + d * (d + 1) > len(entries):
         roots[:], used[:] = NO_NODE, 0
     if roots[j] == NO_NODE:
-        # With literals, numba would compile the function once more.
+        # With literal arguments, numba would compile `_new_node` a second time, for other types.
         roots[j] = _new_node(j, np.int32(NO_NODE), np.int32(NO_NODE), model, trees)
     node = roots[j]
     while True:
@@ -204,7 +211,7 @@ def _new_node(j, above, added, model, trees):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def _gains(R, first, price, j, wide, chosen, possible):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The reduction of j's cost by each variable as a further parent besides `chosen`, `[d]`; 0 for the chosen."""
+    """The reduction of j's cost by each further parent in addition to `chosen`, `[d]`; 0 if it cannot be added."""
     Q = _factor(R, first, chosen)
     d = len(first) - 1
     gains = np.zeros(d)
@@ -218,7 +225,10 @@ def _gains(R, first, price, j, wide, chosen, possible):  # type: ignore[no-untyp
 
 @njit(cache=True)
 def _factor(R, first, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Q `[columns of the chosen, K]` such that R − QᵀQ are the residual covariances given the chosen variables."""
+    """Q such that R − QᵀQ is the residual covariance matrix given the `chosen` variables.
+
+    Q has a row for each column of these variables, and as many columns as R.
+    """
     m = 0
     for p in range(len(chosen)):
         if chosen[p]:
@@ -244,9 +254,9 @@ def _factor(R, first, chosen):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def _log_residual_det_with(R, Q, first, added, j, wide):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The log determinant of the residual covariance of j's first `wide` columns.
+    """The log determinant of the residual covariance of j's first `wide` columns, given the parents in `Q` and `added`.
 
-    Given are the variables of `Q`, and `added` unless it is NO_NODE.
+    If `added` is NO_NODE, only the parents in `Q` are given.
     """
     n_given = 0 if added == NO_NODE else first[added + 1] - first[added]
     k = n_given + wide
@@ -271,7 +281,10 @@ def _log_residual_det_with(R, Q, first, added, j, wide):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _shrink(j, node, model, trees):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Remove parents of this node with too little gain given the others; store the cost and the remaining parents."""
+    """Remove parents of `node` as long as this reduces j's cost; store the cost and the remaining parents.
+
+    Required parents are not removed.
+    """
     R, first, price, _, required, widths = model
     costs, node_parents, wide = trees[2], trees[3], widths[j]
     parents = np.flatnonzero(node_parents[node])

@@ -1,20 +1,21 @@
 """BOSS, best order score search: the order of the variables whose grow-shrink parents score best (Andrews et al. 2023).
 
-- `BossSearch`: each variable in turn is moved to the position in the order with the greatest total score, until no move
-  improves it; then the backward phase of GES on the class of the graph gives a new order; this repeats until the score
-  no longer increases. The first sweep inserts the variables one by one into an empty order (ours): in a random order,
-  most variables have many wrong parents, and scoring them costs more than the rest of the search. As in `ges.py`,
-  `advance_boss` does not compute scores.
+- `BossSearch`: a sweep moves each variable in turn to the position in the order with the greatest total score. Sweeps
+  are repeated until no move improves the score. Then the backward phase of GES on the class of the graph gives a new
+  order, and sweeps start again. The search ends when the score no longer increases. The first sweep inserts the
+  variables one by one into an empty order (our addition). In a full random order, most variables would have many wrong
+  parents, and scoring these parents would cost more than the rest of the search. As in `ges.py`, `advance_boss` does
+  not compute scores.
 - `best_dag`: the best DAG over a few variables, by dynamic programming over their subsets (Silander & Myllymäki 2006).
-  The best DAG over a set of variables has a sink. Without the sink, it is the best DAG over the other variables, and
-  the sink has the best of its parent sets among them (as in Koivisto & Sood 2004). All families of up to `most_parents`
-  parents are requested like the families of any search, so a silo counts no set of more than `most_parents` + 1
-  variables.
+  The best DAG over a set of variables has a sink. The sink has the best of its parent sets among the other variables,
+  and the rest of the DAG is the best DAG over the other variables (as in Koivisto & Sood 2004). All families of up to
+  `most_parents` parents are requested like the families of any search. So the exact search makes silos count no set of
+  more than `most_parents` + 1 variables.
 - `Starts`: BOSS from several random orders, of which the best result is used, because a single start can end in a local
   optimum. The starts share all family scores and grow-shrink trees, so each further start costs less than the first.
-  The search ends when `AGREEING_STARTS` starts have reached the best score. This minimum number of starts runs in
-  parallel, and their scores are requested in the same exchange. Their results are compared in the order of the starts,
-  so the result does not depend on the number of scores in an exchange.
+  The search ends when `AGREEING_STARTS` starts have reached the best score, or after the last start. As many starts run
+  in parallel as must still agree, and their scores are requested in the same exchange. Their results are compared in
+  the order of the starts, so the result does not depend on the number of scores in an exchange.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ from .grow_shrink import Trees, no_trees, walk
 
 @dataclass(frozen=True)
 class BossSearch:
-    """The state of a search, which is in a sweep of moves if `backward` is done, otherwise in the backward phase."""
+    """The state of a search. It is in the backward phase until `backward` is done, and then in a sweep of moves."""
 
     order: NDArray[np.int64]
     """the order of the variables; in the first sweep, only the variables inserted so far"""
@@ -44,7 +45,7 @@ class BossSearch:
     moved: bool
     """whether this sweep has moved any variable"""
     best: NDArray[np.int64]
-    """the order at the start of the last backward phase"""
+    """the order at the start of the last backward phase; before the first one, the order in which variables enter"""
     total: float
     """the score of `best`"""
     backward: EquivalenceSearch
@@ -69,9 +70,9 @@ def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> BossSearc
 def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSearch:
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
-    With `ahead`, the scores that the other moves of the sweep may need are requested together with the missing scores.
-    Pending scores of another search do not stop this search. Writes to the arrays of `boss.trees`, which depend only on
-    the scores.
+    If `ahead` is positive, the scores that the other moves of the sweep may need are requested together with the
+    missing scores. Pending scores of another search do not stop this search. Writes to the arrays of `boss.trees`,
+    which are a cache: their content depends only on the scores.
     """
     moving, d = len(boss.sweep), boss.first + len(boss.sweep)
     while not boss.done:
@@ -98,7 +99,7 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
 
 
 def graph_of(order: NDArray[np.int64], trees: Trees, families: Families, prior: Prior) -> NDArray[np.bool_]:
-    """The class of the graph of `order`, with which a search over `trees` with background knowledge `prior` ended."""
+    """The CPDAG `[d, d]` of the DAG of `order`; `trees` and `prior` are those of the search that found the order."""
     first = int(prior.parentless.sum())
     return class_of(order_graph(order, trees.arrays, families.tables, first)[0], prior.separated)
 
@@ -106,8 +107,8 @@ def graph_of(order: NDArray[np.int64], trees: Trees, families: Families, prior: 
 def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
     """The search at the start of its backward phase, or done if the score has not increased since the last such phase.
 
-    The result is the order of the greatest score, because sweeps after a backward phase can end in a lower score. The
-    search stays as it is while the scores of variables without parents, which no sweep needs, are unknown.
+    A search that is done returns to the order `best`, because sweeps after a backward phase can end in a lower score.
+    The state is unchanged while scores of the first `boss.first` variables are unknown: no sweep looks them up before.
     """
     dag, total = order_graph(boss.order, boss.trees.arrays, families.tables, boss.first)
     if np.isnan(total):
@@ -134,10 +135,10 @@ def _restart_sweep(boss: BossSearch, families: Families) -> BossSearch:
 
 @njit(cache=True)
 def rounding_error(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The largest rounding error of scores near `total`.
+    """A bound on the rounding error of scores near `total`.
 
-    A total is a sum over many variables and rows. With many rows its rounding error exceeds any fixed bound, and a
-    search that treated it as a gain would never end.
+    A total is a sum over many variables and rows, so its rounding error grows with the number of rows. A search that
+    treated rounding errors as gains might never end.
     """
     return max(MIN_GAIN, 1e-12 * abs(total))
 
@@ -146,11 +147,12 @@ def rounding_error(total):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 def better_place(order, x, n_variables, tree, tables, first=0):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The order with x at its best position, and whether missing scores or room prevented the move.
 
-    `order` has some or all of the `n_variables` variables. x may not be in `order` yet, and always comes after the
-    first `first` variables.
+    `order` has some or all of the `n_variables` variables. If x is not in `order`, it is inserted. The first `first`
+    variables stay before x.
 
-    Walks give the score of x at each position i, and the scores of the other variables with and without x before them.
-    Among positions that differ only by rounding the first is chosen, because sums over silos are rounded differently.
+    Walks in the trees give the score of x at each position i, and the scores of the other variables with and without x
+    before them. Sums over silos are rounded differently from pooled rows. So scores that differ only by rounding count
+    as equal: x keeps its position if no other is better, and moves to the first of the best positions if one is.
     """
     rest = order[order != x]
     d = len(rest) + 1
@@ -191,9 +193,9 @@ def _score(v, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  #
 
 @njit(cache=True)
 def order_graph(order, tree, tables, first=0):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The DAG of the grow-shrink parents in `order`, in which the `first` variables have no parents, and its score.
+    """The DAG `[d, d]` of the grow-shrink parents in `order`, and its score; the `first` variables have no parents.
 
-    The score is NaN if scores are missing, which are then pending.
+    The score is NaN if scores, or room in the tables, are missing. Missing scores become pending.
     """
     d = len(order)
     dag = np.zeros((d, d), np.bool_)
@@ -255,9 +257,10 @@ def best_dag(d: int, most_parents: int, tables: Tables) -> tuple[NDArray[np.bool
 
 @njit(cache=True)
 def _best_sinks(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The sink of the best DAG over each set of variables, the best parents by child and set, and the best score.
+    """The sink of the best DAG over each set of variables, `[2^d]`; the best parents, `[d, 2^d]`; and the best score.
 
-    A set is a number whose bits are its members.
+    The parents are those of each child within each set. A set is a number with a bit for each variable. The best score
+    is that of the best DAG over all variables.
     """
     scores, parents = _best_parents(d, most_parents, tables)
     total, sinks = np.full(1 << d, -np.inf), np.full(1 << d, -1, np.int64)
@@ -274,7 +277,7 @@ def _best_sinks(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _best_parents(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The best score of each child with parents within each set, and these parents, both `[d, 2^d]`."""
+    """The best score of each child with parents within each set, and the set of these parents, both `[d, 2^d]`."""
     scores, parents = np.full((d, 1 << d), -np.inf), np.zeros((d, 1 << d), np.int64)
     family = np.empty(d, np.int64)
     for child in range(d):
@@ -318,7 +321,7 @@ def _size(members):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 AGREEING_STARTS = 3
-"""number of starts that must end in the same greatest score for the search to end"""
+"""number of starts that must end in the same greatest score; then the search ends without further starts"""
 _SCORE_TOLERANCE = 1e-10
 """scores with a smaller relative difference count as equal: sums over silos are rounded differently"""
 
@@ -332,15 +335,15 @@ class Starts:
     begun: int
     """number of starts that have begun"""
     running: tuple[BossSearch, ...]
-    """the running searches, which are the last starts, without their trees"""
+    """the running searches, without their trees: the last of the starts that have begun"""
     trees: Trees
-    """the trees of all searches"""
+    """the grow-shrink trees, which all searches share"""
     best: NDArray[np.int64]
     """the order of the greatest score found so far"""
     total: float
     """the score of `best`"""
     agreeing: int
-    """number of starts that have ended in this score"""
+    """number of starts that have ended in the score `total`"""
     most_parents: int
     """maximum number of parents in the exact search after the starts; 0 means that there is no exact search"""
     prior: Prior
@@ -385,7 +388,10 @@ def copy_starts(starts: Starts) -> Starts:
 
 
 def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
-    """The CPDAG of the best order found, or of the best DAG if this scores better; the search must be done."""
+    """The CPDAG of the best order found, or of the exact search's DAG if this DAG scores better.
+
+    The search must be done.
+    """
     if starts.most_parents:
         dag, total = best_dag(starts.orders.shape[1], starts.most_parents, families.tables)
         if total > starts.total + _SCORE_TOLERANCE * abs(starts.total):
@@ -394,7 +400,7 @@ def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
 
 
 def best_so_far(starts: Starts, families: Families) -> NDArray[np.bool_]:
-    """The CPDAG of the best order whose sweeps have ended; without edges if no start has come that far."""
+    """The CPDAG of the best order whose sweeps have ended; a graph without edges if there is no such order yet."""
     ended = [(starts.total, starts.best), *((one.total, one.best) for one in starts.running)]
     total, order = max(ended, key=lambda one: one[0])
     d = starts.orders.shape[1]
@@ -402,7 +408,7 @@ def best_so_far(starts: Starts, families: Families) -> NDArray[np.bool_]:
 
 
 def _begin_starts(starts: Starts) -> Starts:
-    """The search after the begin of all further starts that are needed in any case."""
+    """The state with as many new searches as starts must still agree, or with those that are left."""
     begun = min(len(starts.orders), starts.begun + AGREEING_STARTS - starts.agreeing)
     running = tuple(boss_from(order, starts.prior) for order in starts.orders[starts.begun : begun])
     return replace(starts, begun=begun, running=running)

@@ -1,7 +1,8 @@
 """Building blocks of the operators of an equivalence search: neighbours, cliques among them, paths, families.
 
-All functions are compiled. A graph is a CPDAG, boolean `[n_variables, n_variables]`, with an undirected edge in both
-directions. Lists are arrays with a separate length, so that nothing is allocated for a pair of variables.
+All functions are compiled. A graph is a CPDAG, boolean `[n_variables, n_variables]`, with undirected edges in both
+directions. Operators change the edge of a pair of variables (x, y). Lists are scratch arrays with a separate length,
+because allocating arrays for each pair would be slow.
 """
 
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from .families import UNKNOWN, find
 Ints = NDArray[np.int64]
 
 NO_VARIABLE = np.int64(-1)
-"""the value for no variable; a literal −1, or a literal True below, would compile a further specialisation"""
+"""means that there is no variable; constants with a type, because numba compiles functions again for literals"""
 YES, NO = np.bool_(True), np.bool_(False)
 NO_GAIN = -np.inf
 """the gain if there is no valid operator"""
@@ -24,7 +25,7 @@ MAX_CLIQUES = 256
 
 
 class Space(NamedTuple):
-    """Scratch lists of variables, and the successors in a graph."""
+    """Scratch lists for the operators on pairs (x, y) with the same y, and the successors in a graph."""
 
     near: Ints
     """the neighbours of y"""
@@ -39,8 +40,8 @@ class Space(NamedTuple):
     """the best clique so far"""
     family: Ints
     without: NDArray[np.float64]
-    """scores of y given its parents and one neighbour, by this neighbour, and given its parents alone, at d, `[d + 1]`;
-    NaN if not looked up for this y"""
+    """`[d + 1]`: entry v is the score of y given its parents and its neighbour v, entry d its score given its parents
+    alone; NaN if not looked up for this y"""
     first: Ints
     """the offset of the successors of each variable, `[d + 1]`"""
     successors: Ints
@@ -49,7 +50,7 @@ class Space(NamedTuple):
 
 @njit(cache=True)
 def workspace(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Scratch lists for d variables, without successors: for operators whose condition on paths is not checked."""
+    """Scratch lists for d variables, without successors, for calls that do not check paths."""
     return _space(d, np.zeros(d + 1, np.int64), np.empty(0, np.int64))
 
 
@@ -88,7 +89,7 @@ def workspace_with_successors(graph):  # type: ignore[no-untyped-def]  # noqa: A
 
 @njit(cache=True)
 def turn_to(graph, y, space):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Ne(y) and Pa(y), in ascending order, for operators on pairs (x, y)."""
+    """The neighbours and the parents of y, both in ascending order; discards the scores in `space.without`."""
     n_near, n_parents = neighbours_and_parents(graph, y, space.near, space.parents)
     space.without[:] = np.nan
     return space.near[:n_near], space.parents[:n_parents]
@@ -96,7 +97,7 @@ def turn_to(graph, y, space):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 @njit(cache=True)
 def neighbours_and_parents(graph, y, near, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """List Ne(y) and Pa(y) in ascending order; return their numbers."""
+    """Write the neighbours and the parents of y to `near` and `parents`, in ascending order; return both counts."""
     n_near = n_parents = 0
     for v in range(len(graph)):
         if graph[v, y]:
@@ -111,11 +112,11 @@ def neighbours_and_parents(graph, y, near, parents):  # type: ignore[no-untyped-
 
 @njit(cache=True)
 def start_clique(graph, x, near, with_adjacent, with_others, clique, candidates):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Initialise the cliques among `near`, the neighbours of y, without x.
+    """Write the first clique among `near`, the neighbours of y, to `clique`, and its extensions to `candidates`.
 
-    Returns the size of the first clique, and the number of candidates. With `with_adjacent`, every clique includes all
-    neighbours adjacent to x (the size is -1 if these are no clique); otherwise these are candidates. With
-    `with_others`, neighbours that are not adjacent to x are candidates; otherwise they are excluded.
+    Returns the size of the clique, and the number of candidates; x is in neither. With `with_adjacent`, every clique
+    includes all neighbours adjacent to x, and the size is -1 if these are no clique. Without it, neighbours adjacent to
+    x are candidates. Neighbours not adjacent to x are candidates with `with_others`, and excluded without it.
     """
     size = n = 0
     for v in near:
@@ -135,9 +136,9 @@ def start_clique(graph, x, near, with_adjacent, with_others, clique, candidates)
 
 @njit(cache=True)
 def next_clique(graph, candidates, clique, places, base, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Turn `clique[:size]` into the next clique of its first `base` members and some `candidates`, depth first.
+    """Replace `clique[:size]` by the next clique, depth first; return its size, or -1 after the last clique.
 
-    Returns its size, or -1 after the last clique.
+    Every clique has the same first `base` members, and some of the `candidates`.
     """
     following = places[size - 1] + 1 if size > base else 0
     while True:
@@ -172,14 +173,14 @@ def contains(variable, variables):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 @njit(cache=True)
 def copy_into(variables, target):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Write `variables` to the beginning of `target`; numba takes seconds to compile an assignment of slices."""
+    """Write `variables` to the beginning of `target`, in a loop: numba takes seconds to compile `target[:n] = ...`."""
     for i in range(len(variables)):
         target[i] = variables[i]
 
 
 @njit(cache=True)
 def open_path(graph, y, x, blocked, also_blocked, direct, space):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether a path y ⋯→ x along arrows and undirected edges avoids both lists.
+    """Whether a path y ⋯→ x along arrows and undirected edges avoids the variables in `blocked` and `also_blocked`.
 
     With `direct`, the edge between y and x itself counts as a path. `space` has the successors of the graph.
     """
@@ -206,9 +207,9 @@ def open_path(graph, y, x, blocked, also_blocked, direct, space):  # type: ignor
 
 @njit(cache=True)
 def score_with(child, parents, excluded, clique, extra, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The score of `child` given `parents` (ascending) without `excluded`, `clique` and `extra`; NaN if unknown.
+    """The score of `child` given `clique`, `extra`, and the `parents` other than `excluded`; NaN if it is unknown.
 
-    An `extra` of -1 means no variable.
+    `parents` are in ascending order. `excluded` and `extra` can be -1, which means no variable.
     """
     family[0] = child
     size = np.int64(1)

@@ -1,14 +1,15 @@
 """BDeu and BIC of discrete families, background knowledge in scores, and scores from summed count tables.
 
-- `score_rows`, `score_cells`: the scores are decomposable, so each needs the counts of one family only. BDeu
-  (Heckerman, Geiger & Chickering 1995) spreads the equivalent sample size evenly over the q states of the parents and
-  the r levels of the child; a state that does not occur contributes nothing. It is combined with the structure prior of
-  the published FedGES program: each of the d − 1 other variables is a parent with probability p.
+- `score_rows`, `score_cells`: the scores are decomposable: that of a family (a child and its parents) needs only the
+  counts of this family. BDeu (Heckerman, Geiger & Chickering 1995) spreads the equivalent sample size evenly over the q
+  joint states of the parents and the r levels of the child. A state that does not occur contributes nothing. BDeu is
+  combined with the structure prior of the published FedGES program: each of the d − 1 other variables is a parent with
+  probability p.
 - `drop_impossible`, `apply_knowledge`, `consistent_member`: background knowledge (Meek 1995; as in Tetrad, Ramsey et
   al. 2017). A search over orders scores the families of one DAG. So a family with an impossible parent is excluded and
-  never counted, and a missing required parent costs more than any fit can gain. A search over classes scores members of
-  a class, which need not agree with the knowledge if another member does. So its operators are restricted instead of
-  the families.
+  never counted, and a missing required parent costs more than any fit can gain. A search over equivalence classes
+  scores DAGs that need not agree with the knowledge if another DAG of their class does. So such a search restricts its
+  operators, not the families.
 - `sets_of`, `score_tables`: the sets of variables to count for a batch of families, and the scores from their tables.
 """
 
@@ -41,7 +42,7 @@ class Criterion(NamedTuple):
     prior: FloatArray
     """ln of the structure prior by the number of parents, `[d]`"""
     available: float = 0.0
-    """number of rows, if the counts of a family omit rows with empty cells; otherwise 0"""
+    """number of all rows, if the counts of a family omit rows with empty cells; 0 if the counts are of all rows"""
 
 
 def create_criterion(
@@ -49,14 +50,14 @@ def create_criterion(
 ) -> Criterion:
     """The criterion for `n` rows of `d` variables.
 
-    Because imputed values are not observed, rows with empty cells are equivalent to `effective_rows` complete rows; 0
-    means that all rows are complete. Rows with empty cells are scored by BIC with n·ln(effective_rows)/(2
-    effective_rows) per parameter. If the rows are `filled`, the fit is computed from the counts of all n rows.
-    Otherwise it is n times the mean mutual information of child and parents over the rows with no empty cell in the
-    family (Bodewes, Scutari 2021: node-average likelihood).
+    `effective_rows` is 0 if all rows are complete. If rows have empty cells, it is the number of complete rows that
+    have as much information, because imputed values are not observed. Then the criterion is BIC with a penalty of
+    n·ln(effective_rows)/(2 effective_rows) per parameter. If the empty cells are `filled`, the fit is computed from the
+    counts of all n rows. If not, the fit is n times the mean mutual information of child and parents over the rows with
+    no empty cell in the family (Bodewes, Scutari 2021: node-average likelihood).
 
-    The structure prior is k ln p + (d − 1 − k) ln(1 − p) for k parents, with p = expected_parents / (d − 1), at most ½;
-    each parent costs ln(1/p − 1). BIC has no such prior.
+    BDeu has a structure prior: k ln p + (d − 1 − k) ln(1 − p) for k parents, with p = expected_parents / (d − 1), at
+    most ½. So each parent costs ln(1/p − 1). With expected_parents = 0, and for BIC, there is no such prior.
     """
     if effective_rows:
         price = 0.5 * n * math.log(effective_rows) / effective_rows
@@ -75,7 +76,10 @@ def score_rows(
     settings: ScoreSettings,
     most_cells: float = math.inf,
 ) -> FloatArray:
-    """The score of every family of `batch` on the rows of `columns` `[n_variables, n_rows]`."""
+    """The score of every family of `batch` on the rows of `columns` `[n_variables, n_rows]`.
+
+    A family whose table has more than `most_cells` cells gets `EXCLUDED_SCORE`.
+    """
     criterion = create_criterion(settings, len(arities), columns.shape[1])
     scores = np.full(len(batch), EXCLUDED_SCORE)
     narrow, widths = _score_narrow(
@@ -91,7 +95,10 @@ def score_rows(
 
 @njit(cache=True)
 def _score_narrow(columns, arities, first, members, criterion, max_cells, scores):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Score the families of at most `max_cells` cells; return their mask, and the number of cells of each family."""
+    """Write the scores of families of at most `max_cells` cells to `scores`.
+
+    Returns the mask of these families, and the number of cells of each family.
+    """
     narrow, widths = np.zeros(len(scores), np.bool_), np.empty(len(scores))
     codes = np.empty(columns.shape[1], np.int32)
     cells, state, count = (
@@ -113,7 +120,7 @@ def _score_narrow(columns, arities, first, members, criterion, max_cells, scores
 
 @njit(cache=True)
 def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The number of joint states of `variables`, as a float, because it may exceed the integers."""
+    """The number of joint states of `variables`, as a float, because it may exceed 64-bit integers."""
     states = 1.0
     for v in variables:
         states *= arities[v]
@@ -122,9 +129,10 @@ def states_of(arities, variables):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 @njit(cache=True)
 def score_cells(cells, r, q, criterion, state, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The score, without the prior, of a child with r levels from all q·r counts; the child's level runs fastest.
+    """The score, without the structure prior, of a child with r levels whose parents have q joint states.
 
-    `state` and `count`, as long as `cells` or longer, are scratch.
+    `cells` has all q·r counts; the child's level runs fastest. `state` and `count` are scratch arrays, at least as long
+    as `cells`.
     """
     n, cell = 0, 0
     for one in range(len(cells) // r):
@@ -137,7 +145,10 @@ def score_cells(cells, r, q, criterion, state, count):  # type: ignore[no-untype
 
 @njit(cache=True)
 def score_occurring(state, count, r, q, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The score from the positive counts, in ascending order of the parents' `state`, one of q."""
+    """The score, without the structure prior, from the positive counts only.
+
+    `state` is the joint state of the parents for each count, in ascending order.
+    """
     total = 0.0
     a_state, a_cell = criterion.weight / q, criterion.weight / (q * r)
     below_state, below_cell = math.lgamma(a_state), math.lgamma(a_cell)
@@ -160,9 +171,10 @@ def score_occurring(state, count, r, q, criterion):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def score_available(cells, r, q, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The score from all q·r counts of rows without empty cells.
+    """The score from the q·r counts of the rows without empty cells in the family.
 
-    It is the number of rows times the mean mutual information, minus the penalty of BIC.
+    It is the number of all rows, `criterion.available`, times the mean mutual information of child and parents, minus
+    the penalty of BIC.
     """
     parents, child, n = np.zeros(len(cells) // r), np.zeros(r), 0.0
     for cell in range(len(cells)):
@@ -179,7 +191,7 @@ def score_available(cells, r, q, criterion):  # type: ignore[no-untyped-def]  # 
 
 @njit(cache=True)
 def _rising(a, below, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Ln Γ(a + n) − ln Γ(a), whose second term is `below`; for small n from the product a(a + 1)…(a + n − 1)."""
+    """The value of ln Γ(a + n) − `below` for n ≥ 1, with `below` = ln Γ(a); for small n from a(a + 1)…(a + n − 1)."""
     if n > 12:
         return math.lgamma(a + n) - below
     product = a
@@ -204,7 +216,7 @@ def drop_impossible(batch: Batch, prior: Prior) -> Batch:
 
 
 def apply_knowledge(scores: FloatArray, batch: Batch, prior: Prior) -> FloatArray:
-    """The `scores` of the first families of `batch`, adjusted for background knowledge."""
+    """The `scores` of the first `len(scores)` families of `batch`, adjusted for background knowledge."""
     if not prior.is_informative:
         return scores
     n_missing = prior.required.sum(axis=0)[_children(batch)] - _per_family(batch, prior.required)
@@ -246,11 +258,14 @@ class Sets:
     sets: NDArray[np.int16]
     """the sets in lexicographic order, `[n_sets, size]`; each set is ascending and padded with -1"""
     table_of: NDArray[np.int64]
-    """the number of each family's set, `[n_families]`; -1 for a family that is too wide to be counted"""
+    """the number of the set that contains each family, `[n_families]`; -1 if the family's table has too many cells"""
 
 
 def families_within_budget(pending: Batch, cardinalities: NDArray[np.int64], most_cells: float, cells: float) -> Batch:
-    """The first `pending` families with at most `cells` cells in total, not counting families that are too wide."""
+    """The first `pending` families, at least one, with at most `cells` cells in total.
+
+    Families of more than `most_cells` cells add nothing to this total, because they are not counted.
+    """
     widths = _widths(pending.first, pending.members, cardinalities)
     widths[widths > most_cells] = 0
     n = max(1, int(np.searchsorted(np.cumsum(widths), cells, side="right")))
@@ -263,7 +278,11 @@ def all_too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: flo
 
 
 def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> Sets:
-    """The sets to count for `batch`, without subsets of other sets."""
+    """The sets to count for the families of `batch` that have at most `most_cells` cells.
+
+    A set is left out if another set of the batch has the same variables and one more, because the table of the larger
+    set contains the smaller table.
+    """
     widths = _widths(batch.first, batch.members, cardinalities)
     keys = [_variables(batch, m) if widths[m] <= most_cells else () for m in range(len(batch))]
     superset: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -327,7 +346,10 @@ def _score(counts, begins, sets, table_of, first, members, cardinalities, criter
 
 @njit(cache=True)
 def _family_cells(table, variables, child, parents, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The counts of a family, the child's level running fastest, summed from a table that contains the family."""
+    """The counts of a family, summed from the `table` of a set that contains the family.
+
+    In the result, the child's level runs fastest. `variables` is the set in ascending order, padded with -1.
+    """
     size = 0
     while size < len(variables) and variables[size] >= 0:
         size += 1

@@ -1,15 +1,17 @@
 """Scores of families if experiments have set variables (`core/experiments.py`), for numbers, mixed tables and labels.
 
-A family is scored on the rows of the conditions that do not target its child. With `target_rows=own` (the default), the
-rows of the other conditions are also scored, with separate parameters: the child's mechanism is different there, but
-still depends only on the child's parents (Yang, Katcoff, Uhler 2018, Definition 3.3). With `left-out`, these rows are
-not scored (GIES: Hauser, Bühlmann 2012). This is exact for experiments that cut the child off from its causes, such as
-randomisation. If a dependence remains, for example after inhibition by half, leaving the rows out favours wrong
-directions, because a dependence in the rows that are left out has no cost. Such errors grow with the number of rows.
+An experiment is done in some conditions (parts of the rows), and targets variables. A family (a child and its parents)
+is scored on the rows of the conditions that do not target its child. With `target_rows=own` (the default), the rows of
+the other conditions are also scored, with separate parameters: the child's mechanism is different there, but still
+depends only on the child's parents (Yang, Katcoff, Uhler 2018, Definition 3.3). With `left-out`, these rows are not
+scored (GIES: Hauser, Bühlmann 2012). Leaving them out is exact for experiments that cut the child off from its causes,
+such as randomisation. If the child still depends on its causes, for example after inhibition by half, leaving the rows
+out favours wrong directions, because the dependence in these rows then costs nothing. More rows increase this error.
 
-Both settings need the same sums, because the sum over the rows that are left out is the difference from the sum over
-all rows. Scores are equal for all members of an interventional class, because the two ends of an undirected edge are
-scored on the same rows.
+There is a sum of moments for each set of conditions on which some child is scored. The sum over the rows that it leaves
+out is its difference from the sum over all rows, so both settings need the same sums of moments. Tables of counts are
+requested for the rows that a sum leaves out, too (`requests`). Scores are equal for all members of an interventional
+class, because the two ends of an undirected edge are scored on the same rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,14 +41,14 @@ SEARCHES = 4
 MAX_REPEATED = 40
 """number of variables above which there is only one search"""
 MIN_SPARE_ROWS = 3
-"""minimum number of rows, beyond the number of coded columns, in the conditions that target a variable, for separate
-parameters"""
+"""mixed data: the rows in which a variable was set are scored if they are more than the coded columns by this number"""
 
 
 def number_scores(moments: FloatArray, group: NDArray[np.int64], target_rows: TargetRows, price: float) -> Scores:
     """The function that scores families of numbers by Gaussian BIC, with a further `price` for each parent.
 
-    `moments` are the pooled moments of each sum, `[n_sums, size]`, and `group` has the sum of each variable, `[d]`.
+    `moments` are the pooled moments of each sum, `[n_sums, size]`; sum 0 is over all rows. `group` `[d]` is the number
+    of the sum on which each variable is scored as a child.
     """
     d = len(group)
 
@@ -80,8 +82,9 @@ def best_class(
 ) -> NDArray[np.bool_]:
     """The class `[d, d]` that `procedure` finds with these `scores`.
 
-    A search over orders is repeated with other random orders. If experiments direct most edges, few orders have the
-    same score, and the starts of one search may all end in the same local optimum.
+    A search over orders of at most `MAX_REPEATED` variables is repeated with other random orders, and the class with
+    the best score is returned. If experiments direct most edges, few orders have the same score, and the starts of one
+    search may all end in the same local optimum.
     """
     repeats = SEARCHES if procedure.orders and d <= MAX_REPEATED else 1
     found = [search(procedure, d, replace(settings, seed=settings.seed + k), scores, prior) for k in range(repeats)]
@@ -102,7 +105,7 @@ def _by_sum(
     untargeted: Callable[[FloatArray], Scores],
     own: Callable[[FloatArray], Scores] | None,
 ) -> Scores:
-    """The function that scores each family on the sum of its child and, with `own`, on the rows that it leaves out."""
+    """The function that scores each family on its child's sum and, with `own`, on the rows that this sum leaves out."""
     first = [untargeted(sums) for sums in moments]
     rest = [None, *(own(moments[0] - sums) for sums in moments[1:])] if own else [None] * len(moments)
 
@@ -143,7 +146,7 @@ def _verb(arcs: NDArray[np.bool_], verb: str) -> str:
 
 
 Request = tuple[int, NDArray[np.int64], Batch]
-"""the number of a sum, the numbers of families in a batch, and these families"""
+"""the number of a sum, the numbers of the families of a batch that are counted in it, and these families"""
 
 
 def requests(batch: Batch, group: NDArray[np.int64], n_sums: int, target_rows: TargetRows) -> list[Request]:
@@ -156,7 +159,7 @@ def requests(batch: Batch, group: NDArray[np.int64], n_sums: int, target_rows: T
 
 
 def numbered_sets(each: Sequence[Request], cardinalities: NDArray[np.int64], most_cells: float) -> NDArray[np.int16]:
-    """The sets to count for the requests, `[n_sets, 1 + size]`: the number of a sum, then a set, padded."""
+    """The sets to count for `each` request, `[n_sets, 1 + size]`: the number of a sum, then a set, padded with -1."""
     sets = [(k, sets_of(families, cardinalities, most_cells).sets) for k, _, families in each]
     size = max(own.shape[1] for _, own in sets)
     padded = [np.pad(own, ((0, 0), (0, size - own.shape[1])), constant_values=PAD) for _, own in sets]

@@ -1,9 +1,8 @@
 """The table of known and pending scores of families (a child and its parents), and settings of score-based algorithms.
 
 A search looks up scores by (child, parent set). A family without a score becomes pending, and the search continues with
-everything that does not depend on this family. Then all pending families are scored in one batch, by counting rows or
-by one exchange with the silos. So the search is the same for pooled rows and for silos, and requests many scores at a
-time.
+everything that does not depend on this family. Then pending families are scored in a batch, from local rows or by an
+exchange with the silos. So the search is the same for pooled rows and for silos, and requests many scores at a time.
 """
 
 from collections.abc import Iterator
@@ -25,17 +24,17 @@ Tables = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint16], FloatAr
 TargetRows = Literal["own", "left-out"]
 """use of the rows in which an experiment set a variable, in its scores (`experiment_scores.py`)"""
 MAX_GROWTH = 16
-"""how many times as large tables become at most when they are full"""
+"""maximum factor by which full tables grow at a time"""
 UNKNOWN = -1
 """the result of `find` for a family whose score is unknown"""
 
 
 @dataclass(frozen=True)
 class Families:
-    """A hash table of families in the order of their first request; the last families are pending.
+    """A hash table of families in the order of their first request; the last families have no score and are pending.
 
-    Family e is `members[first[e]:first[e + 1]]`: its child, then its parents in ascending order. `used` is (families,
-    scored families, requests that did not fit). Only `find` and `with_scores` write to the arrays.
+    Family e is `members[first[e]:first[e + 1]]`: its child, then its parents in ascending order. `used` has the numbers
+    of families, of scored families, and of requests that did not fit. `find` and `with_scores` write to the arrays.
     """
 
     slots: NDArray[np.int32]
@@ -75,8 +74,8 @@ class Families:
     def grown(self) -> "Families":
         """The same families in larger tables.
 
-        There is room for the requests that did not fit, some of them perhaps for the same family, but the tables grow
-        at least to twice their size and at most to `MAX_GROWTH` times.
+        They grow at least by a factor of two and at most by `MAX_GROWTH`. Within these limits there is room for all
+        requests that did not fit, as if each had been for another family.
         """
         families, more = int(self.used[0]), len(self.score)
         while len(self.score) + more < min(families + int(self.used[2]), MAX_GROWTH * len(self.score)):
@@ -117,10 +116,10 @@ def families_of(dag: NDArray[np.bool_]) -> Batch:
 
 
 def listed_families(sets: NDArray[Any], d: int) -> Batch:
-    """The families of `d` variables that a query lists in the one row of `sets`, each followed by padding.
+    """The families of `d` variables that a query lists in the only row of `sets`, each followed by one `PAD`.
 
-    Raises `BadInput` for any other list, because a coordinator may send anything, and compiled code would read outside
-    the moments.
+    Raises `BadInput` for any other list. A coordinator may send anything, and with invalid numbers of variables,
+    compiled code would read outside its arrays.
     """
     listed = sets.ravel().astype(np.int64)
     ends = np.flatnonzero(listed == PAD)
@@ -139,7 +138,10 @@ def _repeats(family: NDArray[np.int64], members: NDArray[np.uint16], d: int) -> 
 
 
 def split_by_group(batch: Batch, group: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Batch]]:
-    """Yield each `group` `[d]` of children in `batch`, the numbers of its families, and these families."""
+    """Split `batch` by the `group` `[d]` of the child.
+
+    Yields the number of a group, the numbers of its families in `batch`, and these families.
+    """
     if not group.any():
         yield 0, np.arange(len(batch)), batch
         return
@@ -190,7 +192,10 @@ def locate(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def find(key, size, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The number of family `key[:size]` if its score is known; otherwise UNKNOWN, and the family becomes pending."""
+    """The number of family `key[:size]`, or UNKNOWN if its score is unknown.
+
+    An unknown family becomes pending. If there is no room for it, the request is counted in `used[2]`.
+    """
     slots, first, members, score, used = tables
     known, at = locate(key, size, tables)
     if known >= 0:
@@ -218,7 +223,7 @@ def _fill_slots(slots, first, members, families):  # type: ignore[no-untyped-def
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """Settings of scores. Continuous data always have Gaussian BIC, mixed data the degenerate Gaussian score."""
+    """Settings of the scores of discrete data."""
 
     score: Literal["bdeu", "bic"] = "bdeu"
     """score of discrete data"""
@@ -258,7 +263,10 @@ class OrderSettings:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def agreeing_starts_of(self, d: int) -> int:
-        """The number of starts that must agree in a search over `d` variables; for large d, nearly all starts agree."""
+        """The number of starts that must agree in a search over `d` variables.
+
+        It is smaller for large d, where nearly all starts agree and a start takes long.
+        """
         return max(1, min(3, 300 // d)) if self.agreeing_starts == "auto" else self.agreeing_starts
 
 
@@ -301,7 +309,7 @@ class SearchSettings(ScoreSettings):
         return kind == "discrete" or (kind == "mixed" and self.mixed_score == "conditional-gaussian")
 
     def starts_of(self, d: int) -> int:
-        """The number of orders of `d` variables to start from; the time of a start grows as d³."""
+        """The number of orders of `d` variables to start from; fewer for large d: a start takes time in d³."""
         return max(1, min(10, 400 // d)) if self.starts == "auto" else self.starts
 
     def exact_parents_of(self, d: int) -> int:
@@ -349,7 +357,7 @@ class SecureSearch(SearchSettings):
 
     @property
     def center_series(self) -> bool:
-        """True, because windows are always about the means of their series."""
+        """Always True: the moments of windows are centred by the means of each series."""
         return True
 
     def reach(self, schema: Schema) -> int:

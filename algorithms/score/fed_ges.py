@@ -7,14 +7,14 @@ round costs a silo one GES with at most `limit` insertions, and the server one f
 
 The union of many noisy graphs is unstable: it oscillates, or grows far beyond any silo's graph, and silos that start
 from it cannot remove the surplus edges. Therefore a fusion that is too far from the silos' graphs is replaced by the
-most central of these graphs. It is too far if the mean distance of its moral graph from theirs exceeds a share of their
-mean number of edges. The limit is stricter in the last round, because in earlier rounds silos may have found different
-edges first. This rule is ours.
+most central of these graphs. A fusion is too far if the mean distance of its moral graph from the silos' moral graphs
+exceeds a share of the mean number of arcs of the silos' graphs. The limit for the result is stricter than the limit in
+the rounds, where silos may have found different edges first. This rule is ours.
 
-A silo starts from the fusion of the global graph with its own last graph. If the global graph replaces its own instead
-(`client = "replace"`, which the paper also permits), the silos may insert different edges in a round, so that no edge
-is in enough graphs. The global graph then stays as it is, and the search ends: with PIGS, 5 silos and a quota of one
-half, it has 5 % of the edges.
+By default, a silo starts its search from the fusion of the global graph with its own last graph. With `client =
+"replace"`, which the paper also permits, a silo starts from the global graph. Then the silos may insert different edges
+in a round, so that no edge is in enough graphs, the global graph does not change, and the run ends too early. For
+example, with the network PIGS, 5 silos and a quota of one half, the result has 5 % of the true edges.
 """
 
 from dataclasses import dataclass, replace
@@ -147,7 +147,7 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
 
 
 def aggregate(server: Server, replies: Replies[Arcs], settings: FedGes) -> Server:
-    """The state with the fusion of the silos' graphs, and whether any of them is new."""
+    """The server's state with the fusion of the silos' graphs; `news` is whether any of these graphs is new."""
     own = dags_of(replies.each, len(server.variables))
     digests = [blake2b(np.packbits(dag).tobytes(), digest_size=16).hexdigest() for dag in own]
     lookback = 1 if settings.convergence == "unchanged" else max(map(len, server.seen))
@@ -162,7 +162,10 @@ def aggregate(server: Server, replies: Replies[Arcs], settings: FedGes) -> Serve
 
 
 def consensus_dag(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float) -> NDArray[np.bool_]:
-    """The DAG `fused`, or the most central of the silos' DAGs `own` `[k, d, d]` if `fused` is too far from them."""
+    """The DAG `fused`, or the most central of the silos' DAGs `own` `[k, d, d]` if `fused` is too far from them.
+
+    `drift` is the maximum mean distance, as a share of the mean number of arcs in `own`.
+    """
     morals = [moral_graph(dag) for dag in own]
     if mean_distance(fused, morals) <= drift * own.sum() / len(own):
         return fused
@@ -171,7 +174,7 @@ def consensus_dag(own: NDArray[np.bool_], fused: NDArray[np.bool_], drift: float
 
 
 def measures(server: Server) -> dict[str, float]:
-    """The number of arcs of the fusion, and its distance from the silos' graphs (mean SMHD)."""
+    """The number of arcs of the fusion, and the mean distance of its moral graph from those of the silos (SMHD)."""
     distance = mean_distance(server.fused, [moral_graph(dag) for dag in server.own])
     return {"edges": float(server.fused.sum()), "distance_to_silos": distance}
 

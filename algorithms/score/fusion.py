@@ -1,8 +1,9 @@
 """Structural fusion of DAGs over the same variables (Puerta, Aledo, Gámez & Laborda 2021; Torrijos et al. 2024, §2.3).
 
-First, a common order σ is found greedily from the sinks up (GHO). Then each DAG is replaced by its minimal directed
-independence map for σ. The consensus has the arcs that enough of these maps share. All maps agree with σ, so the
-consensus is acyclic. The independences of the union (all arcs of all maps) hold in every one of the DAGs.
+First, the greedy heuristic order (GHO) finds a common order σ of the variables, from the last one to the first. Then
+each DAG is replaced by its minimal directed independence map for σ. The consensus has the arcs that enough of these
+maps share. All maps agree with σ, so the consensus is acyclic. The independences of the union of all maps hold in every
+one of the DAGs.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,10 @@ from .cliques import NO_VARIABLE
 
 
 def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDArray[np.bool_]:
-    """The consensus of `dags` `[k, d, d]`: the arcs in at least max(1, ⌊quota·k⌋) of their maps for GHO's order.
+    """The consensus of `dags` `[k, d, d]`: the arcs in at least max(1, ⌊quota·k⌋) of their independence maps.
 
-    A quota of 0 is the UNION of Torrijos et al. 2024, §4.1; .25 and .5 are their C25 and C50. Ties in the order are
-    resolved by the names in `variables`.
+    A quota of 0 is the UNION of Torrijos et al. 2024, §4.1; .25 and .5 are their C25 and C50. The names in `variables`
+    break ties in the common order.
     """
     names = np.argsort(np.argsort(np.array(variables)))
     order = greedy_order(dags, names)
@@ -30,9 +31,10 @@ def fuse(dags: NDArray[np.bool_], quota: float, variables: Sequence[str]) -> NDA
 def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The order σ of `dags` `[k, d, d]` found by the greedy heuristic GHO, ancestors first.
 
-    Each step makes the variable whose arcs are cheapest to reverse, summed over all DAGs, a sink in each of them and
-    removes it. The cost in one DAG is the number of its children minus one, plus the number of added arcs; ties are
-    resolved by the least of `names`. Costs change only near a removed sink.
+    Each step makes the variable with the least cost a sink in every DAG, and removes it. Its cost in a DAG is its
+    number of children minus one, plus the number of arcs that must be added to reverse the arcs to the children. Costs
+    are summed over the DAGs. `names` `[d]` are the ranks of the variables' names; of equal costs, the lower rank is
+    taken. Only costs near a removed sink are computed again.
     """
     rest = dags.copy()
     k, d, _ = rest.shape
@@ -64,7 +66,10 @@ def greedy_order(dags, names):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def _sink_cost(dag, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The number of children of v minus one, plus the number of arcs that covering its current arcs adds."""
+    """The number of children of v minus one, plus the number of arcs to add until the arcs to its children are covered.
+
+    An arc v → c is covered if c has the same parents as v, and v itself.
+    """
     d = len(dag)
     cost = -1
     married = np.zeros(d, np.bool_)
@@ -83,9 +88,10 @@ def _sink_cost(dag, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def _remove_sink(dag, v, by_name, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Make v a sink of `dag` and remove it: its arcs are covered and reversed, the nearest child first.
+    """Make v a sink of `dag` and remove it: the arcs to its children are covered and reversed, the nearest child first.
 
-    Reversing v → c in turn gives c the parents of v, among them the children reversed before, and v those of c.
+    Before an arc v → c is reversed, c gets the parents of v, and v those of c. Children whose arcs were reversed before
+    are now parents of v.
     """
     d = len(dag)
     near = np.zeros(d, np.bool_)
@@ -107,7 +113,7 @@ def _remove_sink(dag, v, by_name, stale):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _nearest_first(dag, v, by_name):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The children of v in topological order; ties by name."""
+    """The children of v in topological order; where it leaves a choice, in the order of the names."""
     d = len(dag)
     children, n = np.empty(d, np.int64), 0
     for u in by_name:
@@ -149,10 +155,10 @@ def _add_descendants(dag, start, below):  # type: ignore[no-untyped-def]  # noqa
 def independence_map(dag, order):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The minimal directed independence map of `dag` for `order`.
 
-    It is unique. Reversing covered arcs one by one leads to a DAG of that order with all its arcs, and sometimes more.
-    The parents of v are the variables w before v that the others before v do not d-separate from v (Peña 2011): those
-    that v reaches in the moral graph of the ancestors of v and of all variables before it, through variables after v
-    only (Lauritzen et al. 1990).
+    It is unique. (Reversing covered arcs one by one would give a DAG with all arcs of this map, but sometimes more.)
+    The parents of v are the variables w before v that the other variables before v do not d-separate from v (Peña
+    2011). To find them, take the moral graph of v, all variables before v, and their ancestors. The parents are the
+    variables before v that a path from v reaches through no other variable before v (Lauritzen et al. 1990).
     """
     d = len(dag)
     result = np.zeros((d, d), np.bool_)

@@ -1,13 +1,13 @@
 """Scores of continuous and mixed families from summed moments: Gaussian BIC, conditional and degenerate Gaussian.
 
 Gaussian BIC of a linear regression on the parents (`score_moments`, `score_covariance`):
-−n/2 (ln 2πσ² + 1) − ½ ln n (k + 2) with k parents, an intercept and the residual variance σ², the Schur complement of
+−n/2 (ln 2πσ² + 1) − ½ ln n (k + 2) with k parents and an intercept. The residual variance σ² is the Schur complement of
 the parents in the covariance about the mean. Moments add up over silos, so the pooled score takes one exchange.
 
-The same score if each silo has regression weights of its own (`score_own_rows`; IMaGES: Ramsey et al. 2010, "Six
-problems for causal inference from fMRI"): Σ_p −n_p/2 ln v_p − ½ ln n_p (k + 1), where v_p is the residual variance of
-the silo's own regression. It takes a sum for every family. v_p is a sum of squares divided by n_p − k, so that k
-parents that explain nothing have an expected gain of 0 before the penalty; this matters with few rows. The correction
+Gaussian BIC if each silo p has its own regression weights (`score_own_rows`; IMaGES: Ramsey et al. 2010, "Six problems
+for causal inference from fMRI"): Σ_p −n_p/2 ln v_p − ½ ln n_p (k + 1), where v_p is the residual variance of the silo's
+own regression. The silos' scores are summed, one number for each family. v_p is a sum of squares divided by n_p − k.
+Without this correction, parents that explain nothing would improve the fit, noticeably so with few rows. The correction
 depends only on k, so the members of a Markov equivalence class have equal scores.
 
 Conditional Gaussian score of mixed data, from moments by configuration (`score_configurations`; Andrews, Ramsey, Cooper
@@ -20,9 +20,9 @@ to 6 there).
 A configuration with few rows uses the covariance of all rows about the configurations' means, as in Tetrad.
 
 Degenerate Gaussian score of mixed data, from second moments of the coded table (`score_blocks`; Andrews, Ramsey, Cooper
-2019): score(X | Pa) = −n/2·(ln|R_{X ∪ Pa}| − ln|R_Pa|) − c/2·ln n·|X|·Σ|Pa|, R the correlations of the coded columns
-and |·| a number of columns (Eq. 7 there, without terms that do not depend on the parents). c = 2 is twice the penalty
-of BIC, because the Gaussian likelihood of an indicator is too optimistic.
+2019): score(X | Pa) = −n/2·(ln|R_{X ∪ Pa}| − ln|R_Pa|) − c/2·ln n·|X|·Σ|Pa|. R are the correlations of the coded
+columns, |R| is a determinant, and |X| and |Pa| are numbers of columns (Eq. 7 there, without terms that do not depend on
+the parents). c = 2 doubles the penalty of BIC, because the Gaussian likelihood of an indicator is too optimistic.
 """
 
 import math
@@ -99,9 +99,9 @@ def _own_score(n, S, first, members):  # type: ignore[no-untyped-def]  # noqa: A
 
 @njit(cache=True)
 def _residual_variance(S, child, parents):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The variance of `child` given `parents`, row by row from a Cholesky factor of their covariance.
+    """The residual variance of `child` given `parents`, from a Cholesky factor of their covariance.
 
-    A parent that the others determine adds nothing.
+    A parent that the parents before it determine adds nothing.
     """
     k = len(parents)
     L = np.zeros((k + 1, k + 1))
@@ -122,7 +122,7 @@ def _residual_variance(S, child, parents):  # type: ignore[no-untyped-def]  # no
 
 
 MIN_SPARE_ROWS = 10
-"""rows beyond the number of continuous members that a configuration needs for its own covariance"""
+"""a configuration has its own covariance if its rows are more than the continuous members by more than this number"""
 _MIN_VARIANCE, _MIN_ABSOLUTE_VARIANCE = 1e-10, 1e-300
 """relative and absolute ridge on the variances of every covariance, above rounding errors"""
 
@@ -191,7 +191,7 @@ def _likelihood(table, members, inside, model):  # type: ignore[no-untyped-def] 
 
 @njit(cache=True)
 def _margin(table, members, inside, model):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The moments of the members that are `inside`, by configuration, and how many of them are continuous."""
+    """The moments by configuration of the members that are `inside`, and the number of continuous ones among them."""
     levels, discrete, _ = model
     q, n_continuous, c, places_of = 1, 0, 0, np.empty(len(members), np.int64)
     for v in members:
@@ -241,12 +241,12 @@ PRICE_FACTOR = 2.0
 
 
 def price_of(rows: int) -> float:
-    """The penalty on twice the log-likelihood for a pair of columns of child and parent: c·ln n."""
+    """The penalty on twice the log-likelihood for each pair of a column of the child and one of a parent: c·ln n."""
     return PRICE_FACTOR * math.log(rows)
 
 
 def score_blocks(blocks: Blocks, batch: Batch) -> FloatArray:
-    """The score of every family of `batch`."""
+    """The degenerate Gaussian score of every family of `batch`, from the correlations of the coded columns."""
     return np.asarray(
         _degenerate_gaussian_score(
             blocks.rows, blocks.R, blocks.first, batch.first, batch.members, price_of(blocks.rows)

@@ -1,14 +1,16 @@
 """Best order score search for Gaussian data from a covariance: the search of `boss.py` without a table of families.
 
-Given an order, the parents of a variable are grown and shrunk among the earlier variables, by the Gaussian BIC with
-`price` for each parent: −n/2·ln σ² − ½·price·k (Andrews et al. 2023, Algorithm 2). Scores follow from the covariance,
-so none is stored: a selection of p parents among k candidates updates each candidate's variance and covariance given
-the chosen parents, O(k·p²), and a search of twenty variables takes some milliseconds. A sweep moves each variable to
-its best position, which compares O(d²) selections. Nearly all of them are the previous one with one candidate more or
-less: whether it has a part in growing the parents takes O(p²) (`_would_grow`), and only then are they selected again.
-Columns beyond the first d, such as the past of time series, precede all variables: they may be parents only.
+Given an order, the parents of a variable are grown and shrunk among the earlier variables (Andrews et al. 2023,
+Algorithm 2). The score of k parents is Gaussian BIC with a `price` for each parent: −n/2·ln σ² − ½·price·k.
 
-Starts and restarts are in `order_starts.py`.
+Scores follow from the covariance, so none is stored. Selecting p parents among k candidates updates each candidate's
+variance and covariance given the chosen parents, in O(k·p²). A search over twenty variables takes some milliseconds.
+A sweep moves each variable to its best position, and compares O(d²) selections. Nearly every selection differs from
+the previous one by a single candidate. A check in O(p²) shows whether this candidate changes how the parents are grown
+(`_would_grow`). Only if it does, they are selected again.
+
+Columns beyond the first d, such as the past of time series, precede all variables, and can only be parents. Starts and
+restarts are in `order_starts.py`.
 """
 
 import math
@@ -32,7 +34,7 @@ MAX_PATH = 128
 TOO_LONG = -1
 """the size of a path that is not stored"""
 PATH_MARGIN = 1e-6
-"""relative difference of two explained variances that may be rounding"""
+"""relative difference of two explained variances that may be due to rounding"""
 
 
 def gaussian_boss(
@@ -67,12 +69,16 @@ def gaussian_boss(
 def parents_in_order(
     S: FloatArray, order: NDArray[np.int64], rows: int, price: float, prior: Prior
 ) -> NDArray[np.bool_]:
-    """The DAG `[m, d]` of one `order` `[d]` for `rows` rows of covariance `S` `[m, m]`; arguments as for the search."""
+    """The DAG `[m, d]` of one `order` `[d]` for `rows` rows of covariance `S` `[m, m]`, as in `gaussian_boss`."""
     return np.asarray(_graph(unit_diagonal(S), order, price / rows, prior.possible, prior.required)[0])
 
 
 class Paths(NamedTuple):
-    """How the parents of each variable were grown, by row: d rows for an order, and one for the variable that moves."""
+    """How the parents of each variable were grown.
+
+    Row j is the path of variable j at its place in the current order. Row d is that of the variable that moves, at the
+    position that is being examined.
+    """
 
     cost: FloatArray
     """the cost of the parents, `[d + 1]`"""
@@ -83,9 +89,9 @@ class Paths(NamedTuple):
     factor: FloatArray
     """the Cholesky factor of their covariance, its upper triangle by columns, `[d + 1, MAX_PATH·(MAX_PATH + 1)/2]`"""
     effect: FloatArray
-    """the square root of the variance that each explained when it was added, with the sign of the effect"""
+    """the square root of the variance that each parent explained when it was added, with the sign of the effect"""
     least: FloatArray
-    """the variance that another candidate has to explain to be added in place of each parent, or after the last one"""
+    """the variance that another candidate must explain to be added in place of each parent, or after the last parent"""
 
 
 @njit(cache=True)
@@ -102,7 +108,7 @@ def _empty_paths(d):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(cache=True)
 def _sweep(R, order, movers, price, possible, required, sweeps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """`order` after moving each of `movers` to its best position, until none moves or after `sweeps` sweeps."""
+    """`order` after at most `sweeps` sweeps that move each of `movers` to its best position, until none moves."""
     m, d = len(R), len(order)
     Q, paths = np.empty((m, m)), _empty_paths(d)
     before = np.arange(m) >= d
@@ -128,9 +134,10 @@ def _sweep(R, order, movers, price, possible, required, sweeps):  # type: ignore
 def _best_place(R, order, x, at, price, possible, required, Q, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The position of x in the order with the least total cost; its current one, `at`, unless another one is better.
 
-    The total with x at position i has the costs of the variables before x, which cannot have x as a parent, of x, and
-    of the variables after x, which can. Most of these costs are those of the current order, or of the previous
-    position: parents are selected again only where the variable that comes or goes has a part in growing them.
+    The total with x at position i is the sum of three costs: of the variables before x, which cannot have x as a
+    parent; of x; and of the variables after x, which can. Most of these costs are known from the current order or from
+    the previous position. Parents are selected again only if the candidate that is added or removed changes how they
+    are grown.
     """
     d = len(order)
     rest = order[order != x]
@@ -182,7 +189,7 @@ def _update(R, order, x, at, place, price, possible, required, Q, paths):  # typ
 
 @njit(cache=True)
 def _store(paths, row, R, j, before, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Select parents of j among `before`, and store how in a row of `paths`; return their cost."""
+    """Select parents of j among `before`, store how they were grown in a row of `paths`, and return their cost."""
     cost, candidates, chosen, _, forced, residual = _select(R, j, before, price, possible, required, Q)
     paths.cost[row], paths.size[row] = cost, len(chosen) if len(chosen) <= MAX_PATH else TOO_LONG
     for b in range(paths.size[row]):
@@ -201,7 +208,7 @@ def _store(paths, row, R, j, before, price, possible, required, Q):  # type: ign
 
 @njit(cache=True)
 def _has_grown(paths, row, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Whether x was added while growing the path of a row, or may have been."""
+    """Whether x was added while growing the path of a row; True if the path is too long to be stored."""
     for a in range(paths.size[row]):
         if paths.grown[row, a] == x:
             return True
@@ -210,10 +217,10 @@ def _has_grown(paths, row, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def _would_grow(paths, row, R, j, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Whether x as one more candidate would be added to the path of a row, that of j, or may be, up to rounding.
+    """Whether x, as one more candidate, would be added to the path of j in a row; True if rounding leaves this open.
 
-    This is O(p²) for p grown parents, whatever the number of candidates: their own order stays as it is until x is
-    added.
+    It is also True if the path is too long to be stored. The check takes O(p²) for p grown parents and any number of
+    candidates, because the path does not change before x is added.
     """
     size = paths.size[row]
     if size == TOO_LONG:
@@ -252,8 +259,9 @@ def _graph(R, order, price, possible, required):  # type: ignore[no-untyped-def]
 def _select(R, j, before, price, possible, required, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Select parents of j among `before`.
 
-    Returns their cost, the candidates, the numbers of those that were grown and of the parents left after shrinking,
-    how many were forced, and the residual variance given the grown ones.
+    Returns the cost of the parents; the candidates; the positions in `candidates` of the grown parents; those of the
+    parents left after shrinking; the number of forced (required) parents; and the residual variance given the grown
+    parents.
     """
     candidates = np.flatnonzero(before & possible[:, j])
     forced, late = 0, 0
@@ -275,10 +283,11 @@ def _select(R, j, before, price, possible, required, Q):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _grow(R, j, candidates, forced, least, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The residual variance of j, and the numbers of its parents: the first `forced` ones, then repeatedly the best.
+    """The residual variance of j, and the positions of its parents in `candidates`.
 
-    A parent explains at least the share `least` of the residual variance. Row m of Q is the covariance of the m-th
-    parent with all candidates given the parents before it, divided by its standard deviation.
+    The first `forced` candidates are parents. Then the best candidate is added as long as it explains more than the
+    share `least` of the residual variance. Row m of Q is the covariance of the m-th parent with all candidates given
+    the parents before it, divided by the parent's residual standard deviation.
     """
     k = len(candidates)
     variance, covariance, free = np.ones(k), R[candidates, j], np.ones(k, np.bool_)
@@ -315,7 +324,10 @@ def _grow(R, j, candidates, forced, least, Q):  # type: ignore[no-untyped-def]  
 
 @njit(cache=True)
 def _shrink(R, j, candidates, chosen, forced, residual, least, Q):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The residual variance of j, and the parents after removing those that explain too little beyond the others."""
+    """The residual variance of j, and the parents that stay.
+
+    The weakest parent is removed as long as it explains less than `least` times the residual variance.
+    """
     m = len(chosen)
     P = _inverse_moments(Q, chosen)
     b = np.zeros(m)

@@ -1,14 +1,14 @@
 """Greedy equivalence search: GES on equivalence classes, from any graph (Chickering 2002; Hauser & Bühlmann 2012).
 
-The plan of a search is a list of kinds of operators. The forward phase applies the best valid INSERT until none
-improves the score, at most `limit` times. The next phase does the same with DELETE. If the plan has it, a phase with
-TURN follows, and then the plan starts again as long as anything changes. The best gain of every pair of variables is
-stored, and only the gains that the last move can have changed are recomputed. The condition on paths is checked only
-for the best candidates.
+The plan of a search is a list of kinds of operators, with a phase for each. A phase applies the best valid operator of
+its kind until none improves the score. The number of insertions can have a `limit`. A plan with TURN is repeated as
+long as anything changes. The best gain of every pair of variables is stored, and only the gains that the last move can
+have changed are computed again. Some operators are valid only under a condition on paths (`operators.py`). It is
+checked only for the operators with the greatest gains.
 
 With sparse candidates (Friedman, Nachman & Pe'er 1999), two variables may be joined only if one of them is among the
-`candidates` with the greatest marginal gains for the other. So with many variables, most pairs need no table with a
-third variable.
+`candidates` variables with the greatest marginal gains for the other. So with many variables, most pairs are never
+counted together with a third variable.
 
 A search computes no scores. `advance` continues until it needs families whose scores are unknown, adds all of them to
 the pending families, and returns; the scores then come from local rows or from an exchange with the silos.
@@ -48,7 +48,10 @@ Scores = Callable[[Batch], FloatArray]
 
 @dataclass(frozen=True)
 class EquivalenceSearch:
-    """The state of a search. `gain[y, x]` is the best gain of an operator of this phase on (x, y), unless `stale`."""
+    """The state of a search.
+
+    `gain[y, x]` is the best gain of an operator of this phase on (x, y). It is outdated where `stale[y, x]`.
+    """
 
     graph: NDArray[np.bool_]
     """the CPDAG, `[n_variables, n_variables]`"""
@@ -68,11 +71,11 @@ class EquivalenceSearch:
     next_graph: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
     """the graph for which these scores were requested, `[d, d]`"""
     next_stale: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    """whether scores of each pair in `next_graph` were not known when they were requested, `[d, d]`"""
+    """whether a score of each pair in `next_graph` was unknown when it was requested, `[d, d]`"""
     candidates: int = 0
-    """number of other variables with the greatest gains that become candidates of a variable; 0: all"""
+    """number of candidates of each variable, those with the greatest marginal gains; 0: all other variables"""
     candidate_pairs: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    """the pairs that an edge may join, `[d, d]`, symmetric; empty until their gains are known"""
+    """the pairs that an edge may join, `[d, d]`, symmetric; empty until the marginal gains are known"""
 
     @property
     def done(self) -> bool:
@@ -97,7 +100,8 @@ def search_from(
 def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> EquivalenceSearch:
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
-    With `ahead`, scores that the next `ahead` moves may need are requested together with the missing ones.
+    If `ahead` is positive and candidates are not sparse, scores that the next `ahead` moves may need are requested
+    together with the missing scores.
     """
     gain, stale = search.gain.copy(), search.stale.copy()
     search = replace(search, gain=gain, stale=stale)
@@ -120,7 +124,10 @@ def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> Eq
 def _refresh(
     search: EquivalenceSearch, kind: int, stale: NDArray[np.bool_], gain: FloatArray, families: Families
 ) -> int:
-    """Update `gain` as `refresh` does; excluded pairs have no gain, without requests for scores."""
+    """Update `gain` and `stale` as `refresh` does, and return the number of stale pairs.
+
+    Pairs that candidates or background knowledge exclude have no gain, and their scores are not requested.
+    """
     if kind in NEW_EDGE and len(search.candidate_pairs):
         others = ~search.candidate_pairs
         gain[others], stale[others] = NO_GAIN, False
@@ -144,7 +151,8 @@ def _greatest_gains(gain: FloatArray, candidates: int) -> NDArray[np.bool_]:
 def _best_consistent(search: EquivalenceSearch, kind: int, gain: FloatArray, families: Families) -> Move:
     """The best move to a class with a member that agrees with the background knowledge.
 
-    Writes to `gain`: a pair whose best operator leads to another class has no gain until it is stale.
+    Writes to `gain`: a pair whose best operator leads to a class without such a member has no gain until the pair is
+    stale again.
     """
     while True:
         move: Move = best_move(kind, search.graph, gain, families.tables)
@@ -181,10 +189,10 @@ def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:
 
 
 def _look_ahead(search: EquivalenceSearch, families: Families, moves: int) -> EquivalenceSearch:
-    """Request the scores that the search needs if its next moves are the best among the scored ones.
+    """Request the scores that the search needs if its next moves are the best among the scored moves.
 
-    Returns the search as it is, with what it has requested for its next phase: scores that are known stay known, so of
-    that phase only pairs that have changed since are looked at again.
+    Returns `search` with notes on what was requested for its next phase (`next_kind`, `next_graph`, `next_stale`). A
+    later call then examines only the pairs whose scores were unknown or that have changed.
     """
     present, waiting = search, search.stale.copy()
     search = replace(search, gain=search.gain.copy())
@@ -228,10 +236,10 @@ def score_pending(families: Families, scores: Scores) -> Families:
 
 @njit(cache=True)
 def best_move(kind, graph, gain, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """X, y, gain and clique of the best valid operator; the gain is NO_GAIN if there is none.
+    """The best valid operator: x, y, its gain, and its clique; the gain is NO_GAIN if there is none.
 
-    `gain` ignores the condition on paths, so it is an upper bound: the pair with the greatest bound is checked, and its
-    bound replaced, until the greatest bound belongs to a pair that has been checked.
+    `gain` ignores the condition on paths, so it is an upper bound. The pair with the greatest bound is checked and gets
+    its exact gain as the new bound, until the pair with the greatest bound has been checked before.
     """
     bound = gain.copy()
     checked = np.zeros(gain.shape, np.bool_)
@@ -269,16 +277,17 @@ def _greatest(row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 def make_stale(kind, old, new, stale):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Mark in `stale[y, x]` the pairs whose operators differ between the CPDAGs `old` and `new`, ignoring paths.
 
-    The operators on (x, y) depend on Ne(y), Pa(y), which of Ne(y) are adjacent to each other and to x, and whether x
-    and y are joined; TURN on Ne(x) and Pa(x), too.
+    The operators on (x, y) depend on the neighbours and the parents of y, on which of these neighbours are adjacent to
+    each other and to x, and on whether x and y are adjacent. TURN also depends on the neighbours and the parents of x.
     """
     d = len(new)
     for a in range(d):
         for b in range(d):
-            if old[a, b] == new[a, b]:  # along rows; a pair that changed in both directions is marked twice
+            if old[a, b] == new[a, b]:
                 continue
             for x, y in ((a, b), (b, a)):
-                if old[x, y] != new[x, y] or old[x, y]:  # a parent or neighbour of y in either, and not the same
+                if old[x, y] != new[x, y] or old[x, y]:  # x is a parent or a neighbour of y in only one of the graphs,
+                    # or a parent in one and a neighbour in the other
                     stale[y, :] = True
                     if kind == TURN:
                         stale[:, y] = True

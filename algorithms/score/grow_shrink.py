@@ -2,9 +2,9 @@
 
 Growing adds the best allowed parent as long as this improves the score. Then shrinking removes parents as long as this
 improves the score. A node of the tree is a set of parents. A grown node has a branch for each further parent that
-improves its score, allowed or not, the best first; so the trees of a variable for all orders share their nodes. Here a
-node is a family, identified by its number in `Families`: a set that is reached along different paths is one node and is
-scored once.
+improves its score, the best first. The branches do not depend on which parents are allowed, so all orders share the
+tree of a variable. Here a node is a family (a child and its parents), identified by its number in `Families`. So a set
+that is reached along different paths is one node, and is scored once.
 """
 
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ Tree = tuple[
 """begins, size, shrunk, added, leads_to, used: the arrays for compiled code"""
 
 FULL = -2
-"""the result of a walk without room for a node's branches"""
+"""the result of a walk that ends because there is no room for the branches of a node"""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """The nodes. Node e has the branches `begins[e]`, ..., `begins[e] + size[e] − 1`, or size −1 if it is not grown."""
+    """The nodes. Node e has the branches `begins[e]` to `begins[e] + size[e] − 1`; a node not yet grown has size −1."""
 
     begins: NDArray[np.int64]
     size: NDArray[np.int32]
@@ -90,8 +90,8 @@ def no_trees() -> Trees:
 def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The number of y's family with the parents that grow-shrink selects among `allowed`, or UNKNOWN or FULL.
 
-    UNKNOWN means that scores are missing and now pending, FULL that there is no room. `family` `[d + 1]` is scratch
-    space.
+    UNKNOWN means that scores are missing; they are now pending. FULL means that there is no room for branches. `family`
+    `[d + 1]` is scratch space.
     """
     begins, size, shrunk, added, leads_to, _ = tree
     family[0] = y
@@ -112,7 +112,7 @@ def walk(y, allowed, tree, tables, family):  # type: ignore[no-untyped-def]  # n
 
 @njit(cache=True)
 def _grow(node, d, tree, tables, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Grow the branches of `node`; return 0, or UNKNOWN or FULL if that is not possible."""
+    """Create the branches of `node` and return 0, or return UNKNOWN or FULL as `walk` does."""
     begins, size, _, added, leads_to, used = tree
     if used[0] + d > len(added):
         return FULL

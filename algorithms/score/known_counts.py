@@ -1,15 +1,17 @@
 """The server's cache of counts: the summed corners of all sets counted so far, and scores of families from them.
 
-The table of a family follows from the corners of all subsets of its variables (`statistics/corner_counts.py`). The
-server requests the corners that it does not have, so each corner is counted and sent only once in a run. A family
-within sets that were counted before needs no exchange. The tables are the same as if they were counted, and so are the
-scores.
+The corner of a set of variables is its count table without the cells in which any variable has its common level. The
+table of a family (a child and its parents) follows from the corners of all subsets of its variables
+(`statistics/corner_counts.py`). The server requests the corners that it does not have, so each corner is counted and
+sent only once in a run. A family within sets that were counted before needs no exchange. The tables, and so the scores,
+are the same as those from counting each family.
 
-The common level of a variable, which corners leave out, is the most frequent one in the rows of all silos. It is chosen
-after the first exchange, which uses level 0.
+The common level of a variable is its most frequent level in the rows of all silos. It is chosen after the first
+exchange, which uses level 0.
 
-The sets are a prefix tree: a set is its prefix, which is the set without its greatest variable, and that variable. The
-prefix of each subset of a family is an earlier subset, so one probe of a hash table finds each subset.
+The sets are nodes of a prefix tree (a trie): the parent of a set is its prefix, the set without its greatest variable.
+Subsets of a family are looked up prefix first. So one access to a hash table finds each of them, by the number of its
+prefix and its greatest variable.
 """
 
 from dataclasses import dataclass, field, replace
@@ -72,7 +74,7 @@ class KnownCounts:
     cells: NDArray[np.unsignedinteger] = field(default_factory=lambda: np.zeros(0, np.uint32))
     """the corners of all known sets, in their order"""
     begins: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
-    """the offset of each known set's corner in `cells`, then their number"""
+    """the offset of each known set's corner in `cells`, then the length of `cells`"""
 
     @property
     def requested(self) -> NDArray[np.int16]:
@@ -80,7 +82,10 @@ class KnownCounts:
         return self.tree.listed(len(self.begins) - 1)
 
     def requesting(self, batch: Batch, cardinalities: Ints, most_cells: float) -> "KnownCounts":
-        """The counts that also request the unknown sets of the families of `batch` of up to `most_cells` cells."""
+        """The same counts; the unknown sets that `batch` needs are now requested.
+
+        Families of more than `most_cells` cells are ignored.
+        """
         tree = self.tree.copy()
         wanted = _products(batch, cardinalities) <= most_cells
         while not _request(batch.first, batch.members, wanted, *tree.arrays):
@@ -88,7 +93,7 @@ class KnownCounts:
         return replace(self, tree=tree)
 
     def with_sum(self, total: NDArray[np.generic], cardinalities: Ints, rows: int) -> "KnownCounts":
-        """The counts with the summed corners of the requested sets, of `rows` rows."""
+        """The counts with `total`, the summed corners of the requested sets over all `rows` rows."""
         kind = np.min_scalar_type(max(rows, 256))
         added = np.rint(np.asarray(total, np.float64)).astype(kind)
         sizes = corner_offsets(self.requested, cardinalities)[1:]
@@ -111,7 +116,10 @@ class KnownCounts:
     def scores(
         self, batch: Batch, cardinalities: Ints, rows: int, criterion: Criterion, most_cells: float
     ) -> FloatArray:
-        """The scores of `batch`, whose sets must be known, over `rows` rows; wider families are excluded."""
+        """The scores of `batch` over `rows` rows; families of more than `most_cells` cells are excluded.
+
+        The sets of the other families must be known.
+        """
         widths = _products(batch, cardinalities)
         known = (*self.tree.arrays, self.begins, self.cells, rows, self.common, cardinalities)
         room = int(widths[widths <= most_cells].max(initial=1))
@@ -183,9 +191,9 @@ def _listed(keys, begin, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 @njit(cache=True)
 def _request(first, members, wanted, keys, slots, size):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Insert the subsets of the wanted families into the tree; whether there was room for all.
+    """Insert the subsets of the wanted families into the tree; return whether there was room for all.
 
-    The whole family is inserted last, so all subsets of a set in the tree are there.
+    The whole set of a family is inserted after its subsets. So if a set is in the tree, all its subsets are, too.
     """
     for m in range(len(wanted)):
         if not wanted[m]:
@@ -215,9 +223,10 @@ def _request(first, members, wanted, keys, slots, size):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _fill(members, stride, known, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The counts over ascending `members`, with these strides, into `table`, from the `known` corners.
+    """Write the counts over the ascending `members`, with these strides, to `table`, from the `known` corners.
 
-    First a variable's common level stands for all its levels; then the others are subtracted, one variable at a time.
+    The corners of the subsets are margins. So at first, the cell of a variable's common level has the sum over all
+    levels. Then the counts of the other levels are subtracted from it, one variable at a time.
     """
     keys, slots, _, begins, cells, rows, common, cardinalities = known
     size, most = len(members), 1
@@ -269,7 +278,7 @@ def _fill(members, stride, known, table):  # type: ignore[no-untyped-def]  # noq
 
 @njit(cache=True)
 def _score(known, first, members, wanted, room, criterion):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The scores of the wanted families; the others are excluded. No table has more than `room` cells."""
+    """The scores of the wanted families, whose tables have at most `room` cells; the other families are excluded."""
     cardinalities = known[-1]
     scores = np.full(len(wanted), EXCLUDED_SCORE)
     cells, state, count = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -288,7 +297,7 @@ def _score(known, first, members, wanted, room, criterion):  # type: ignore[no-u
 
 @njit(cache=True)
 def _strides(members, child, parents, cardinalities):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The strides of `members` in the table of a family: the child runs fastest, then the last parent."""
+    """The strides of `members` in the table of a family: the child's level runs fastest, then the last parent's."""
     stride = np.ones(len(members), np.int64)
     step = np.int64(cardinalities[child])
     for at in range(len(parents) - 1, -1, -1):
@@ -314,7 +323,7 @@ def _choose_common(known, common):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 @njit(cache=True)
 def _move_corners(known, common, corners):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the corner of each known set about the levels `common` into `corners`."""
+    """Write the corner of each known set, for the new common levels `common`, into `corners`."""
     keys, begins, cardinalities = known[0], known[3], known[-1]
     for s in range(len(begins) - 1):
         own = np.empty(_members_of(s, keys), np.int64)

@@ -1,16 +1,17 @@
 """Which conditions share the mechanism of a variable: classes of conditions for a family, and its score (ours).
 
-The mechanism of a variable is its distribution given its parents. For a family, the conditions (silos, or conditions
-within them) start as classes of their own, and two classes are joined as long as the loss of log-likelihood is below
-the price of the parameters that this saves. The price is the larger of that of BIC and half the quantile of χ² at the
-level `FALSE_CHANGES` over all variables and conditions: a class is kept apart only if the test of a different mechanism
-is significant after the correction of Bonferroni. The family's score is
+The mechanism of a variable is its distribution given its parents. For a family (a child and its parents), each
+condition (a silo, or a condition within a silo) starts as a class of its own. Two classes are joined as long as the
+loss of log-likelihood is below the price of the parameters that joining saves. The price is the larger of the penalty
+of BIC and half a quantile of χ². With the quantile, a class stays separate only if a likelihood-ratio test of a
+different mechanism is significant at the level `FALSE_CHANGES`, divided by the numbers of variables and conditions
+(Bonferroni). The family's score is
 
-Σ_classes log-likelihood − (classes − 1)·price − ½ ln n·parameters − price of the parents,
+Σ_classes log-likelihood − (classes − 1)·price − ½ ln n·parameters − price of the parents.
 
-so a graph in which fewer mechanisms change is better: a wrong direction changes two where the right one changes one
-(sparse mechanism shifts: Perry, von Kügelgen, Schölkopf 2022; Squires, Wang, Uhler 2020 test the same invariances).
-Means of numbers are subtracted in every condition before: an offset is no change.
+So a graph in which fewer mechanisms change scores better. If one mechanism has changed, a graph with a wrong direction
+shows changes in two (sparse mechanism shifts: Perry, von Kügelgen, Schölkopf 2022; Squires, Wang, Uhler 2020 test the
+same invariances). The means of numbers are subtracted in every condition, so an offset does not count as a change.
 """
 
 import math
@@ -28,9 +29,9 @@ from .families import Batch, SearchSettings
 from .gaussian import score_own_covariance
 
 FALSE_CHANGES = 0.001
-"""nominal probability that any mechanism is said to change where none does"""
+"""nominal probability that any mechanism is found to change if none does"""
 MAX_CONDITIONS = 60
-"""conditions that can be compared: a class of them is the bits of a number"""
+"""maximum number of conditions, because a class of conditions is stored as the bits of a 64-bit integer"""
 
 Likelihood = Callable[[int, NDArray[np.int64]], FloatArray]
 """(conditions as bits, numbers of families) -> the maximum log-likelihood of these families in the rows of these
@@ -39,25 +40,26 @@ conditions together, `[n_families]`"""
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of each condition, from which families are scored."""
+    """What is needed to score families: numbers of rows, likelihoods and numbers of parameters."""
 
     rows: NDArray[np.int64]
-    """of each condition, `[n_conditions]`"""
+    """the number of rows of each condition, `[n_conditions]`"""
     likelihood: Callable[[Batch], Likelihood]
-    """the likelihoods of the families of a batch"""
+    """(families) -> the function for their log-likelihoods in any conditions"""
     parameters: Callable[[Batch], FloatArray]
     """the number of parameters of each family, `[n_families]`"""
     parent_price: float
-    """further penalty of a parent"""
+    """further penalty of each parent"""
     variables: int
+    """number of variables"""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of conditions of each family that share a mechanism."""
+    """For each family, the classes of conditions that share a mechanism."""
 
     of_condition: NDArray[np.int64]
-    """the class of each condition as bits, `[n_families, n_conditions]`"""
+    """the class of each condition, as a number with a bit for each of its conditions, `[n_families, n_conditions]`"""
     likelihood: FloatArray
     """the sum of the log-likelihoods of the classes, `[n_families]`"""
 
@@ -77,7 +79,7 @@ def score_by_mechanism(batch: Batch, sums: Sums) -> FloatArray:
 
 
 def prices_of(parameters: FloatArray, sums: Sums) -> FloatArray:
-    """The price of a further mechanism with these numbers of parameters."""
+    """The price of one more mechanism for families with these numbers of parameters, `[n_families]`."""
     tests = sums.variables * len(sums.rows)
     each, place = np.unique(parameters, return_inverse=True)
     by_test = 0.5 * np.asarray(chdtri(each, FALSE_CHANGES / tests))
@@ -85,7 +87,7 @@ def prices_of(parameters: FloatArray, sums: Sums) -> FloatArray:
 
 
 def classes_of(batch: Batch, sums: Sums) -> Classes:
-    """The classes of each family of `batch`, joined step by step (see the module's text)."""
+    """The classes of conditions of each family of `batch`, joined step by step (see the module's docstring)."""
     n, p = len(batch), len(sums.rows)
     likelihood, prices = sums.likelihood(batch), prices_of(sums.parameters(batch), sums)
     everything = np.arange(n)
@@ -146,7 +148,7 @@ def sums_of_tables(
     levels: NDArray[np.int64],
     settings: SearchSettings,
 ) -> Sums:
-    """The sums for labels from the count tables `[n_conditions, n_cells]` of the sets of one batch of families."""
+    """The sums for labels, from the count tables `[n_conditions, n_cells]` of the sets of one batch of families."""
     d = len(levels)
 
     def likelihood(batch: Batch) -> Likelihood:
@@ -164,13 +166,13 @@ def sums_of_tables(
 
 
 def parameters_of_tables(batch: Batch, levels: NDArray[np.int64]) -> FloatArray:
-    """The number of parameters of the table of each family, `[n_families]`."""
+    """The number of free parameters of each family's conditional probability table, `[n_families]`."""
     cells = np.multiply.reduceat(levels[batch.members].astype(np.float64), batch.first[:-1])
     return np.asarray(cells - cells / levels[batch.members[batch.first[:-1]]])
 
 
 def _bits(conditions: int, n_conditions: int) -> NDArray[np.bool_]:
-    """The conditions in the bits of a number, `[n_conditions]`."""
+    """Whether each condition is in the class `conditions`, `[n_conditions]`."""
     return np.array([bool(conditions >> u & 1) for u in range(n_conditions)], np.bool_)
 
 

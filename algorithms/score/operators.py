@@ -1,24 +1,25 @@
 """The operators on equivalence classes: their validity and their gains.
 
-For a pair (x, y) in a CPDAG, Ne(y) are the neighbours (undirected), Pa(y) the parents, NA the neighbours of y that are
-adjacent to x. Every operator is identified by a clique C of neighbours of y (Chickering 2002, Theorems 15-18):
+For a pair (x, y) in a CPDAG, Ne(y) are the neighbours of y (by undirected edges), Pa(y) its parents, and NA the
+neighbours of y that are adjacent to x. s(y, P) is the score of y with the parents P. Every operator is identified by a
+clique C of neighbours of y (Chickering 2002, Theorems 15-18):
 
 - INSERT x → y, not adjacent: C = NA ∪ T for neighbours T of y not adjacent to x; valid if C is a clique and every
   semi-directed path from y to x goes through C. The gain is s(y, C ∪ Pa(y) ∪ {x}) − s(y, C ∪ Pa(y)).
-- WARY_INSERT: INSERT, but only of pairs with a gain for T = ∅. The published FedGES program extends T from there, and
-  never joins a pair without an initial gain (Torrijos et al. 2024, §4.1); with few rows this excludes many spurious
+- WARY_INSERT: INSERT, but only of pairs with a gain for T = ∅. The published FedGES program extends T from ∅, and never
+  joins a pair without an initial gain (Torrijos et al. 2024, §4.1). With few rows, this rule excludes many spurious
   edges.
 - DELETE x → y or x — y: C = NA \\ H; valid if C is a clique. The gain is s(y, C ∪ Pa(y) \\ {x}) − s(y, C ∪ Pa(y) ∪
   {x}).
 - TURN y → x or y — x into x → y (Hauser & Bühlmann 2012, Propositions 31-34): take a member of the class in which C are
-  the neighbours of y that point at y, and reverse the edge in it. With N the neighbours of y that are adjacent to x:
+  the neighbours of y that point at y, and reverse the edge in this member. The conditions are, with N for NA:
 
-  - y → x: C is a clique with N ⊂ C, and every path from y to x but the edge itself goes through C or a neighbour of x.
-    In the member no neighbour of x points at x.
-  - y — x: C is a clique, not within N, and C ∩ N separates C \\ N from N \\ C among the neighbours of y. In the member
+  - y → x: C is a clique with N ⊂ C, and every path from y to x except the edge itself goes through C or a neighbour of
+    x. In the member, no neighbour of x points at x.
+  - y — x: C is a clique, not within N, and C ∩ N separates C \\ N from N \\ C among the neighbours of y. In the member,
     C ∩ N are the neighbours of x, besides y, that point at x.
 
-Checking the condition on paths involves the whole graph; a search does it only for operators it is about to apply.
+Checking a condition on paths takes a search through the whole graph, so it is left to the end: `check` requests it.
 """
 
 import numpy as np
@@ -159,7 +160,7 @@ def refresh(kind, graph, stale, gain, tables):  # type: ignore[no-untyped-def]  
     for y in range(len(graph)):
         if not stale[y].any():
             continue
-        # Once for all x: a list takes d steps, and finding a score only a few.
+        # The lists are made once for all x: making them takes d steps, and looking up a score only a few.
         near, parents = turn_to(graph, y, space)
         for x in range(len(graph)):
             if stale[y, x]:
@@ -185,10 +186,10 @@ def best_operator(kind, graph, x, y, space, tables):  # type: ignore[no-untyped-
 
 @njit(cache=True)
 def best_of_pair(kind, graph, x, y, near, parents, space, check, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The best gain of the pair, NaN if a score is unknown, and the size of its clique, written to `space.best`.
+    """The best gain of the pair, NaN if a score is unknown, and the size of its clique, which is in `space.best`.
 
-    `near` and `parents` are those of y, to which `space` was turned. With `check`, only operators that pass the
-    condition on paths count.
+    `near` and `parents` are those of y, from `turn_to`. With `check`, only operators that pass the condition on paths
+    count.
     """
     inserts = kind in NEW_EDGE
     if x == y or (inserts and (graph[x, y] or graph[y, x])) or (kind == DELETE and not graph[x, y]):

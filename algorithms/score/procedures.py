@@ -1,7 +1,6 @@
-"""GES and BOSS behind one interface: resumable searches over families; and scores of families on local rows.
+"""GES and BOSS behind one interface (`ScoreSearch`), and scores of families on local rows (`scores_of`).
 
-A search continues whenever scores arrive and ends with a graph (`ScoreSearch`). `scores_of` scores families on local
-rows: level codes by their counts, numbers by their moments.
+A family is a child with its parents. A search continues whenever scores of families arrive, and ends with a graph.
 """
 
 import math
@@ -34,7 +33,7 @@ State = TypeVar("State", EquivalenceSearch, RefinedSearch, Starts)
 
 
 Found = tuple[NDArray[np.bool_], bool]
-"""a CPDAG `[d, d]`, and whether its search ended before its time was over"""
+"""a CPDAG `[d, d]`, and whether the search ended by itself, not by its time limit"""
 
 
 @dataclass(frozen=True)
@@ -54,16 +53,20 @@ class ScoreSearch(Generic[State]):
     with_candidates: Callable[[State, int], State] | None = None
     """(state, number) -> the same search with so many sparse candidates (`ges.py`); None: the search has none"""
     from_covariance: Callable[[int, FloatArray, SearchSettings, Prior, float], Found] | None = None
-    """(rows, covariance `[d, d]`, settings, knowledge, time to end) -> the CPDAG, and whether the search was complete,
-    if Gaussian data have their own search"""
+    """(rows, covariance `[d, d]`, settings, knowledge, time limit) -> the result of the search for Gaussian data; None:
+    Gaussian data have no search of their own"""
     from_blocks: Callable[[Blocks, SearchSettings, Prior, float], Found] | None = None
-    """(correlations of the coded columns, settings, knowledge, time to end) -> the same, if mixed data have a search"""
+    """(correlations of the coded columns, settings, knowledge, time limit) -> the result of the search for mixed data;
+    None: mixed data have no search of their own"""
     orders: bool = False
-    """whether the search is over orders: families are of one DAG, and scores include knowledge (`apply_knowledge`)"""
+    """whether the search is over orders; then the scores include the background knowledge (`apply_knowledge`)"""
 
 
 def boss_from_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior, ends: float) -> Found:
-    """The CPDAG of the best order by BIC plus 2 ln d per parent, for the d candidates (EBIC)."""
+    """The CPDAG of the best order by the extended BIC (EBIC).
+
+    The penalty on twice the log-likelihood is ln(rows) + 2 ln m for each parent, where `S` is `[m, m]`.
+    """
     price, ordered = math.log(rows) + 2 * math.log(len(S)), prior.ordered
     dag = np.zeros((len(S), len(S)), np.bool_)
     found = gaussian_boss(S, rows, price, order_settings(settings), prior, ordered, ends)
@@ -82,7 +85,7 @@ def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior, end
 
 
 def order_settings(settings: SearchSettings) -> OrderSettings:
-    """The settings of a search over orders of numbers."""
+    """The settings of a search over orders in `gaussian_order.py` and `block_order.py`."""
     starts = OrderSettings.starts if settings.starts == "auto" else settings.starts
     return OrderSettings(starts=starts, seed=settings.seed)
 
@@ -135,27 +138,27 @@ class Shuffled:
     variables: NDArray[np.int64]
 
     def families(self, batch: Batch) -> Batch:
-        """The requested families in the numbers of the variables; parents in any order."""
+        """`batch` with positions replaced by the numbers of variables; the parents are not in ascending order."""
         return Batch(batch.first, self.variables[batch.members].astype(np.uint16))
 
     def graph(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The graph that the search found, over the variables in their own order."""
+        """The graph that the search found, with the variables in the order of the columns."""
         graph = np.zeros_like(found)
         graph[np.ix_(self.variables, self.variables)] = found
         return graph
 
 
 def shuffled(d: int, settings: SearchSettings) -> Shuffled:
-    """The order of `d` variables for the seed of `settings`; it differs from the starts of BOSS."""
+    """The order of `d` variables for the seed of `settings`; its random numbers are not those of the starts of BOSS."""
     return Shuffled(np.random.default_rng((settings.seed, 1)).permutation(d))
 
 
 def search(
     procedure: ScoreSearch[Any], d: int, settings: SearchSettings, scores: Scores, prior: Prior | None = None
 ) -> NDArray[np.bool_]:
-    """The graph that `procedure` finds, with `scores` to score families.
+    """The graph that `procedure` finds; `scores` scores families.
 
-    It is a CPDAG, with the directions that follow from the background knowledge `prior`.
+    The graph is a CPDAG with the directions that follow from the background knowledge `prior`.
     """
     knowledge, families, shuffle = prior or no_prior(d), no_families(), shuffled(d, settings)
     state = procedure.begin(knowledge.reordered(shuffle.variables), settings)
@@ -186,8 +189,8 @@ def search_moments(
 ) -> Found:
     """The graph that `procedure` finds for continuous data with these (summed) `moments`.
 
-    A search that Gaussian data have of their own (`from_covariance`) ends at the time `ends` of `time.monotonic` at the
-    latest.
+    If the procedure has a search for Gaussian data (`from_covariance`), this search ends at the time `ends` of
+    `time.monotonic` at the latest. Other searches have no time limit.
     """
     rows, S = covariance(moments, d)
     knowledge = prior or no_prior(d)
@@ -228,7 +231,8 @@ def open_search_rows(
 ) -> Rows:
     """The rows for a search with these `settings`.
 
-    Raises `BadInput` for a code outside the levels of its variable, for time series, and as `refuse_gaps` does.
+    Raises `BadInput` for a code outside the levels of its variable, for time series, as `refuse_gaps` does, and for a
+    mixed table that is not in memory if scores are by configuration.
     """
     if schema.kind == "mixed" and settings.in_tables(schema.kind):
         refuse_gaps(schema, settings)
@@ -241,7 +245,7 @@ def open_search_rows(
 def segment_moments(rows: FloatArray, schema: Schema, silo: str, segments: int) -> FloatArray:
     """The centred moments of each segment of the windows `rows` `[n_windows, m]` of `silo`, `[segments, size]`.
 
-    The k-th segment has the k-th of `segments` equal parts of every series, each about its own means.
+    Segment k has the k-th of `segments` equal parts of every series. Moments are about the means of each part.
     """
     series = np.split(rows, np.cumsum(schema.stretches[silo])[:-1])
     parts = [np.array_split(one, segments) for one in series]
@@ -263,7 +267,11 @@ def refuse_gaps(schema: Schema, settings: SearchSettings) -> None:
 
 
 def scores_of(rows: Rows, settings: ScoreSettings, most_cells: float = math.inf) -> Scores:
-    """The function that scores families on `rows`; discrete families of more than `most_cells` cells are excluded."""
+    """The function that scores families on `rows`: numbers by moments, level codes by counts.
+
+    Discrete families of more than `most_cells` cells are excluded. The function raises `TypeError` for level codes that
+    are not in memory.
+    """
     if rows.kind == "continuous":
         d = len(rows.cardinalities)
         return lambda batch: score_moments(rows.moments, d, batch)

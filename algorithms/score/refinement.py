@@ -1,15 +1,16 @@
 """GES refined by BOSS near its graph: the better of two searches, for a fraction of the families of BOSS (ours).
 
 GES moves between equivalence classes one edge at a time, and ends in local optima that a search over orders leaves:
-moving one variable changes the parents of all later ones. BOSS alone scores every variable as a parent of every other
-one in many contexts. Here it starts from an order of GES's graph, and considers only parents within `MAX_DISTANCE`
-steps of the child in that graph: neighbours, and the neighbours' neighbours, among which are the parents that a wrong
-direction replaces. (From a random order it sends more, and leaves GES's directions where several classes score alike.)
-The result is BOSS's class if it scores better than GES's class, else GES's: it is never worse.
+moving one variable can change the parents of many others. BOSS alone scores every variable as a parent of every other
+variable in many contexts. Here BOSS starts from an order of GES's graph, and considers only parents within
+`MAX_DISTANCE` edges of the child in that graph. The parents that a wrong direction replaces are among these. (From a
+random order, BOSS would need more scores. It would also replace directions that GES found, where several classes score
+alike.) The result is the class of BOSS if it scores better than that of GES, and otherwise the class of GES. So it
+never scores worse than the class of GES.
 
-Both searches read the same table of scores, in which no family is excluded. BOSS reads it through a table of its own,
-in which families with other parents are excluded without being scored, so no silo counts them. BOSS needs the scores of
-O(d · k²) families where every variable has k others near it, instead of O(d³).
+Both searches read the same table of scores of families (a child and its parents). BOSS also has a table of its own. In
+it, families with a parent that is not near the child are excluded without being scored, so no silo counts them. If each
+variable has k others near it, BOSS needs the scores of O(d · k²) families, instead of O(d³).
 """
 
 from dataclasses import dataclass, replace
@@ -40,9 +41,9 @@ class RefinedSearch:
     greedy_total: float
     """the score of GES's class, once GES is done"""
     near: tuple[Starts, ...]
-    """the search over orders, once GES is done; it knows the restricted prior"""
+    """empty until GES is done; then the search over orders, whose background knowledge allows only near parents"""
     known: Families
-    """the families that it has requested; those with parents that are not near are excluded"""
+    """BOSS's own table of families; a family with a parent that is not near the child has the score of exclusion"""
     done: bool = False
 
     @property
@@ -52,7 +53,7 @@ class RefinedSearch:
 
     @property
     def gain(self) -> float:
-        """By how much BOSS's class scores better than GES's; 0 if it does not, or while the search runs."""
+        """The score of BOSS's class minus that of GES's class; 0 if it is not positive, or while the search runs."""
         if not self.done:
             return 0.0
         gain = self.near[0].total - self.greedy_total
@@ -65,7 +66,7 @@ def greedy_from(prior: Prior, settings: SearchSettings) -> EquivalenceSearch:
 
 
 def refined_from(prior: Prior, settings: SearchSettings) -> RefinedSearch:
-    """The start of GES from the required edges of `prior`, to be refined."""
+    """The start of a search that refines GES; GES starts from the required edges of `prior`."""
     return RefinedSearch(greedy_from(prior, settings), 0.0, (), no_families())
 
 
@@ -108,7 +109,10 @@ def advance_refined(search: RefinedSearch, families: Families, ahead: int = 0) -
 
 
 def _near(greedy: EquivalenceSearch) -> Prior:
-    """The background knowledge, and as possible parents only variables near the child in the graph of `greedy`."""
+    """The background knowledge of `greedy`, restricted to possible parents near the child in the graph of `greedy`.
+
+    Required parents stay possible.
+    """
     joined = (greedy.graph | greedy.graph.T | np.eye(len(greedy.graph), dtype=np.bool_)).astype(np.float32)
     near = np.linalg.matrix_power(joined, MAX_DISTANCE) > 0
     prior = greedy.prior
@@ -122,9 +126,9 @@ def _total(dag: NDArray[np.bool_], families: Families) -> float:
 
 
 def _known_scores(batch: Batch, families: Families, prior: Prior) -> FloatArray:
-    """The scores of the first families of `batch`, up to one whose score is unknown; unknown ones become pending.
+    """The scores of the families of `batch` before the first family whose score is unknown.
 
-    Families that `prior` excludes are not looked up.
+    All families with unknown scores become pending. Families that `prior` excludes are not looked up.
     """
     excluded = apply_knowledge(np.zeros(len(batch)), batch, replace(prior, required=np.zeros_like(prior.required))) < 0
     scores = np.zeros(len(batch))
@@ -137,7 +141,7 @@ def _known_scores(batch: Batch, families: Families, prior: Prior) -> FloatArray:
 
 @njit(cache=True)
 def _look_up(first, members, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The scores of families; NaN for those without one, which become pending."""
+    """The scores of families; a family without a score becomes pending and has NaN."""
     scores = np.full(len(first) - 1, np.nan)
     for m in range(len(scores)):
         number = find(members[first[m] : first[m + 1]], first[m + 1] - first[m], tables)

@@ -2,13 +2,14 @@
 
 Source: Mian, Kaltenpoth, Kamp 2022; Wang, Ma & Wang 2023, §5.
 
-A silo scores graphs on its own rows. Its regret of a graph is the score of the graph that GES finds in these rows, less
-the score of the given graph. The server starts from the graph of the required edges, which is empty without background
-knowledge. It proposes all graphs that differ by one inserted, deleted or reversed edge, and each silo sends the gain of
-each change on its rows. The server accepts the proposal with the smallest maximal regret, until none reduces it.
+A silo scores graphs on its own rows. Its regret of a graph is the score of the graph that GES finds in these rows,
+minus the score of the given graph. The server starts from the graph of the required edges, which is empty without
+background knowledge. In each round it sends the current graph, and each silo replies with its regret and the gain of
+each change of one edge on its rows. The server makes the insertion, deletion or reversal that gives the smallest
+maximal regret over the silos. It stops when no change reduces this maximum.
 
-What leaves a silo: its regret of the current graph and the gain of each change, in one exchange per edge. What the
-server needs: the reply of each silo, because it computes a maximum; a sum is not enough.
+What leaves a silo: its regret of the current graph and the gain of each change, once for each change of the graph. What
+the server needs: the reply of each silo, because it computes a maximum, for which a sum is not enough.
 """
 
 from dataclasses import dataclass, replace
@@ -67,7 +68,7 @@ class Judgement:
     regret: float
     """regret of the current graph"""
     gains: FloatArray
-    """`[d, d]`: the gain of inserting i → j, or of deleting it if it is present"""
+    """`[d, d]`: the gain of inserting i → j, or, if the graph has this edge, of deleting it"""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Server:
     variables: tuple[str, ...]
     dag: NDArray[np.bool_]
     worst: float
-    """the greatest regret of the graph that the silos evaluated last; ∞ before"""
+    """the greatest regret of the graph that the silos evaluated last; ∞ before the first reply"""
     done: bool = False
     knowledge: Knowledge = NO_KNOWLEDGE
     """background knowledge of the graph"""
@@ -138,9 +139,9 @@ def aggregate(server: Server, replies: Replies[Judgement]) -> Server:
 
 
 def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The entries that change in each acyclic graph one edge away from `dag`, `[n, d * d]`, and these graphs.
+    """All DAGs that differ from `dag` by one edge: their changed entries `[n, d * d]`, and the graphs `[n, d, d]`.
 
-    One entry changes for an inserted or deleted edge, two for a reversed one.
+    An insertion or a deletion changes one entry, a reversal two.
     """
     d = len(dag)
     reaches = np.array([reachable(dag, (v,)) for v in range(d)]).reshape(d, d)
@@ -162,15 +163,15 @@ def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bo
 def consistent_changes(
     prior: Prior, changes: NDArray[np.bool_], graphs: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The `graphs` `[n, d, d]` that agree with the background knowledge, after their `changes` `[n, d * d]`."""
+    """Of `changes` `[n, d * d]` and `graphs` `[n, d, d]`, those of the graphs that agree with `prior`."""
     agree = ~((graphs & ~prior.possible) | (prior.required & ~graphs)).any(axis=(1, 2))
     return changes[agree], graphs[agree]
 
 
 def _toggle_scores(rows: Rows, dag: NDArray[np.bool_], settings: Rfcd) -> tuple[FloatArray, FloatArray]:
-    """The scores of each variable j with i added to or removed from its parents, `[d, d]`, and as it is now, `[d]`.
+    """The scores of each variable j if i is added to or removed from its parents, `[d, d]`, and its scores now, `[d]`.
 
-    The diagonal of the first has the scores as they are now.
+    The diagonal of the first array has the scores now, too.
     """
     d = len(dag)
     toggled = np.repeat(dag[:, :, None], d, axis=2)  # [parent, child, which parent is toggled]

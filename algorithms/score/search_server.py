@@ -1,4 +1,7 @@
-"""The server's state in GES and BOSS on the rows of all silos, and its structure, measures and basis."""
+"""The server's state in GES and BOSS on the rows of all silos, and the structure, measures and basis read from it.
+
+The basis of a structure is the sentences of a report on what its edges and directions rest on.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -38,7 +41,7 @@ class Server(TimedState, Generic[State]):
     coding: Coding
     rows: int
     worth: int
-    """effective number of complete rows if cells are empty; otherwise 0"""
+    """if cells are empty, the number of complete rows with as much information; otherwise 0"""
     filled: bool
     """whether the silos have imputed their empty cells"""
     prior: Prior
@@ -50,15 +53,16 @@ class Server(TimedState, Generic[State]):
     done: bool
     exchanges: int
     S: FloatArray
-    """weights of the silos' own: the covariance within the silos `[d, d]`, which predicts scores; empty until summed"""
+    """weights=own: the covariance within the silos `[d, d]`, which predicts scores; empty before the first sum"""
     freedom: int
     """the degrees of freedom of `S`"""
     own_price: float
-    """weights of the silos' own: the penalty of a parent, Σ_p ½ ln n_p"""
+    """weights=own: the penalty of a parent, Σ_p ½ ln n_p over the silos"""
     group: NDArray[np.int64]
-    """experiments: the number of the sum from which each variable is scored, `[d]`; all 0 without"""
+    """the number of the sum from which each variable is scored, `[d]`; all 0 without experiments"""
     sum_rows: NDArray[np.int64]
-    """experiments: the rows of each sum, then the rows that each sum leaves out, `[2·n_sums]`; empty without"""
+    """the number of rows of each sum, then of the rows that each sum leaves out, `[2·n_sums]`; empty without
+    experiments"""
     compares: bool
     """experiments: whether each sum except the first is of one condition, because the targets are not known"""
     known: KnownCounts
@@ -66,7 +70,7 @@ class Server(TimedState, Generic[State]):
 
     @property
     def in_corners(self) -> bool:
-        """Whether silos send the corners of count tables, from which whole tables follow."""
+        """Whether silos send corners of count tables, from which whole tables follow (`known_counts.py`)."""
         return self.kind == "discrete" and not len(self.sum_rows) and (not self.worth or self.filled)
 
 
@@ -92,25 +96,28 @@ class BossServer(Server[Starts]):
 
 
 LEAST_CANDIDATES = 5
+"""minimum number of candidates of each variable if the limit on bytes determines the number"""
 
 
 def with_candidates(
     server: Server[Any], silos: int, procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
-    """The server of a search with sparse candidates, if `settings` say so or if all pairs would need too many bytes.
+    """The server of a search with sparse candidates, if `settings` request them or all pairs would need too many bytes.
 
-    About d edges are inserted, and for each the silos send tables of three variables, for as many pairs as a variable
-    has candidates. Half of the bytes are kept for tables of pairs and for what follows the insertions.
+    Sparse candidates (`ges.py`) limit the variables that an edge may join. The number of bytes is an estimate: about d
+    edges are inserted, and for each the silos send tables of three variables, for as many pairs as a variable has
+    candidates. Half of the allowed bytes are reserved for what follows the insertions, and tables of pairs are
+    subtracted from the other half.
     """
     if procedure.with_candidates is None or settings.candidates == 0:
         return server
     if settings.candidates != "auto":
         return replace(server, state=procedure.with_candidates(server.state, settings.candidates))
     d, levels = len(server.variables), server.cardinalities - 1.0
-    typical = math.sqrt(float((levels**2).mean()))  # variables of many levels are in more tables than their share
+    typical = math.sqrt(float((levels**2).mean()))  # above the mean, because large tables dominate the bytes
     bytes_a_cell = silos * ring_of(server.rows).itemsize
     left = server.most_bytes / 2 / bytes_a_cell - d * d / 2 * float(levels.mean()) ** 2
-    room = left / (2 * d * typical**3)  # pairs are symmetric: up to twice as many candidates
+    room = left / (2 * d * typical**3)  # pairs are symmetric, so a variable is in up to twice as many pairs
     if room >= d:
         return server
     return replace(server, state=procedure.with_candidates(server.state, max(LEAST_CANDIDATES, int(room))))
@@ -127,7 +134,7 @@ def refuse_candidates(server: Server[Any], procedure: ScoreSearch[Any], settings
 
 
 def structure(server: Server[Any]) -> Structure:
-    """The class that was found; for time series, it has lagged edges, and is a DAG if every edge has a direction."""
+    """The CPDAG that was found; for time series, with lagged edges, and as a DAG if every edge has a direction."""
     graph, d = server.found.astype(np.float64), server.present
     if d == len(server.variables):
         return Structure(server.variables, graph, "cpdag")
@@ -143,7 +150,10 @@ def measures(server: Server[Any]) -> dict[str, float]:
 
 
 def basis(server: Server[Any], settings: SecureSearch) -> tuple[str, ...]:
-    """What a refined search gained; with weights of the silos' own and for time series also what directs the edges."""
+    """Sentences on what the graph rests on: limits of the search, gains of a refined search, experiments, time.
+
+    There are none for an ordinary complete search with common weights.
+    """
     lines = [_refined(server.state)] if isinstance(server.state, RefinedSearch) and server.state.done else []
     greedy = server.state.greedy if isinstance(server.state, RefinedSearch) else server.state
     if isinstance(greedy, EquivalenceSearch) and greedy.candidates:
@@ -183,7 +193,10 @@ def _refined(search: RefinedSearch) -> str:
 
 
 def common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArray:
-    """The scores of `batch` with common weights from the summed moments, and `price` for a parent and a variance."""
+    """The scores of `batch` with common weights, from the summed moments.
+
+    `price` is the penalty of each parent and of the residual variance, in place of that of BIC. Constants are left out.
+    """
     n, size = server.freedom, np.diff(batch.first)
     return (
         score_covariance(n, server.S, batch)
@@ -193,7 +206,7 @@ def common_scores(server: Server[Any], batch: Batch, price: float) -> FloatArray
 
 
 def own_weights_gain(server: BossServer) -> float:
-    """The gain in BIC of each silo's own weights over common weights, at the end of a search with `weights=own`."""
+    """The score with each silo's own weights minus BIC with common weights, for the result of `weights=own`."""
     dag = member_of(server.found)
     batch = families_of(dag)
     return float(server.state.total - common_scores(server, batch, 0.5 * math.log(server.freedom)).sum())

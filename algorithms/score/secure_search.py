@@ -1,32 +1,35 @@
 """GES and BOSS on the rows of all silos, scored from summed counts while the rows stay at the silos (ours).
 
-The search runs at the server. Whenever it needs scores, it requests in one exchange what the pending families need.
-Labels are counted: each silo sends the corners of the tables over all subsets of a family that no earlier exchange
-requested, and the server derives the tables from their sum (`known_counts.py`). With empty cells or experiments, and
-for moments by configuration, a silo sends whole tables over sets that cover the families. The numbers of all silos have
-the same public positions, and only their sum is needed. Equal counts give bit-identical scores, so the search takes
-exactly the same steps as on pooled rows.
+The search runs at the server. It scores families (a child and its parents). Whenever it needs scores, it requests what
+the pending families need, in one exchange. Only the sum of the silos' replies is needed.
 
-Numbers can also be scored with weights of each silo's own (`weights=own`), where silos share a structure but not its
-coefficients. Then no pooled moments determine the scores: each silo sends its own score of every requested family
-(`gaussian.py`), and the server adds them up. To need few exchanges, the server of BOSS searches ahead to the end with
-scores predicted from the summed moments, and requests all families that this search meets; with the true scores, the
-real search continues to its first family without a score. It takes the steps of a search without predictions, in ten
-or twenty exchanges instead of hundreds. If a silo's rows are too few for a family's weights, the parents explain
-nothing in that silo.
+Labels are counted. The corner of a set of variables is its count table without the cells in which any variable has its
+common level. Each silo sends the corners for all subsets of a family that no earlier exchange requested, and the server
+derives the tables from the summed corners (`known_counts.py`). A silo sends whole tables instead with experiments, with
+empty cells that are not imputed, and for moments by configuration of the labels. Equal counts give bit-identical
+scores, so the search takes exactly the same steps as on pooled rows.
 
-Rows of time series are windows: the present, and the lagged columns, which can have no parents and precede it. Then the
-searches order the d present variables only.
+Numbers are scored from their summed moments, or with each silo's own weights (`weights=own`) if silos share a structure
+but not its coefficients. Then each silo sends its own score of every requested family (`gaussian.py`), and the server
+adds the scores up. To save exchanges, the server of BOSS searches ahead to the end with scores predicted from the
+summed moments, and requests all families that this predicted search meets. With the true scores, the real search
+continues to its first family without a score. It takes the same steps as without predictions, in ten or twenty
+exchanges instead of hundreds. If a silo's rows are too few for the weights of a family, the parents explain nothing in
+that silo.
 
-With experiments, families are scored on the rows in which their child was not set, with one sum for each distinct set
-of conditions left out (`experiment_scores.py`), and over interventional classes: GES is GIES (Hauser, Bühlmann 2012).
+Rows of time series are windows of the present and the lagged columns. Lagged columns can have no parents and precede
+the present variables, so the searches order only the d present variables.
 
-What leaves a silo: its part of the summed counts; for continuous data its part of the second moments about its own
-means, once; the same for mixed data, in which labels are indicators (`statistics/coding.py`); with weights of its own
-also its part of the scores; masked with two silos or more. A round costs a silo one pass over its rows for each set.
-With `ahead`, counts that the next moves may need are requested together with those needed now: fewer exchanges, more
-bytes. The exact search at the end of BOSS over few variables requests all sets of up to `exact_parents` + 1 variables,
-the largest first.
+With experiments, families are scored on the rows in which their child was not set, and, by default, separately on the
+others (`experiment_scores.py`). There is one sum for each distinct set of conditions left out. The search is over
+interventional classes, so GES is GIES (Hauser, Bühlmann 2012).
+
+What leaves a silo: of labels, its part of the summed counts; of numbers, its part of the second moments about its own
+means, once; of mixed data the same, with indicators of labels (`statistics/coding.py`), or its part of the moments by
+configuration; with `weights=own` also its part of the scores. All are masked if there are two silos or more. A round
+costs a silo one pass over its rows for each set of variables. With `ahead`, counts that the next moves may need are
+requested together with those needed now, which takes fewer exchanges but more bytes. The exact search at the end of
+BOSS over few variables requests all sets of up to `exact_parents` + 1 variables, the largest first.
 """
 
 import math
@@ -160,7 +163,7 @@ def _secure(
 def _initial_server(
     schema: Schema, settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
 ) -> Server[Any]:
-    """The state of a search that needs its first scores. Raises BadInput for data that cannot be scored."""
+    """The server's state before the first exchange. Raises `BadInput` for data that cannot be scored."""
     if settings.segments > 1 and schema.kind != "time-series":
         raise BadInput(f"parameter segments is {settings.segments}, but only time series have segments")
     known, present, group, sum_rows = schema.prior, len(schema.variables), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -202,13 +205,13 @@ def _initial_server(
         known=no_counts(d),
     )
     refuse_candidates(server, procedure, settings)
-    # Only a search in tables asks for the scores of single families; moments give them all at once.
+    # A search in tables must begin here, to know which tables to request first. Other searches request moments first.
     waits = settings.own_scores or not settings.in_tables(schema.kind)
     return server if waits else _advance(server, procedure, settings)
 
 
 def _open_silo(table: Table, schema: Schema, silo: str, settings: SecureSearch, rng: np.random.Generator) -> Rows:
-    """The rows of `table` for the search, or its windows."""
+    """The rows of `table` for the search; for time series, the windows."""
     reach = settings.reach(schema)
     if reach:
         assert isinstance(table, np.ndarray)
@@ -228,7 +231,7 @@ def _open_silo(table: Table, schema: Schema, silo: str, settings: SecureSearch, 
 
 
 def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
-    """Raise `BadInput` for labels and for experiments if the silos are to fit their own weights, by regressions."""
+    """Raise `BadInput` for labels or experiments with `weights=own`, for which each silo fits linear regressions."""
     if settings.own_scores and schema.levels:
         column = next(iter(schema.levels))
         raise BadInput(f"weights=own scores columns of numbers, and '{column}' has labels: use weights=common")
@@ -303,7 +306,7 @@ def question(server: Server[Any], settings: SecureSearch, procedure: ScoreSearch
 
 
 def tables_of_sums(server: Server[Any], batch: Batch, settings: SecureSearch) -> Query:
-    """The query for what determines the scores of `batch` with experiments: the tables of each sum, or its moments."""
+    """With experiments, the query for the tables of each sum that `batch` needs, or for the moments of each sum."""
     if not settings.in_tables(server.kind):
         return Query("moments", exchange=server.exchanges)
     sets = numbered_sets(_requests(server, batch, settings), server.cardinalities, settings.most_cells)
@@ -311,7 +314,7 @@ def tables_of_sums(server: Server[Any], batch: Batch, settings: SecureSearch) ->
 
 
 def _lacks_moments(server: Server[Any], settings: SecureSearch) -> bool:
-    """Whether the server needs the moments first, to predict the silos' own scores."""
+    """Whether the server still needs the moments from which it predicts the silos' own scores."""
     return settings.own_scores and not len(server.S)
 
 
@@ -335,7 +338,7 @@ def units_of(schema: Schema, query: Query) -> FloatArray:
 
 
 def score_batch(server: Server[Any], total: NDArray[Any], batch: Batch, settings: SecureSearch) -> FloatArray:
-    """The scores of `batch` from the summed tables; with experiments from those of each sum."""
+    """The scores of `batch` from `total`: summed tables, with experiments those of each sum, or summed own scores."""
     if settings.own_scores:
         return np.asarray(total * server.rows, np.float64)
     if not len(server.sum_rows):
@@ -354,7 +357,7 @@ def score_batch(server: Server[Any], total: NDArray[Any], batch: Batch, settings
 
 
 def _requests(server: Server[Any], batch: Batch, settings: SecureSearch) -> list[Request]:
-    """The families to count in each sum: those of its variables or, to compare conditions, all in each condition."""
+    """The families to count in each sum: those whose child is scored on it; to compare conditions, all families."""
     n_sums = len(server.sum_rows) // 2
     if server.compares:
         return [(k, np.arange(len(batch)), batch) for k in range(1, n_sums)]
@@ -362,7 +365,7 @@ def _requests(server: Server[Any], batch: Batch, settings: SecureSearch) -> list
 
 
 def sums_of_conditions(server: Server[Any], total: NDArray[Any], settings: SecureSearch) -> Sums:
-    """The sums of each condition, from the summed reply to the query about a batch: its tables, or all moments."""
+    """The sums of each condition, from `total`, the summed replies: the tables of one batch, or all moments."""
     n_sums, d = len(server.sum_rows) // 2, len(server.variables)
     if server.kind == "continuous":
         moments = [undo_per_row(one, server.rows) for one in total.reshape(n_sums, -1)[1:]]
@@ -397,7 +400,7 @@ def _criterion(server: Server[Any], settings: SearchSettings, rows: int) -> Crit
 
 
 def answer(rows: Rows, query: Query) -> Numbers:
-    """The silo's part of the sum, with experiments of each sum."""
+    """The silo's part of the sum; with experiments, its part of each sum."""
     if isinstance(rows, ConditionRows):
         return answer_by_sum(rows, query, answer)
     if isinstance(rows, MixedRows):
@@ -443,7 +446,7 @@ def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureS
 
 
 def _with_request(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
-    """The server with the corners pending that the requested families need and no earlier exchange had."""
+    """The server with a request for the corners that the requested families need and no earlier exchange had."""
     batch = requested_families(server, settings, procedure)
     possible = drop_impossible(batch, server.prior) if procedure.orders else batch
     return replace(server, known=server.known.requesting(possible, server.cardinalities, settings.most_cells))
@@ -452,10 +455,10 @@ def _with_request(server: Server[Any], procedure: ScoreSearch[Any], settings: Se
 def _with_predicted(
     server: Server[Any], state: Any, families: Families, procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Families:
-    """`families` with all further ones pending that the search needs if scores are as the summed moments predict.
+    """`families` with all families pending that the search needs if scores are as the summed moments predict.
 
-    A search over orders ends with any scores. One over classes need not: with scores of both kinds, its steps could
-    form a cycle.
+    This is done only for a search over orders. It ends even with a mixture of true and predicted scores. With such a
+    mixture, the steps of a search over classes could form a cycle.
     """
     shuffle = shuffled(len(server.variables), settings)
     state, ahead = procedure.copy(state), families.copy()
@@ -489,6 +492,6 @@ def _from_moments(
 
 
 def _interrupted(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:
-    """The state of a search that ends between two exchanges, with the best graph so far."""
+    """The state of a search that is stopped between two exchanges, with the best graph so far."""
     found = shuffled(len(server.variables), settings).graph(procedure.so_far(server.state, server.families))
     return replace(server, found=pdag_with_knowledge(found, server.prior.required, server.prior.possible), cut=True)

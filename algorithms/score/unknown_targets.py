@@ -1,25 +1,26 @@
 """Unknown targets: which mechanisms changed in which silo or condition, with the evidence (ours).
 
-The exchanges are those of BOSS with one sum for each condition (`core/experiments.py`). A family's score allows its
-mechanism to differ between classes of conditions, at a price (`mechanisms.py`), so that the search finds the graph and
-the classes together. One more exchange asks for the families of the graph that was found, and the server decides which
-class of each variable is the unchanged one:
+A condition is a part of a silo's rows, or a whole silo. A mechanism is the distribution of a variable given its
+parents. The exchanges are those of BOSS with one sum for each condition (`core/experiments.py`). The score of a family
+(a child and its parents) allows the child's mechanism to differ between classes of conditions, at a price
+(`mechanisms.py`). So the search finds the graph and the classes together. One more exchange requests the families of
+the graph that was found. Then the server decides for each variable which class is unchanged:
 
-- the class of the silos in which nothing changed, if at least two silos share all their mechanisms: of all such groups
-  the largest, then the one that leaves the fewest changes;
-- otherwise, for each variable, the largest class.
+- If at least two conditions share all their mechanisms, the class of such a group of conditions. Of several groups, the
+  largest is taken, and of equally large groups the one with the fewest changes elsewhere.
+- If no two conditions share all mechanisms, the largest class of each variable.
 
-The classes themselves do not depend on this choice, and neither do the directions that they give; the names of the
-targets do. The evidence for a change is the likelihood ratio of a mechanism of its own against the one that the
-condition would share with the unchanged class, and its p-value by χ², times the number of variables and of other
-conditions that were compared (Bonferroni).
+The classes and the directions that they give do not depend on this choice, but the names of the targets do. The
+evidence for a change is the likelihood ratio of two models: the condition has its own mechanism, or it shares that of
+the unchanged class. The p-value by χ² is multiplied by the number of variables and by the number of conditions minus
+one (Bonferroni).
 
-Tables of numbers and labels have no such search: a test of a label's mechanism given numbers that holds whatever the
-distribution of these numbers would be a logistic regression for every family and condition.
+Tables of numbers and labels have no such search. A valid test of a label's mechanism given numbers would need a
+logistic regression for every family and condition.
 
-What leaves a silo: the second moments of each of its conditions, once; of labels the counts over the sets that the
-search requests, of each condition. They are sent as masked sums, but a sum over the only silo with a condition is that
-silo's own (`docs/privacy.md`).
+What leaves a silo: of numbers, the second moments of each of its conditions, once; of labels, for each condition, the
+counts over the sets that the search requests. They are masked. But if only one silo has a condition, the sum over the
+silos reveals that silo's numbers (`docs/privacy.md`).
 """
 
 from dataclasses import dataclass, replace
@@ -39,12 +40,12 @@ from .search_server import BossServer, structure
 from .secure_search import secure_boss, sums_of_conditions, tables_of_sums, units_of
 
 MIN_UNCHANGED = 2
-"""the number of conditions that share all mechanisms, from which on these are the unchanged ones"""
+"""minimum number of conditions that share all mechanisms, for these to count as unchanged"""
 
 
 @dataclass(frozen=True)
 class Server:
-    """The server's state: the search, and the changes once its graph has been compared."""
+    """The server's state: the search, and at the end the changes."""
 
     search: BossServer
     conditions: tuple[str, ...]
@@ -54,7 +55,7 @@ class Server:
 
 
 def build(settings: SecureSearch) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
-    """The search for the targets of a schema that `compares_conditions`."""
+    """The search for targets; `Schema.compares_conditions` must be true."""
     boss = secure_boss(settings)
     return FederatedAlgorithm(
         open_silo=boss.open_silo,
@@ -80,7 +81,7 @@ def build(settings: SecureSearch) -> FederatedAlgorithm[Server, Rows, Query, Num
 
 
 def _question(server: Server, boss: FederatedAlgorithm[Any, Rows, Query, Numbers], settings: SecureSearch) -> Query:
-    """The query of the search or, when that is done, for the families of its graph."""
+    """The next query of the search; when the search is done, the query for the families of its graph."""
     if not server.search.done:
         query: Query = boss.broadcast(server.search)
         return query
@@ -105,7 +106,7 @@ def _aggregate(
 def changes_of(
     batch: Batch, sums: Sums, variables: tuple[str, ...], conditions: tuple[str, ...]
 ) -> tuple[MechanismChange, ...]:
-    """The changed mechanisms of the families in `batch`, one of each variable, by condition and variable."""
+    """The changed mechanisms, by condition and variable; `batch` has the family of each variable."""
     classes = classes_of(batch, sums)
     unchanged, tied = unchanged_conditions(classes.of_condition, sums.rows)
     likelihood, parameters = sums.likelihood(batch), sums.parameters(batch)
@@ -125,10 +126,10 @@ def changes_of(
 def unchanged_conditions(
     of_condition: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether each variable has its unchanged mechanism in each condition, `[d, n_conditions]`, and whether only the
-    numbers of rows decide that, `[d]`.
+    """Whether each variable has its unchanged mechanism in each condition, `[d, n_conditions]`, and ties, `[d]`.
 
-    `of_condition` has the class of each variable in each condition, `[d, n_conditions]`.
+    `of_condition` `[d, n_conditions]` is the class of each variable in each condition. A variable is tied if several
+    choices of the unchanged class are equally good, so that only the numbers of rows decide.
     """
     d, n_conditions = of_condition.shape
     like = [of_condition == of_condition[:, [u]] for u in range(n_conditions)]

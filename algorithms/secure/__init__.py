@@ -23,13 +23,14 @@ which saves three of four public-key operations. A revealed private key would th
 sessions (`masks`), so the escrow reveals the mask keys of one session instead.
 
 Runs of 33 to 256 silos use the masks of a sparse graph instead (`sparse`, after Bell et al. 2020). There are three
-phases and no secret sharing, a silo exchanges keys with at most a third of the others, and all silos of a session must
+phases and no secret sharing, a silo shares masks with about a third of the others, and all silos of a session must
 answer.
 
 Guarantees: the coordinator, alone or colluding with fewer than `threshold` silos, learns only the sum of the other
-silos' vectors, even if a masked vector arrives after its silo was declared lost. Every message from silo to silo is
-sealed, and bound to run, round, attempt, sender and receiver. Mask keys are fresh in every session. Pairs of silos
-derive them from the silos' keys of the run, which stay in the memory of each silo and are erased when the run ends.
+silos' vectors, even if a masked vector arrives after its silo was declared lost. Every share is sealed for its
+receiver, and bound to run, round, attempt, sender and receiver. Mask keys are fresh in every session. Pairs of silos
+derive them from the silos' private keys of the run, which stay in the memory of each silo and are erased when the run
+ends.
 
 Limits: the coordinator must follow the protocol. Against a coordinator that does not, a silo's service adds checks:
 keys must be signed by known silos, a round has one set of survivors, and all silos of a session take part in the same

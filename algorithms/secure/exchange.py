@@ -35,11 +35,12 @@ class UnmaskedSum:
 
 
 def secure_sum(session: SecureSession, transport: Transport) -> UnmaskedSum:
-    """The exact sum of the vectors of the silos that answered phase 3; a sparse session has the sum over all its silos.
+    """The exact sum of the vectors of the silos that answered phase 3; in a sparse session, of all its silos.
 
     Raises `Aborted`, with the reason in one line, if fewer silos than required answer in a phase, or if an answer is
-    invalid; the coordinator then learns nothing about the vectors. Silos that refuse may raise `Refused` through the
-    transport. A sparse session raises `SumLost` if a silo stops responding after others may have removed their masks.
+    invalid; the coordinator then learns nothing about the vectors. The transport may raise `Refused` for a silo that
+    refuses. In a sparse session, `Aborted` in the last phase becomes `SumLost`, because other silos may already have
+    revealed the seeds of their masks.
     """
     counting = _CountingTransport(session, transport)
     if session.sparse:
@@ -85,7 +86,8 @@ def answer(
     answer, it must store both together.
 
     Raises `Refused` if an answer would not be safe, and for a repeated request in any phase but `unmask`. A caller that
-    must repeat an answer has to store it, so that `vector` is not called twice.
+    must repeat an answer has to store it, so that `vector` is not called twice. Raises `Aborted` for an unreadable
+    message.
     """
     if phase == "advertise":
         session = read_session(message, COORDINATOR)
@@ -112,9 +114,10 @@ def answer(
 
 
 def read_survivors(state: Participant | None, message: bytes) -> tuple[str, ...]:
-    """The silos whose sum the coordinator's `message` asks to unmask; an empty one means all silos of a sparse session.
+    """The silos whose sum the coordinator's `message` asks to unmask; in a sparse session, an empty message means all.
 
-    Raises `Aborted` for any other content, and `Refused` for an empty message without a sparse session.
+    Raises `Aborted` for a message that is not names of silos, and `Refused` for an empty message without a sparse
+    session.
     """
     if message:
         return read_names(message, COORDINATOR)

@@ -35,10 +35,10 @@ class OutOfRange(BadInput):
 def check_range(algorithm: Algorithm, table: Table, schema: Schema, silo: str) -> None:
     """Raise `OutOfRange` for a column whose values are too small or too large for the fixed-point sums of `algorithm`.
 
-    The message reaches the coordinator, so it names the column but not the value. The codes of labels always fit, as do
-    the indicators of labels in mixed data and the sums over events. If summands are sent in units, the check uses
-    centred columns in these units. A silo's service skips the check in private runs, because ε does not account for the
-    outcome of the check, and replies use clipped values.
+    The message reaches the coordinator, so it names the column but not the value. Labels and events always fit. If
+    summands are sent in units, the check uses centred columns in these units, and also checks the means. A silo's
+    service skips the check in private runs: their replies use clipped values, and ε does not account for the outcome of
+    the check.
     """
     if schema.kind in ("discrete", "events"):
         return
@@ -78,9 +78,9 @@ def session_of(
 ) -> SecureSession:
     """The terms of the secure sum of round `number`; each attempt has its own keys.
 
-    `exchange` is a digest of the settings and the broadcast, which are the same for all silos of a session. Above 32
-    silos, the session consists of the silos in `present`, by default all. Raises `Aborted` if `present` has fewer silos
-    than the default threshold, or a silo that is not in `schema`.
+    `exchange` is a digest of the settings and the broadcast, which are the same for all silos of a session. If `schema`
+    has more than 32 silos, the session consists of the silos in `present`, by default all. It then raises `Aborted` if
+    `present` has fewer silos than the default threshold, or a silo that is not in `schema`.
     """
     silos = schema.silos
     if len(silos) > MESH_SILOS and present is not None:
@@ -141,7 +141,7 @@ class Encoding:
 
 
 def encoding_of(algorithm: Algorithm, schema: Schema, broadcast: Any, sparse: Sparse | None = None) -> Encoding:
-    """The encoding of the replies to `broadcast`, with the entries in `sparse`."""
+    """The encoding of the replies to `broadcast`; only the entries at the positions in `sparse` are sent."""
     greatest = algorithm.greatest_total(schema, broadcast) if algorithm.private is None else None
     in_units = greatest is None and travels_in_units(algorithm, schema)
     units = algorithm.entry_units(schema, broadcast) if in_units and algorithm.entry_units is not None else None
@@ -156,9 +156,9 @@ def masked_round(
     broadcast_bytes: int,
     encoding: Encoding,
 ) -> tuple[Replies[Any], Traffic]:
-    """The sum over the silos of `transport`, and the traffic of all messages.
+    """The sum over the silos that answered, and the traffic of all messages.
 
-    `broadcast_bytes` is the size of the encoded broadcast. Raises `Aborted` if too few silos answer.
+    `broadcast_bytes` is the size of the encoded broadcast. Raises `Aborted` as `secure_sum` and `Encoding.decode` do.
     """
     unmasked = secure_sum(session, transport)
     total = encoding.decode(unmasked.total)

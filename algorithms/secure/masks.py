@@ -60,9 +60,10 @@ class SecureSession:
     """The terms of one secure sum. `silos` are sorted; fewer than `threshold` of them can recover nothing.
 
     The threshold must be above half of the silos. Otherwise two disjoint groups could reveal the two secrets of one
-    silo, and both secrets together remove its masks. A `sparse` session has no such secrets; its `threshold` is the
-    number of neighbours, which is even and from a quarter to half of the silos. Raises `BadInput` for any other
-    threshold, for fewer than 2 or more than 256 silos, and for names that are not sorted and distinct.
+    silo, and both secrets together remove its masks. A `sparse` session has no such secrets. Its `threshold` is the
+    number of neighbours of each silo in the mask graph, which is even, above a quarter of the silos, and at most half
+    of them. Raises `BadInput` for any other threshold, for fewer than 2 or more than 256 silos, and for names that are
+    not sorted and distinct.
     """
 
     run: str
@@ -71,7 +72,7 @@ class SecureSession:
     silos: tuple[str, ...]
     threshold: int
     exchange: bytes = b""
-    """a digest of the settings, the schema and the broadcast, so that a silo contributes to no sum with others"""
+    """a digest of the settings, the schema and the broadcast, which must be the same for all silos of the sum"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for terms that would not protect the vectors."""
@@ -121,8 +122,8 @@ def mask_threshold(silos: int) -> int:
     """The threshold of the sessions of a run with this number of silos.
 
     If fewer silos than the threshold collude, they learn only sums. Above 32 silos, the threshold is the number of
-    neighbours in the mask graph: the largest even number up to half of the default threshold. A session has at least
-    the default threshold of silos, so this is at most half of the silos of a session.
+    neighbours in the mask graph: the largest even number up to half of the default threshold. A session has at least as
+    many silos as the default threshold, so the number of neighbours is at most half of the silos of a session.
     """
     return default_threshold(silos) if silos <= MESH_SILOS else default_threshold(silos) // 4 * 2
 

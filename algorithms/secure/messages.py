@@ -56,7 +56,7 @@ def public_keys(packed: bytes, silo: str) -> PublicKeys:
 
 
 def compressed(message: Any) -> bytes:
-    """The encoded `message` of a session of many silos, compressed, because it consists mostly of similar names."""
+    """The encoded and compressed `message`: the terms of a session of many silos are mostly similar names."""
     return zlib.compress(wire.encode(message), 1)
 
 

@@ -32,7 +32,7 @@ PRIME = 2**256 + 297
 SECRET_BYTES = 32
 SHARE_BYTES = 33
 COEFFICIENT_BYTES = 64
-"""random bytes per coefficient: twice the length of the prime, so that the bias of the reduction is 2⁻²⁵⁵"""
+"""random bytes per coefficient: about twice the length of the prime, so that the bias of the reduction is 2⁻²⁵⁵"""
 
 
 def random_bytes(threshold: int) -> int:
@@ -152,8 +152,9 @@ def share(state: Participant, keys: Mapping[str, bytes], key: RunKey) -> tuple[P
     """Phase 2: the sealed shares for each peer in `keys`, the public keys of all silos that advertised.
 
     The result also has this silo's escrow under its own name: its mask keys with all peers, encrypted under the escrow
-    key, which the shares contain. Raises `Refused` if there are fewer keys than the threshold, if this silo's own keys
-    are missing or changed, if two silos have the same keys, or if a key is not usable.
+    key. Raises `Refused` if `share` is not the next phase, if there are fewer keys than the threshold, if a key is of a
+    silo outside the session, if this silo's own keys are missing or changed, if two silos have the same keys, or if a
+    key is not usable. Raises `Aborted` for keys of another length.
     """
     require_phase(state, "share")
     session, silo, secrets = state.session, state.silo, _secrets(state)
@@ -177,9 +178,9 @@ def share(state: Participant, keys: Mapping[str, bytes], key: RunKey) -> tuple[P
 def mask(state: Participant, sealed: Mapping[str, bytes], vector: Ring) -> tuple[Participant, Ring]:
     """Phase 3: the masked `vector`, given the sealed shares of every peer that answered phase 2.
 
-    Masks are added only for these peers. Raises `Refused` if there are fewer silos than the threshold or, naming the
-    peer, if a peer has not sealed its shares for this silo in this session. Raises `ValueError` if `vector` is not a
-    vector of ring elements.
+    Masks are added only for these peers. Raises `Refused` if `mask` is not the next phase, if there are fewer silos
+    than the threshold, or if a silo has not advertised keys or has not sealed its shares for this silo in this session.
+    Raises `ValueError` if `vector` is not a vector of ring elements.
     """
     require_phase(state, "mask")
     _require_silos(state, "mask", {state.silo, *sealed})
@@ -201,8 +202,8 @@ def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant,
 
     The secret is the seed of the self-mask for the `survivors` (the silos that answered phase 3, including this silo),
     and the escrow key for the other silos. The answer is an encoded `Revealed`; a repeated request gets the same
-    answer. Raises `Refused` for other survivors than before, for fewer survivors than the threshold, and for survivors
-    of which this silo has no shares.
+    answer. Raises `Refused` for other survivors than before, for fewer survivors than the threshold, for survivors
+    without this silo or of which it has no shares, and if `unmask` is not the next phase.
     """
     if state.done == "unmask":
         _require(state, "unmask", survivors == state.survivors, "it has answered for other survivors")

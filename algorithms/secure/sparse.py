@@ -33,7 +33,10 @@ ADVERTISED_BYTES = 32 + COMMITMENT_BYTES
 
 
 class SumLost(Aborted):
-    """A silo stopped responding while others revealed their seeds, which they do for only one sum of a round."""
+    """A silo stopped responding while others revealed their seeds, so the round has no sum.
+
+    A silo reveals its seed for only one sum of a round, so the round cannot be repeated with other silos.
+    """
 
 
 def neighbours(session: SecureSession, silo: str) -> tuple[str, ...]:
@@ -49,7 +52,7 @@ def _neighbours(silos: tuple[str, ...], threshold: int, silo: str) -> tuple[str,
 
 
 def pack_keys(session: SecureSession, silo: str, keys: Mapping[str, bytes]) -> bytes:
-    """The message of phase 2 for `silo`: the advertisements of its `neighbours`, in their order, without names."""
+    """The message of phase 2 for `silo`: the advertisements in `keys` of its `neighbours`, sorted by name."""
     return wire.encode(tuple(keys[peer] for peer in neighbours(session, silo)))
 
 
@@ -100,8 +103,8 @@ def mask(state: Participant, keys: Mapping[str, bytes], vector: Ring, key: RunKe
 def unmask(state: Participant, survivors: tuple[str, ...]) -> tuple[Participant, bytes]:
     """Phase 3: the seed of this silo's self-mask, for the sum over all silos of the session.
 
-    A repeated request gets the same answer. Raises `Refused` for the sum over any other silos, or if `unmask`
-    is not the next phase.
+    A repeated request gets the same answer. Raises `Refused` for the sum over any other silos, or if `unmask` is not
+    the next phase.
     """
     if survivors != state.session.silos:
         raise Refused(f"{state.silo} refuses to unmask: it has masked for the sum over all silos of this session")
