@@ -1,9 +1,9 @@
 """Discrete networks as text in the Bayesian Interchange Format (BIF 0.15), as the bnlearn repository writes them.
 
-The parser matches three patterns in one pass over the text, and parses all numbers of a table at once, so that the
-largest published networks take a second. Labels may be `<5`, `12+`, `Asy/Patch`; commas, quotes and brackets in labels
-are percent-encoded, as in `a%2Cb`. Numbers are written so that reading them restores the same bits. pgmpy reads these
-files with any labels, but does not decode the percent codes.
+The parser makes one pass over the text, and parses all numbers of a table at once, so the largest published networks
+take a second. Labels can have characters as in `<5`, `12+` and `Asy/Patch`. Commas, quotes and brackets in labels are
+percent-encoded, as in `a%2Cb`. Numbers are written so that reading them restores the same bits. pgmpy reads these files
+with any labels, but does not decode the percent codes.
 """
 
 import math
@@ -18,7 +18,7 @@ from ..errors import BadInput, quoted
 from .networks import DiscreteNetwork
 
 RESERVED_CHARACTERS = re.compile(r'[,;(){}|"]|/(?=[/*])|%(?=2[2589CF]|3B|7[BCD])')
-"""pattern of characters that end a name in BIF, even in quotes, and of a % that would read as a percent code"""
+"""pattern of the characters to encode: those that end a name in BIF even in quotes, and a % that looks like a code"""
 ESCAPE = re.compile("%(2[2589CF]|3B|7[BCD])")
 NAME = r'("[^"\n]*"|[^\s{}()|,;"]+)'
 PROPERTIES = r"(?:property[^;]*;\s*)*"
@@ -37,7 +37,7 @@ MAX_TABLE_NUMBERS = 10**8
 
 
 def format_bif(network: DiscreteNetwork) -> str:
-    """`network` as the text of a BIF file, with names escaped by `escape_name`."""
+    """The text of a BIF file of `network`, with names escaped by `escape_name`."""
     return "".join(_blocks(network))
 
 
@@ -188,7 +188,7 @@ def _parsed_numbers(place: str, name: str, text: str, count: int) -> FloatArray:
 
 
 def _require_distributions(place: str, name: str, table: FloatArray) -> FloatArray:
-    """`table`; raises `BadInput` unless it is complete and every row sums to 1."""
+    """The `table`; raises `BadInput` unless it is complete, not negative, and every row sums to 1 up to `TOLERANCE`."""
     if np.isnan(table).any():
         raise BadInput(f"{place}: probabilities of {quoted(name)}: a configuration of its parents is missing")
     total = table.sum(axis=-1)

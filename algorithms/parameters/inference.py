@@ -1,15 +1,14 @@
 """Queries to a Bayesian network: probabilities and means given evidence, and after interventions.
 
-An intervention do(X = x) removes the arrows into X and sets X to x (Pearl 2009, §3.2); evidence X = x conditions on X =
-x. Every network is converted to a `MixedNetwork`, restricted to the ancestors of the variables in the query:
+An intervention do(X = x) removes the arrows into X and sets X to x (Pearl 2009, §3.2). Evidence X = x conditions on
+X = x. Every network is converted to a `MixedNetwork` and restricted to the variables in the query and their ancestors.
+Then the method depends on the variables that are left:
 
 - Labels with tables: variable elimination, as a contraction of the tables in the order that `opt_einsum` finds. The
   answer is exact.
 - Numbers with linear regressions: the conditional normal distribution. The answer is exact.
-- All other networks, and tables whose elimination needs more than `MAX_CELLS` cells: weighted samples (likelihood
-  weighting; Fung, Chang 1990). The standard error comes from the effective number of samples (Kish 1965).
-
-An answer states which of these methods was used.
+- All other networks, and tables whose elimination needs a table of more than `MAX_CELLS` cells: weighted samples
+  (likelihood weighting; Fung, Chang 1990). The standard error comes from the effective number of samples (Kish 1965).
 """
 
 import math
@@ -29,7 +28,7 @@ from .mixed_network import DynamicMixedNetwork, Linear, Local, MixedNetwork, Tab
 from .networks import BayesianNetwork, DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork
 
 MAX_CELLS = 1 << 22
-"""maximum number of cells of a table in an exact elimination; otherwise samples are drawn"""
+"""maximum number of cells of a table in an exact elimination; if a table has more, samples are drawn instead"""
 MAX_STATES = 10_000
 """maximum number of joint states of several targets that an answer lists"""
 SAMPLES = 100_000
@@ -73,7 +72,7 @@ class NetworkAnswer:
     """the quantiles of a number"""
     exact: bool = True
     samples: float = math.inf
-    """the effective number of samples"""
+    """the effective number of samples; ∞ if the answer is exact"""
 
     def error(self, probability: float) -> float:
         """The standard error of a probability; 0 if the answer is exact."""
@@ -215,7 +214,7 @@ def _normal_answer(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer:
     given = [network.index(name) for name in query.given]
     if given:
         values = np.array([float(value) for value in query.given.values()])
-        # A variable that the others determine, or that was set, has no variance: the pseudoinverse passes over it.
+        # A variable that the others determine, or that was set, has no variance, so the matrix may be singular.
         gain = np.linalg.pinv(S[np.ix_(given, given)], hermitian=True) @ S[given]
         mean, S = mean + (values - mean[given]) @ gain, S - S[:, given] @ gain
     if query.targets:
@@ -232,7 +231,7 @@ def _normal_answer(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer:
 
 
 def _eliminated(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer | None:
-    """The answer of a network of tables by variable elimination; None if it needs more than `MAX_CELLS` cells."""
+    """The answer of a network of tables by variable elimination; None if a table has more than `MAX_CELLS` cells."""
     import opt_einsum
 
     evidence = {network.index(name): int(network.code(name, value)) for name, value in query.given.items()}

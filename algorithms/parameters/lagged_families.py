@@ -6,9 +6,10 @@ logistic regressions of labels, on parents at the same and at earlier times. The
 parents.
 
 One more sum has the errors of forecasts. The coordinator sends the network, which is the result of the run. Each silo
-forecasts its rows from the rows before them. For numbers it sends the sums of squared errors, in units of the numbers'
-variances, and for labels the number of rows whose label is not the likeliest. It sends the same sums for a persistence
-forecast. Forecasts of numbers are relative to each silo's own means. Cost at a silo: `DRAWS` samples for each window.
+forecasts its rows from the rows before them. For a number, it sends the sum of squared errors in units of the number's
+variance. For a label, it sends the number of rows whose label is not the likeliest. It sends the same sums for a
+persistence forecast, which repeats the row before. With `center`, forecasts of numbers are relative to each silo's own
+means. Cost at a silo: `DRAWS` samples for each window.
 """
 
 import json

@@ -2,9 +2,10 @@
 
 The exchange is the same as in `regressions.py`, where the rows of a silo are windows: x_t and the rows before it side
 by side, `[n_windows, (lags + 1)·d]`. Every variable is regressed on its parents at the same time and at earlier times,
-over all windows. The silo sends the products of the pairs that share a family, and of the pairs that are needed for
-forecast errors: with e_t = x_t − x̂_t, the mean squared error is a sum of products of x_t and the lagged variables in
-x̂_t. So the server computes the errors of both forecasts without another exchange.
+over all windows. The silo sends the products of the pairs that share a family (a variable and its parents), and of the
+pairs that are needed for forecast errors. The mean squared error of a forecast x̂_t is a sum of products of x_t and the
+lagged variables in x̂_t. So the server computes the errors of the model's forecast and of a persistence forecast
+without another exchange.
 """
 
 from dataclasses import dataclass, replace

@@ -1,14 +1,14 @@
 """The parameters of a network of mixed variables from sums over the silos: a few exchanges after a run (ours).
 
-Exchange 1 adds up the means of the coded columns, their second moments about the silos' own means, and the count tables
-of the discrete variables with only discrete parents (`tables.py`). These sums determine the least-squares regressions
-and the tables; intercepts are relative to the means of all rows.
+A family is a variable and its parents. Exchange 1 adds up the means of the coded columns, their second moments about
+the silos' own means, and the count tables of the discrete variables with only discrete parents (`tables.py`). These
+sums determine the least-squares regressions and the tables. Intercepts are computed from the means of all rows.
 
 Further exchanges are steps of Newton's method for the multinomial logistic regressions of the other discrete variables.
-Each exchange requests the sums for log-likelihood, gradient and Hessian, O(n·p²·k²) at a silo for p coded parents and k
-levels. The weights are `[levels − 1, 1 + coded columns of the parents]`: the first column is the intercept, and the
-first level has no weights. The weights of standardised columns have a Gaussian prior of mean 0, equivalent to `ess`
-rows, which keeps them finite under perfect separation.
+Each exchange requests the sums for log-likelihood, gradient and Hessian. It costs a silo O(n·p²·k²) for n rows, p coded
+columns of parents and k levels. The weights are `[levels − 1, 1 + coded columns of the parents]`: the first column is
+the intercept, and the first level has no weights. The weights of standardised columns have a Gaussian prior of mean 0,
+equivalent to `ess` rows, which keeps them finite under perfect separation.
 
 If cells are empty, products are expectations, and tables and logistic regressions omit rows with an empty cell in the
 family.
@@ -57,7 +57,7 @@ class Family:
 
 
 def logistic_sums(columns: FloatArray, codes: NDArray[np.int64], weights: FloatArray) -> FloatArray:
-    """The log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, packed."""
+    """The log-likelihood of `codes` `[n]` under `weights`, its gradient, and minus its Hessian, as one vector."""
     levels, p = weights.shape
     probabilities = softmax(np.column_stack([np.zeros(len(columns)), columns @ weights.T]))
     likelihood = np.log(np.maximum(probabilities[np.arange(len(codes)), codes], 1e-300)).sum()
@@ -72,7 +72,7 @@ def logistic_sums(columns: FloatArray, codes: NDArray[np.int64], weights: FloatA
 
 
 def packed_size(weights: int) -> int:
-    """The length of the sums of a regression with `weights` weights: log-likelihood, gradient, half of Hessian."""
+    """The length of `logistic_sums` with this number of `weights`; of the Hessian, the upper triangle is sent."""
     return 1 + weights + weights * (weights + 1) // 2
 
 
@@ -102,7 +102,7 @@ MAX_TABLE_CELLS = 1 << 15
 MAX_NEWTON_STEPS = 30
 """maximum number of Newton steps"""
 MIN_LIKELIHOOD_GAIN = 1e-7
-"""minimum gain in mean log-likelihood of a step; below, the regressions have converged"""
+"""the regressions have converged if a step gains less than this in mean log-likelihood"""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Server:
     rows: int
     """number of rows of the silos that answered"""
     sums: FloatArray
-    """log-likelihood, gradient and minus the Hessian at the final weights, per row; empty before convergence"""
+    """log-likelihood, gradient and minus the Hessian per row, as last summed; once done, those at the final weights"""
     done: bool
 
 
@@ -268,7 +268,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: MixedFamilies) 
 
 
 def _newton_update(server: Server, total: FloatArray, prior: float, coding: Coding) -> Server:
-    """The state after a Newton step, or after halving the last step if it lowered the likelihood."""
+    """The state after a Newton step, after halving a step that lowered the likelihood, or after convergence."""
     likelihood, direction = 0.0, np.zeros_like(server.weights)
     begin, position = 0, 0
     for shape in weight_shapes(coding, server.dag).values():
@@ -291,7 +291,7 @@ def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
     """The network of the server's final state.
 
     With `blank`, no parameter depends on a cell of 1 or 2 rows. Tables are then computed from publishable counts
-    (`privacy/disclosure_control.py`); in regressions, levels of fewer than three rows are merged with another level.
+    (`privacy/disclosure_control.py`). In regressions, levels of fewer than three rows are merged with another level.
     """
     coding, moments = coding_of(server.schema), moments_of(server)
     tables, logistic = _count_tables(server, coding), weight_shapes(coding, server.dag)

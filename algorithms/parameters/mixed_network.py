@@ -33,7 +33,7 @@ class Linear:
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
-    """P(level) ∝ exp(intercept + Σ weight · coded parent): `[levels]`, `[levels, coded columns]`; zero for level 1."""
+    """P(level) ∝ exp(intercept + Σ weight · coded parent); intercepts `[levels]`, weights `[levels, coded columns]`."""
 
     intercepts: FloatArray
     weights: FloatArray
@@ -76,7 +76,7 @@ class MixedNetwork(BayesianNetwork):
 
     @property
     def structure(self) -> Structure:
-        """The DAG with weights 1: an edge at a discrete variable has one coefficient per level."""
+        """The DAG with weights 1, because an edge at a discrete variable has several coefficients."""
         return Structure(self.variables, self.dag.astype(np.float64))
 
     def given_parents(self, v: int, table: FloatArray) -> FloatArray:
@@ -192,13 +192,16 @@ class MixedNetwork(BayesianNetwork):
         return {"mean": mean, "sd": float(np.sqrt(share @ (table[:, v] - mean) ** 2))}
 
     def index(self, name: str) -> int:
-        """The index of the variable `name`."""
+        """The index of the variable `name`; raises `BadInput` for an unknown name."""
         if name not in self.variables:
             raise BadInput(f"there is no variable '{name}': available: {', '.join(self.variables)}")
         return self.variables.index(name)
 
     def code(self, name: str, value: float | str) -> float:
-        """The entry of a table for a value of the variable `name`: a number, or the code of its label."""
+        """The entry of a table for a value of the variable `name`: a number, or the code of its label.
+
+        Raises `BadInput` for an unknown label, and for a value that is not a number.
+        """
         if name not in self.levels:
             try:
                 number = float(value)
@@ -320,7 +323,7 @@ class DynamicMixedNetwork(BayesianNetwork):
         Raises
         ------
         ValueError
-            If the past is too short or lacks a column, and for an empty cell (NaN) in it.
+            If the past is too short, lacks a column, or has an empty cell (NaN) or an unknown label.
         """
         past = past_rows(past, self.variables, self.levels)
         if len(past) < self.lags:
@@ -348,7 +351,10 @@ class DynamicMixedNetwork(BayesianNetwork):
         }
 
     def series(self, rows: int, rng: np.random.Generator, fixed: Mapping[int, float]) -> FloatArray:
-        """A drawn series `[rows, d]` in which the variables of `fixed` always have these values; it may explode."""
+        """A drawn series `[rows, d]`, in which the variables of `fixed` always have these values.
+
+        The series may explode.
+        """
         d = len(self.variables)
         first, _ = self.over_time.sample(1, rng)
         past, found = first[:, d:], np.empty((rows, d))

@@ -272,7 +272,7 @@ class DynamicGaussianNetwork(BayesianNetwork):
 
     @property
     def spectral_radius(self) -> float:
-        """The spectral radius; from 1 on, series are explosive (`statistics/moments.py`)."""
+        """The spectral radius: series are stable below 1 and explosive above 1 (`statistics/moments.py`)."""
         return moments.spectral_radius(self.structure.weights, self.lagged)
 
     def log_likelihood(self, table: FloatArray) -> FloatArray:
@@ -335,8 +335,8 @@ class DynamicGaussianNetwork(BayesianNetwork):
 def past_rows(past: Any, variables: Sequence[str], levels: Mapping[str, Sequence[str]] | None = None) -> FloatArray:
     """`past` as an array `[n_rows, d]` with its columns in the order of `variables`.
 
-    The columns of a DataFrame are found by name; further ones, such as times, are left out. Its labels become codes of
-    `levels`. Raises `ValueError` for a missing column, an unknown label, and an array of another width.
+    The columns of a DataFrame are found by name. Its other columns, such as times, are left out, and its labels become
+    codes of `levels`. Raises `ValueError` for a missing column, an unknown label, and an array of another width.
     """
     names = getattr(past, "columns", None)
     if names is None:
@@ -369,12 +369,12 @@ def _expected_latest_rows(
 ) -> FloatArray:
     """The expected last L rows `[L, d]` given all nonempty cells of `past` `[n_rows, d]`; empty cells are NaN.
 
-    This is the Kalman filter (Durbin & Koopman 2012, §4.3, §4.10). Its state has the latest rows, so that a later row
-    also improves the expectations of empty cells in earlier rows.
+    This is the Kalman filter (Durbin & Koopman 2012, §4.3, §4.10). Its state has the latest L rows, so a later row also
+    improves the expectations of empty cells in earlier rows.
 
     The model is x_t = `intercepts` + Σ_k x_{t−k} `lagged`[k] + e_t, e_t ~ N(0, `errors`). The first L rows have the
-    `means` `[d]` and the stationary covariance of the model. If the model is not stationary, their cells are
-    independent with variance `spread` `[d]`.
+    `means` `[d]` and the stationary covariance of the model. If the model is not stationary, the cells of these rows
+    are independent with variance `spread` `[d]`.
     """
     lags, d = lagged.shape[:2]
     step: FloatArray = np.eye(lags * d, k=d)
@@ -419,7 +419,7 @@ NO_DRIFT = 1e-9
 
 @dataclass(frozen=True)
 class Drift:
-    """The divergence in nats per row, by variable; with reversed edges a single term may be negative."""
+    """The divergence in nats per row, as a term for each variable; with reversed edges, a term may be negative."""
 
     by_variable: dict[str, float]
 

@@ -1,9 +1,9 @@
 """Predictions of the empty cells of a table by a Bayesian network, each given the filled cells of its row.
 
-If the Markov blanket of a variable is filled, its distribution is proportional to the product of its own local
-distribution and its children's local distributions. This is exact for labels; for numbers, the product is computed on a
-grid of `GRID` values. In tables of numbers alone, the distribution is conditional normal. For other rows,
-`inference.answer` is called row by row.
+In networks of numbers alone, the distribution of an empty cell is conditional normal. In other networks, it is
+proportional to the product of the variable's own local distribution and its children's local distributions, if the
+Markov blanket of the variable is filled. For labels this product is exact; for numbers it is computed on a grid of
+`GRID` values. For rows in which the Markov blanket is not filled, `inference.answer` is called row by row.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from .mixed_network import Linear, MixedNetwork
 from .networks import BayesianNetwork, normal_log_density
 
 GRID, REACH = 401, 8.0
-"""number of values at which the distribution of a number is evaluated, and their range in standard deviations"""
+"""number of values at which the distribution of a number is evaluated, and half their range in standard deviations"""
 SAMPLES = 20_000
 """number of weighted samples for a row with several unknown variables"""
 

@@ -37,7 +37,10 @@ class Regressions:
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's share of all rows (0 to 1), its sums `[d]` and sums of products `[d, d]`, divided by all rows."""
+    """A silo's share of all rows (0 to 1), its sums `[d]` and its sums of products `[d, d]`.
+
+    The sums are divided by the number of all rows.
+    """
 
     part: float
     means: FloatArray
@@ -155,7 +158,7 @@ def pooled_moments(
 
 
 def network(server: Server, settings: Regressions) -> GaussianNetwork:
-    """The network of the server's final state: least squares about the means of all rows."""
+    """The network of the server's final state, by least squares; intercepts are computed from the means of all rows."""
     d, group = len(server.variables), server.group if len(server.group) else np.zeros(len(server.variables), np.int64)
     weights, intercepts, variances = np.zeros((d, d)), np.zeros(d), np.zeros(d)
     for k, moments in enumerate(np.split(server.moments, int(group.max()) + 1)):

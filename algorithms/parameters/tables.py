@@ -1,7 +1,8 @@
 """Probability tables from summed counts: one exchange after a run on discrete data.
 
-The broadcast has each variable with its parents in the learned DAG. The reply has the count tables of these families,
-of which the server needs only the sum. So the tables equal the tables of the pooled rows.
+The broadcast has each variable with its parents in the learned DAG (a family). The reply has the count tables of these
+families, of which the server needs only the sum. So the tables equal the tables of the pooled rows. With experiments, a
+variable is counted only in the rows in which it was not set.
 
 P(x_v = k | parents' state j) = (N_jk + α) / (N_j + r α) for r levels of v. The Dirichlet prior is α = ess/(q r) for q
 states of the parents, which is equivalent to `ess` additional rows that are spread evenly over the cells (the prior of
@@ -119,7 +120,7 @@ def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast,
 
 
 def open_silo(table: Any, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
-    """The rows of `table` `[n_rows, d]`; with experiments, by condition, which counts for untargeted children."""
+    """The rows of `table` `[n_rows, d]`; with experiments, by condition, and the conditions that count by variable."""
     if not schema.has_targets:
         return open_rows(table, schema, silo, rng)
     found = open_conditions(table, schema, silo, lambda part, public: open_rows(part, public, silo, rng))
@@ -127,7 +128,10 @@ def open_silo(table: Any, schema: Schema, silo: str, rng: np.random.Generator) -
 
 
 def family_counts(rows: Rows, sets: NDArray[np.int16]) -> NDArray[np.int64]:
-    """The counts over the families `sets` `[d, size]`, one per variable, of the rows that count for the variable."""
+    """The counts over the families `sets` `[d, size]`, one for each variable.
+
+    With experiments, a family is counted in the conditions that do not target its variable.
+    """
     if not isinstance(rows, ConditionRows):
         return np.asarray(count(rows.columns, rows.cardinalities, sets), np.int64)
     tables = []
@@ -180,7 +184,7 @@ def count_tables(server: Server) -> list[CountTable]:
 def counts_for_model(tables: Sequence[CountTable], *, blank: bool) -> list[FloatArray]:
     """The counts from which the tables of a model are computed: publishable counts (`blank`), or exact counts.
 
-    Margins of publishable tables are compared if all tables count the same number of rows.
+    If all tables count the same number of rows, the rounding also hides what their shared margins could reveal.
     """
     if not blank:
         return [table.counts.astype(np.float64) for table in tables]
@@ -195,7 +199,7 @@ def smooth_counts(counts: FloatArray, ess: float) -> FloatArray:
 
 
 def contributing_rows(server: Server) -> int:
-    """The number of rows that the silos counted."""
+    """The number of rows that the silos counted for the first variable."""
     first = families(server.parents)[0]
     size = prod(len(server.levels[server.variables[u]]) for u in first if u != PAD)
     return int(server.counts[:size].sum())

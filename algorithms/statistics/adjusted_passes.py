@@ -21,7 +21,7 @@ def adjusted_series(
 ) -> Table:
     """The adjusted rows of `table` `[n_rows, d]`, read in passes if `table` is; see `Adjustment.adjusted`.
 
-    Series that are read in passes have no `labels`.
+    `labels` are the columns of labels. There are none in series that are read in passes.
     """
     if isinstance(table, np.ndarray):
         return adjustment.adjusted(table, stretches, labels)

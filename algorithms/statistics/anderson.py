@@ -1,10 +1,11 @@
 """Anderson acceleration of a fixed-point iteration over covariances (Walker, Ni 2011), such as EM.
 
-Plain EM needs two to ten times as many steps. The next point is a mixture of the last images, with weights that
-minimise the mixed residual, if this mixture is a covariance close to the last one. Residuals are measured in the units
-of the last image, L⁻¹ (F(S) − S) L⁻ᵀ with F(S) = L Lᵀ, so the scales of columns and collinearity have no influence.
-Mixtures are unreliable far from the fixed point. Therefore plain steps are used until a step changes the variance in
-every direction by at most `RESTART_CHANGE`.
+The iteration F maps a point S to its image F(S). Plain EM continues from the image, and needs two to ten times as many
+steps. Here the next point is a mixture of the last images. Its weights minimise the mixture of the residuals F(S) − S.
+Residuals are measured in the units of the last image: L⁻¹ (F(S) − S) L⁻ᵀ with F(S) = L Lᵀ for the last S. So the scales
+of columns and collinearity have no influence. If the mixture is not a covariance close to the last image, the step is
+plain. Steps are also plain far from the fixed point, where mixtures are unreliable: until a step changes the variance
+in every direction by at most `RESTART_CHANGE`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,13 @@ from ..core.schema import FloatArray
 MIXTURE_SIZE = 4
 """number of points in a mixture"""
 RESTART_CHANGE = 0.3
-"""maximum relative change of a variance, in any direction, with which mixtures are used"""
+"""mixtures are used if the last step changed no variance, in any direction, by a larger share"""
 FIXED_POINT_CHANGE = 1e-12
 """maximum relative change of a variance at a fixed point; without empty cells, the first step reaches it"""
 MAX_MIXTURE_FACTOR = 10.0
 """maximum ratio of variances between a mixture and the last image, in any direction"""
 RIDGE = 1e-10
+"""ridge on the products of residuals, as a share of their trace, for residuals that are linearly dependent"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Iteration:
 
 
 def anderson_step(iteration: Iteration, image: FloatArray) -> Iteration:
-    """The iteration after the `image` of its point `[D, D]`, positive definite."""
+    """The iteration after a step, from the `image` `[D, D]` of its point; the image must be positive definite."""
     before = np.linalg.inv(np.linalg.cholesky(iteration.point))
     change = float(np.abs(np.linalg.eigvalsh(before @ image @ before.T) - 1).max())
     if not FIXED_POINT_CHANGE < change <= RESTART_CHANGE:

@@ -84,7 +84,7 @@ class CodedPasses:
         return self.table.shape[0], self.coding.size
 
     def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
-        """`work` of each part of the table, in order."""
+        """The results of `work` on each part of the table, in order."""
         return over_parts(self.table, lambda part: work(replace(self, table=part)))
 
     def __iter__(self) -> Iterator[FloatArray]:
@@ -115,16 +115,17 @@ def coded_units(schema: Schema) -> FloatArray:
 
 
 RARE_LEVEL_ROWS = 10
-"""maximum number of rows of a rare level, which is merged into another level"""
+"""a level of at most this number of rows is rare, and is merged into another level"""
 COLLINEARITY_TOLERANCE = 1e-10
 """lower bound on a column's residual share of variance: smaller values are rounding errors"""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Correlations `R` `[K, K]` of coded columns; variable j has columns `first[j]` to `first[j + 1]`, `[d + 1]`.
+    """Correlations `R` `[K, K]` of coded columns, and the offset `first` `[d + 1]` of the columns of each variable.
 
-    A variable that is constant, or has only one level that is not rare, has no column.
+    Variable j has the columns `first[j]` to `first[j + 1] − 1`. A variable that is constant, or has only one level that
+    is not rare, has no column.
     """
 
     rows: int
@@ -148,7 +149,10 @@ def blocks_of_covariance(
     varies: NDArray[np.bool_] | None = None,
     rare_rows: float = RARE_LEVEL_ROWS,
 ) -> Blocks:
-    """The correlations of the non-constant coded columns, without rare levels, from their covariance `S` `[D, D]`."""
+    """The correlations of the non-constant coded columns, without rare levels, from their covariance `S` `[D, D]`.
+
+    `varies` `[D]` is whether each column is not constant; by default, the variances decide.
+    """
     selected = np.diag(S) > 0 if varies is None else varies & (np.diag(S) > 0)
     for j, block in enumerate(coding.blocks):
         if coding.discrete[j]:

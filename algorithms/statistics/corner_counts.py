@@ -63,8 +63,8 @@ def count_corners(
     BadInput
         For other sets or levels: a coordinator may send any, and compiled code would count outside the corners.
     TableRefused
-        For a set whose table exceeds the limits in force, and if there is a limit on the size of counts, because a
-        suppressed count could be computed from the margins.
+        For a set whose table exceeds the limits in force, and if the limits suppress small counts, because a suppressed
+        count could be computed from the margins.
     """
     if common.shape != cardinalities.shape or ((common < 0) | (common >= cardinalities)).any():
         raise BadInput("the common levels of a query are not one level of each variable")
@@ -87,7 +87,7 @@ def count_corners(
 
 
 def _prepared(columns: DistinctCodes, common: NDArray[np.int16]) -> Any:
-    """`_corner_rows` of rows in memory and their weights, computed once for all requests about the same common levels.
+    """`_corner_rows` and the weights of the rows, computed once for all requests with the same common levels.
 
     The rows are sorted by whether each variable has its common level, starting with the most balanced variables. So
     the rows of a corner are close to each other, which halves the time to visit them.
@@ -107,7 +107,7 @@ def _prepared(columns: DistinctCodes, common: NDArray[np.int16]) -> Any:
 
 
 def _add_rows(*given: Any) -> None:
-    """`_count_corners` as a module-level function, so that its compiled code is cached for other processes."""
+    """Call `_count_corners`; a module-level function, so that other processes can load its cached compiled code."""
     _count_corners(*given)
 
 
@@ -171,7 +171,7 @@ def _count_corners(bits, levels, weights, radices, sets, begins, counts):  # typ
     """Add the corners over `sets` to `counts` at `begins`, from the rows as `_corner_rows` describes them.
 
     In lexicographic order, consecutive sets share the rows in which all their first variables are in the corner.
-    Indices are unsigned, as numba counts negative ones from the end.
+    Indices are unsigned, because numba must check signed ones for negative values, which count from the end.
     """
     width, words = sets.shape[1], bits.shape[1]
     inside, prefix = np.empty((width, words), np.uint64), np.full(width, -1, np.int64)

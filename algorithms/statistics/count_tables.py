@@ -2,15 +2,15 @@
 
 - `CountLimits`, `limited_counts`: an owner's limits on the counts that leave a silo.
 - `Tables`, `count`, `TableReader`: the numbers of rows for each combination of levels of a set of variables. A table
-  over a set serves every test (x, y | z) with {x, y} ∪ z equal to the set, so the tests of one level need each set
-  once. Tables are dense, in mixed radix over the public cardinalities, and the level of the last variable changes
-  fastest. So the counts of all silos have the same positions, and their sum is the table of all rows.
+  over a set serves every test (x, y | z) with {x, y} ∪ z equal to the set, so each set is counted once. Tables are
+  dense, in mixed radix over the public numbers of levels, and the level of the last variable changes fastest. So the
+  counts of all silos have the same positions, and their sum is the table of all rows.
 - `count_cells`, `count_occurring`: the counts of the joint states of a family. The state of variables V = (v_1, ...,
   v_m) is a mixed-radix number whose last digit is the level of v_m. Small tables are counted cell by cell; for large
   tables, only the occurring states are listed, in ascending order. Both methods list the counts in the same order, so
   they give bit-identical scores.
-- `one_to_one`: whether two columns determine each other. The data cannot distinguish A → B from B → A, nor which of the
-  two acts on C.
+- `one_to_one`: whether two columns A and B determine each other. If so, the data cannot distinguish A → B from B → A,
+  and cannot tell which of the two acts on a third variable.
 """
 
 import math
@@ -100,7 +100,7 @@ class DistinctCodes:
     weights: NDArray[np.uint32]
     """number of times that each of these rows occurs, `[n_distinct]`"""
     prepared: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
-    """what is computed from the rows once, for all requests that have these terms"""
+    """results that are computed from the rows once, by the terms of the requests for which they are used"""
 
 
 Codes = NDArray[np.int16] | CodePasses | DistinctCodes
@@ -138,7 +138,7 @@ def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArra
     """The offset of each table, then the total number of cells, `[n_sets + 1]`.
 
     Raises `BadInput` for sets that are not increasing variables followed by padding, and for more than 2⁴⁰ cells, whose
-    number could overflow. Otherwise a coordinator could send sets with which compiled code counts outside the tables.
+    number could overflow. Without these checks, a coordinator could make compiled code count outside the tables.
     """
     _require_sets(sets, len(cardinalities))
     with np.errstate(over="ignore", divide="ignore"):
@@ -179,7 +179,7 @@ def count(columns: Codes, cardinalities: NDArray[np.int64], sets: NDArray[np.int
 
 
 def _add_rows(*given: Any) -> None:
-    """`_count` as a module-level function: another process then loads the compiled version instead of its byte code."""
+    """Call `_count`; a module-level function, so that other processes can load its cached compiled code."""
     _count(*given)
 
 

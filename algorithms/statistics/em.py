@@ -4,9 +4,9 @@ EM over the silos (ours) precedes a run on numbers with empty cells. Deleting in
 and pairwise covariances need not be positive definite. If values are missing at random, maximum likelihood avoids both
 problems. Exchange 1 adds up the products of pairs of observed cells, and the numbers of these pairs. Every further
 exchange adds up the second moments that each silo expects under the current covariance. Only sums of D(D + 1)/2 numbers
-are needed; they are masked if the run is masked. EM ends when the variance changes by at most `tolerance` in every
-direction, because with nearly collinear columns edges depend on directions of little variance. For the price of an
-edge, the number of rows is the mean, over all pairs, of the number of rows with both cells observed.
+are needed; they are masked if the run is masked. EM ends when the variance changes by at most the share `tolerance` in
+every direction: with nearly collinear columns, edges depend on directions of little variance. The price of an edge
+depends on the effective number of rows. It is the mean, over all pairs, of the number of rows with both cells observed.
 
 The E-step for a Gaussian with empty cells (Dempster, Laird, Rubin 1977; Little, Rubin 2002, "Statistical Analysis with
 Missing Data", §11.2): for a row x with observed columns o and their precision K = S_oo⁻¹ (zero elsewhere), the
@@ -102,7 +102,7 @@ def about_own_means(table: Table, schema: Schema) -> ExpectedMoments:
 def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
     """`centred_moments` of the coded `table` `[n_rows, d]`, or their expectation if cells are empty.
 
-    The number of rows is then the silo's part of the effective number of `schema.imputation_model`.
+    If cells are empty, the number of rows is the silo's part of the effective number in `schema.imputation_model`.
     """
     n, coding = table.shape[0], coding_of(schema)
     lengths = schema.stretches.get(silo, (n,))
@@ -126,10 +126,10 @@ def expected_products(table: Table, lengths: Sequence[int], coding: Coding, S: F
 
 
 def centred_windows_with_gaps(table: FloatArray, schema: Schema, silo: str, lags: int) -> tuple[FloatArray, FloatArray]:
-    """The windows of the series `table` `[n_rows, d]` in the order of time, NaN in empty cells, and their moments.
+    """The windows of the series `table` `[n_rows, d]` in the order of time, and their summed second moments `[m, m]`.
 
-    Both are about the same means as in `centred_windows`, which here are expectations under the imputation model of
-    `schema`. The second moments `[m, m]` are summed.
+    Empty cells are NaN. Both results are about means of the same parts as in `centred_windows`. Here the means are
+    expectations under the imputation model of `schema`.
     """
     public, rows = window_schema(schema, lags), windows(table, schema.stretches[silo], lags)
     total = np.zeros((rows.shape[1],) * 2)
@@ -148,8 +148,8 @@ def parts_of(table: Table, lengths: Sequence[int]) -> Sequence[Table]:
 def expected_moments(table: Table, coding: Coding, S: FloatArray) -> ExpectedMoments:
     """The expected moments of the rows of `table` `[n_rows, d]` with covariance `S` `[D, D]`.
 
-    Raises `ValueError` if S is not known yet (a programming error), and `BadInput` if S has another shape. Otherwise a
-    coordinator could send a shape with which compiled code reads out of bounds.
+    Raises `ValueError` if S is not known yet (a programming error), and `BadInput` if S has another shape. Without this
+    check, a coordinator could make compiled code read out of bounds.
     """
     D = coding.size
     if not len(S):
@@ -175,7 +175,7 @@ def _precision(table: Table, coding: Coding, scale: FloatArray, R: FloatArray) -
 
 
 def _excess(table: Table, coding: Coding, scale: FloatArray, R: FloatArray, mean: FloatArray) -> tuple[FloatArray]:
-    """The summed excess `[D, D]` of the rows over the expectation of their second moments."""
+    """The matrix Z − Σ K `[D, D]` of the module's formula, for correlations `R`."""
     excess = np.zeros((coding.size, coding.size))
     for rows in chunks(table):
         part = patterns(coding.rows(rows) / scale)
@@ -435,7 +435,7 @@ def aggregate(server: Server, replies: Replies[Reply]) -> Server:
 
 
 def of_maximum_entropy(S: FloatArray, apart: NDArray[np.bool_]) -> FloatArray:
-    """`S` `[D, D]` in which each pair of columns in `apart` is independent given all other columns.
+    """The covariance `S` `[D, D]`, changed so that each pair of columns in `apart` is independent given all others.
 
     The covariances of these pairs are updated in turn: the conditional covariance of a pair given the other columns is
     subtracted from the covariance of the pair.
@@ -473,10 +473,10 @@ def _with_floor(S: FloatArray, coding: Coding, rows: int) -> FloatArray:
 
 
 def _with_least_variances(S: FloatArray, coding: Coding, rows: int) -> FloatArray:
-    """`S` `[D, D]` in which the indicator of a level that no row has has the variance of half a row.
+    """`S` `[D, D]` with at least the variance of half a row for each indicator.
 
-    Otherwise S would be singular. Such levels occur if they are declared for future rows, or after recoding. They count
-    as rare and are merged (`coding.py`).
+    Without it, S would be singular if a level has no rows. Such levels occur if they are declared for future rows, or
+    after recoding. They count as rare and are merged (`coding.py`).
     """
     indicators = np.array(coding.discrete, bool)[coding.owners]
     least = np.where(indicators, LEAST_ROWS / rows, 0.0)
@@ -484,7 +484,7 @@ def _with_least_variances(S: FloatArray, coding: Coding, rows: int) -> FloatArra
 
 
 def _mean_of_pairs(pairs: FloatArray, coding: Coding) -> int:
-    """The mean number of rows over the pairs of variables; the number of its cells if there is one variable."""
+    """The mean number of rows with both cells over the pairs of variables; if there is one variable, its cells."""
     first = np.array([block[0] for block in coding.blocks])
     variable_pairs = pairs[np.ix_(first, first)]
     between = variable_pairs[np.triu_indices(len(first), 1)]

@@ -16,13 +16,16 @@ from ..errors import BadInput
 from ..graphs.dag import topological_order
 
 SWEEPS = 5
-"""number of Gibbs sweeps after the first draws, which dependent cells of one row need"""
+"""number of Gibbs sweeps after the first draws; several are needed for dependent empty cells of one row"""
 
 
 def gibbs_impute(
     columns: NDArray[np.int16], cardinalities: NDArray[np.int64], model: ImputationModel, rng: np.random.Generator
 ) -> NDArray[np.int16]:
-    """`columns` `[d, n_rows]` with draws in place of the empty cells, -1."""
+    """The codes `columns` `[d, n_rows]` with draws in place of the empty cells, -1.
+
+    Raises `BadInput` if the graph or the tables of the `model` do not fit the columns.
+    """
     empty, d = columns < 0, len(columns)
     if model.dag.shape != (d, d):
         raise BadInput(f"the imputation model of {d} variables has a graph of another size")

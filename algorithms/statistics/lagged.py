@@ -16,6 +16,7 @@ from ..graphs.structure import unrolled_names
 from .moments import CentredMoments, Chunked, Table, column_summaries, products
 
 LEVEL_STANDARD_ERRORS = 5.0
+"""a mean that exceeds this number of its standard errors is a level, such as the offset of a site"""
 AUTOCORRELATION_ROWS = 40
 """n rows of a series count as n/(1 + AUTOCORRELATION_ROWS/n) independent rows for its mean: a short series may drift"""
 
@@ -82,7 +83,10 @@ def windows_of(table: Table, stretches: Sequence[int], lags: int) -> Table:
 
 
 def silo_windows(table: Table, schema: Schema, silo: str, lags: int, *, center: bool) -> Table:
-    """The windows `[n_windows, (lags + 1)·d]` of the rows `table` of `silo`, minus their levels if `center` is set."""
+    """The windows `[n_windows, (lags + 1)·d]` of the rows `table` of `silo`; without levels if `center` is set.
+
+    Levels are defined in `subtract_levels`.
+    """
     rows, d = windows_of(table, schema.stretches[silo], lags), table.shape[1]
     if isinstance(rows, WindowPasses):
         return replace(rows, shift=_levels(rows, d)) if center else rows
@@ -94,13 +98,14 @@ def subtract_levels(rows: FloatArray, d: int) -> FloatArray:
     """Windows `[n_windows, (lags + 1)·d]` without the means of the variables that have a level.
 
     A level is a mean of more than `LEVEL_STANDARD_ERRORS` standard errors, such as a site or instrument offset. Other
-    means stay: subtracting a mean from a short series biases the effects of its past by about −1/n (Nickell 1981).
+    means are not subtracted, because subtracting a mean from a short series biases the effects of its past by about
+    −1/n (Nickell 1981).
     """
     return np.asarray(rows - _levels(rows, d))
 
 
 def _levels(rows: Table, d: int) -> FloatArray:
-    """The means of windows of d variables that `subtract_levels` subtracts, 0 without a level, `[(lags + 1)·d]`."""
+    """The means that `subtract_levels` subtracts from windows of d variables; 0 without a level, `[(lags + 1)·d]`."""
     n, columns = rows.shape
     found = column_summaries(rows)
     limits = LEVEL_STANDARD_ERRORS**2 * found.variances[:d] * (1 + AUTOCORRELATION_ROWS / n) / n

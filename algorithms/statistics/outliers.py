@@ -1,4 +1,4 @@
-"""Outliers become empty cells (ours), because 1 % of wrong cells ruins every learner, and 1 % of empty cells does not.
+"""Replacing outliers by empty cells (ours): 1 % of wrong cells ruins every learner, but 1 % of empty cells does not.
 
 Both steps run inside the silo:
 
@@ -64,7 +64,7 @@ def screened(table: FloatArray, schema: Schema) -> FloatArray:
 
 
 def screen(table: FloatArray, schema: Schema, covariance: FloatArray) -> FloatArray:
-    """`table` `[n_rows, d]` without the least likely number of each row, if it is unlikely under `covariance`."""
+    """`table` `[n_rows, d]` with NaN for the least likely number of each row, if it is unlikely under `covariance`."""
     coding = coding_of(schema)
     mean = expected_moments(table, coding, covariance).mean
     numbers = ~np.array(coding.discrete, np.bool_)[coding.owners]

@@ -66,7 +66,7 @@ class Packing:
         return np.concatenate([_flat(block, arrays.get(block.name)) for block in self.blocks])
 
     def unpack(self, vector: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """The arrays in `vector` `[length]`, or in a sum of such vectors."""
+        """The arrays in `vector` `[length]`, or in a sum of such vectors; raises `ValueError` for another length."""
         if len(vector) != self.length:
             raise ValueError(f"a vector of {len(vector)} numbers, not of {self.length}")
         ends = np.cumsum([block.size for block in self.blocks])

@@ -4,8 +4,9 @@ The replies to queries are count tables (`counts_of`) or their corners (`corners
 or moments of numbers by configuration of labels (`configuration_moments`). Silos of mixed rows send such moments for a
 set of variables. For every configuration of the discrete members of the set (in mixed radix; the level of the last
 member changes fastest), they are the number of rows, the sums of the continuous members, and their sums of products
-(upper triangle). Site means carry no information about structure, so each silo first subtracts the means of all its
-rows. It does not subtract the means of each configuration, which would remove the effects of labels on numbers.
+(upper triangle). Offsets of silos carry no information about structure, so each silo first subtracts the means of all
+its rows. It does not subtract the means of each configuration, because that would remove the effects of labels on
+numbers.
 """
 
 from collections.abc import Callable
@@ -33,9 +34,9 @@ EMPTY = -1
 
 @dataclass(frozen=True)
 class Rows:
-    """A silo's rows: level codes `[d, n_rows]` for discrete data, only centred moments for other data.
+    """A silo's rows: for discrete data, level codes `[d, n_rows]`; for other data, only centred moments.
 
-    The moments of mixed data are the moments of the coded table (`coding.py`).
+    The moments of mixed data are those of the coded table (`coding.py`).
     """
 
     kind: Kind
@@ -74,9 +75,9 @@ class Numbers:
 def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
     """The rows of `table` `[n_rows, n_variables]` for searches.
 
-    If the schema has an imputation model, the moments are expected moments, and codes in place of empty cells are drawn
-    from `rng`; otherwise empty cells stay empty. Raises `BadInput` for a code outside the levels of its variable, and
-    for time series.
+    If the schema has an imputation model, the moments are expected moments, and empty cells of labels are drawn with
+    `rng`. Without such a model, empty cells of labels stay empty. Raises `BadInput` for a code outside the levels of
+    its variable, and for time series.
     """
     cardinalities, all_rows = cardinalities_of(schema), sum(schema.rows.values())
     if isinstance(table, np.ndarray):
@@ -179,7 +180,7 @@ def bytes_of(message: Query | Numbers) -> int:
 
 @dataclass(frozen=True)
 class SegmentRows(Rows):
-    """A silo's windows of series whose segments have weights of their own."""
+    """A silo's windows of series, for fits with separate weights in each segment of the series."""
 
     segments: FloatArray
     """the centred moments of each segment, `[n_segments, size]`"""
@@ -235,7 +236,7 @@ class MixedRows(Rows):
 
 
 def open_mixed_rows(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> MixedRows:
-    """The rows of `table` `[n_rows, d]`. Raises `BadInput` for a code outside the levels of its variable."""
+    """The rows of `table` `[n_rows, d]`; raises `BadInput` as `open_rows` does."""
     rows, discrete = vars(open_rows(table, schema, silo, rng)), schema.discrete
     values = np.where(discrete, 0.0, table)
     for part in np.split(values, np.cumsum(schema.stretches.get(silo, (len(table),)))[:-1]):

@@ -135,7 +135,7 @@ class TransformedPasses:
         return self.table.shape
 
     def map_parts(self, work: Callable[[Chunked], Found]) -> Iterator[Found]:
-        """`work` of each part of the table, in order."""
+        """The results of `work` on each part of the table, in order."""
         return over_parts(self.table, lambda part: work(replace(self, table=part)))
 
     def __iter__(self) -> Iterator[FloatArray]:
@@ -174,7 +174,7 @@ dominate"""
 
 
 def transform_gain(table: Table, transforms: Mapping[int, Transform]) -> float:
-    """By how much `transforms`, by column of `table` `[n_rows, d]`, strengthen the linear relations, in nats a row.
+    """By how much `transforms`, by column of `table` `[n_rows, d]`, strengthen the linear relations, in nats per row.
 
     It is the total correlation −½ ln |R| of the transformed columns minus that of the untransformed columns. Transforms
     of jointly Gaussian columns never correlate more than the columns themselves (Lancaster 1957). So removing a
