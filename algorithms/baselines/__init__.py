@@ -141,7 +141,7 @@ ALGORITHMS: dict[str, Entry] = {
     ),
     "ges": Entry(
         summary="baseline: GES on all rows in one place",
-        source="Chickering 2002; Hauser, Bühlmann 2012 for the turns",
+        source="Chickering 2002; Hauser, Bühlmann 2012 for turning edges",
         disclosure="every row",
         maker=lazy_factory("score.families:SearchSettings", "baselines.pooled:pooled_ges"),
         kinds=ANY_ROWS,

@@ -489,11 +489,11 @@ def basis(server: Server) -> tuple[str, ...]:
         f"{class_edges - open_edges} of {class_edges} edges have a direction. Those in v-structures, and those that "
         "follow from them, rest on conditional independences.",
     )
-    lines += ("The search for the class ended with its time: it is the best graph until then.",) * server.cut
+    lines += ("The search for the class reached its time limit: the graph is the best one until then.",) * server.cut
     if server.misfit > 1:
         lines += (
             "No DAG with few edges explains the dependences. So an edge had to explain "
-            f"{100 * APPROXIMATE_SHARE:.0f} % of a residual variance, and errors direct none.",
+            f"{100 * APPROXIMATE_SHARE:.0f} % of a residual variance, and errors that are not Gaussian direct no edge.",
         )
     if server.directed:
         were = "s were" if server.directed != 1 else " was"
@@ -501,8 +501,8 @@ def basis(server: Server) -> tuple[str, ...]:
     if server.dependent:
         these = f"{server.dependent} edges" if server.dependent != 1 else "1 edge"
         lines += (
-            f"Errors are not Gaussian, but no linear model fits {these}, as residuals depend on the cause: that gave "
-            "them no direction.",
+            f"Errors at {these} are not Gaussian, but residuals depend on the cause, so no linear model fits. Errors "
+            "therefore direct no edge.",
         )
     if open_edges:
         have = "s have" if open_edges != 1 else " has"

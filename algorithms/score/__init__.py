@@ -3,15 +3,16 @@
 from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, lazy_factory
 
 COUNTS = (
-    "masked: counts over sets of variables that the search requests; of other data centred moments, once, and with "
-    "weights=own the silo's scores of families"
+    "masked: of labels, counts over the sets of variables that the search requests; of other data, centred moments, "
+    "once; with weights=own also the silo's scores of families; with a conditional Gaussian score, moments by "
+    "configuration of the labels"
 )
 
 ALGORITHMS: dict[str, Entry] = {
     "rfcd": Entry(
         summary="baseline: the graph of least worst-case regret over the silos, from each silo's own GES (RFCD)",
         source="Mian, Kaltenpoth, Kamp 2022: Regret-based Federated Causal Discovery",
-        disclosure="its regret and what each change of one edge gains in its own rows, d x d numbers for each edge",
+        disclosure="its regret and the gain of each change of one edge on its own rows, d x d numbers a round",
         maker=lazy_factory("score.rfcd:Rfcd"),
         kinds=OWN_ROWS,
     ),
@@ -24,7 +25,7 @@ ALGORITHMS: dict[str, Entry] = {
     ),
     "secure-ges": Entry(
         summary="GES on the rows of all silos, scored from summed counts: exactly the pooled GES",
-        source="ours; Chickering 2002; Hauser, Bühlmann 2012 for the turns",
+        source="ours; Chickering 2002; Hauser, Bühlmann 2012 for turning edges",
         disclosure=COUNTS,
         maker=lazy_factory("score.families:SecureSearch", "score.secure_search:secure_ges"),
         kinds=(*ANY_ROWS, *SERIES),
@@ -62,7 +63,7 @@ STEPS: dict[str, Entry] = {
     "unknown-targets": Entry(
         summary="before a run with --targets unknown: which mechanisms changed in which silo or condition",
         source="ours; Perry, von Kügelgen, Schölkopf 2022; Squires, Wang, Uhler 2020",
-        disclosure="of each of its conditions (a silo is one without --condition): centred moments of numbers, or "
+        disclosure="for each of its conditions (without --condition, a silo is one): centred moments of numbers, or "
         "counts over the sets of variables that the search requests; masked, in the sum of silos with that condition",
         maker=lazy_factory("score.families:SecureSearch", "score.unknown_targets:build"),
         kinds=OWN_ROWS,

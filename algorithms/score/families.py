@@ -248,7 +248,7 @@ class OrderSettings:
     """the search ends when this number of starts have reached the same best score; auto: 3, for d > 100 variables 300 /
     d, at least 1"""
     patience: int = 3
-    """a search ends after this number of orders of its class without improvement"""
+    """a search from one start ends after this number of further orders in a row without improvement"""
     sweeps: int = 50
     """maximum number of sweeps of moves from one order"""
     seed: int = 0
@@ -280,8 +280,8 @@ class SearchSettings(ScoreSettings):
     turning: bool = True
     """GES: also turn edges, and repeat all phases until nothing changes"""
     refine: bool = False
-    """GES: followed by BOSS from one order, whose parents are at most two edges away in GES's graph; the class with the
-    better score is the result"""
+    """GES: followed by BOSS from one order, with parents at most two edges away in GES's graph; the result is the class
+    with the better score"""
     most_cells: int = 1 << 15
     """families with larger count tables are excluded: their cells would have too few rows"""
     starts: int | Literal["auto"] = "auto"
@@ -391,7 +391,7 @@ class FusionSettings(ScoreSettings):
     """Settings of learning in silos and fusing their graphs."""
 
     quota: float = 0.5
-    """an arc is kept if max(1, ⌊quota·k⌋) of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
+    """an arc stays if max(1, ⌊quota·k⌋) or more of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
     insertion: Literal["wary", "full"] = "wary"
     """wary: a silo inserts x → y only if that improves the score without turning any neighbour of y, as in the
     published program; full: Chickering's operator"""

@@ -49,7 +49,7 @@ class FedGes(FusionSettings):
     limit: int = 10
     """l: most insertions of a silo in a round; deletions are not limited"""
     client: Literal["replace", "fuse"] = "fuse"
-    """start of a silo's search: the global graph, or its fusion with the silo's own graph, which Algorithm 1 has"""
+    """start of a silo's search; replace: the global graph; fuse: its fusion with the silo's own graph (Algorithm 1)"""
     client_quota: float = 0.5
     """quota of that fusion of two graphs: any quota below 1 makes it their union"""
     convergence: Literal["repeated", "unchanged"] = "repeated"
