@@ -62,7 +62,7 @@ RULES: tuple[Rule, ...] = (rule_1, rule_2, rule_3, rule_4)
 
 
 def meek_closure(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """`pdag` closed under Meek's rules R1-R4: they orient every undirected edge they apply to.
+    """`pdag` closed under Meek's rules R1-R4: no rule applies to an edge that is left undirected.
 
     If some DAG satisfies the directed edges (v-structures and background knowledge), each edge left undirected can have
     either direction (Meek 1995, Theorem 4), and the order of the rules does not matter. If no DAG satisfies them, as
@@ -202,9 +202,9 @@ def _dag(weights: NDArray[np.float64], required: Bools, possible: Bools) -> NDAr
 
 
 def pdag_with_knowledge(pdag: Bools, required: Bools, possible: Bools) -> Bools:
-    """The Meek closure of `pdag` with all `required` arcs and only `possible` ones.
+    """The Meek closure of `pdag` with all `required` arcs and no arcs that are not `possible`.
 
-    A graph that already satisfies both is returned unchanged.
+    A graph that already has the required arcs and no impossible ones is returned unchanged.
     """
     directed = pdag & ~pdag.T
     reversible = directed & ~possible & possible.T

@@ -2,7 +2,7 @@
 
 All functions take a boolean adjacency `[n_variables, n_variables]`, with `[i, j]` for i → j. The functions up to
 `moral_graph` treat an edge in both directions as undirected; their results are the same for Markov-equivalent graphs,
-except for `directed_part`. The functions after it treat an edge in both directions as a cycle of two.
+except for `directed_part`. The functions after `moral_graph` treat an edge in both directions as a cycle of two.
 """
 
 from collections import deque
@@ -44,7 +44,7 @@ def v_structures(adjacency: NDArray[np.bool_]) -> set[VStructure]:
 def moral_graph(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The skeleton with all parents of a common child married: symmetric, `[n_variables, n_variables]`.
 
-    Lauritzen & Spiegelhalter 1988. A CPDAG has the moral graph of the DAGs in its class, since parents that are not
+    Lauritzen & Spiegelhalter 1988. A CPDAG has the moral graph of the DAGs in its class, because parents that are not
     joined form v-structures, which the CPDAG directs.
     """
     directed = directed_part(adjacency).astype(np.float32)

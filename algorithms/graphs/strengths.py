@@ -131,9 +131,9 @@ def averaged_network(strengths: Strengths) -> Structure:
     """The averaged network: the significant edges, strongest first, without directed edges that would close a cycle.
 
     An edge has a direction if more than half of the structures with the edge agree on it; otherwise it is undirected.
-    So edges that most CPDAGs leave undirected stay undirected, whereas bnlearn directs them by a chance majority among
-    the other structures; for DAGs both rules agree. The network is a DAG if all structures are DAGs and no significant
-    edge has both directions equally often. Otherwise it has the form of a CPDAG, but it need not be the class of a DAG.
+    So edges that most CPDAGs leave undirected stay undirected. (bnlearn directs them by a chance majority among the
+    other structures. For DAGs both rules agree.) The network is a DAG if all structures are DAGs and no significant
+    edge has both directions equally often. If not, it has the form of a CPDAG, but it need not be the class of a DAG.
     All weights are 1.
     """
     threshold = inclusion_threshold(edge_shares(strengths))

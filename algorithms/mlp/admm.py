@@ -56,7 +56,7 @@ class MlpProblem:
     mean_rows: float
 
     def solve(self, pull: Pull) -> FloatArray:
-        """θ `[m, d]` after some steps of L-BFGS from the end of the last round (see `Problem`).
+        """θ `[m, d]` after at most `steps` steps of L-BFGS from the end of the last round (see `Problem`).
 
         Before the first round every silo starts from the same small random weights, so that the hidden units of all
         silos correspond and their mean is meaningful.

@@ -75,7 +75,9 @@ def best_lagged_fit(S: FloatArray, rows: int, prior: Prior) -> LinearFit:
 
     `prior` is the background knowledge of the d variables. With many windows, the first order is that of least variance
     given all lags and all earlier variables. It suffices if its residual variances are equal up to sampling error, or
-    far from equal. Otherwise, and with few windows, an order from at most `MAX_PARENTS` selected parents is also tried.
+    far from equal. If they are neither, or if there are few windows, an order found with at most `MAX_PARENTS` parents
+    of each variable is tried. The best fit is then improved by reversals of edges; with few variables and windows, also
+    by moves of single variables in the order.
     """
     m, d = len(S), len(prior.possible)
     price, knowledge = price_of_parent(rows, m), prior.of_windows(m)

@@ -143,9 +143,9 @@ def decide(
 ) -> Charge:
     """The charge for `request`: the existing one, or a new one that uses `key`.
 
-    `other_ledgers` are charges on the same rows in other ledgers. Raises `Overspent` in four cases: the run would
-    exceed its promise, or all runs together would exceed a budget; the δ of the run is above the δ that a budget
-    allows; the round was charged with another binding; the noise key of the round has been erased.
+    `other_ledgers` are charges on the same rows in other ledgers. Raises `Overspent` if the run would exceed its
+    promise, if all runs together would exceed a budget, if the δ of the run is above the δ that a budget allows, if the
+    round was charged with another binding, or if the noise key of the round has been erased.
     """
     for charge in charges:
         if (charge.run, charge.number) == (request.run, request.number):
@@ -154,8 +154,7 @@ def decide(
     _check_budget(run, request.promise.cost, request)
     others = [charge for charge in charges if charge.run != request.run]
     spent_before = total(Cost(charge.rho, ReplaceOne) for charge in (*others, *other_ledgers))
-    # The full promise of the run must fit the budget, so that a run is refused in its first round and not in its
-    # last.
+    # The full promise of the run must fit the budget. A run that would exceed it later is refused in its first round.
     for limit in request.budgets:
         _refuse_over_budget(spent_before + max(run, request.promise.cost), request, limit)
     what = "; ".join(release.what for release in request.releases)
@@ -176,7 +175,7 @@ def spent(charges: Iterable[Charge], delta: float) -> float:
 
 
 def _charge_of_resumed_run(charge: Charge, request: ChargeRequest) -> Charge:
-    """The earlier `charge` of this round, if it was made for the same request."""
+    """The earlier `charge` of this round; raises `Overspent` if it was made for another request, or has no key left."""
     if charge.binding != request.binding:
         raise Overspent(
             f"round {request.number} of run {request.run} was charged for another broadcast, other settings or other "

@@ -89,7 +89,7 @@ class Reply:
 
 
 def wrap(learner: Learner, settings: HeldOut) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The two exchanges for `learner`; raises `ValueError` for one whose server needs more than a sum of floats."""
+    """The two exchanges for `learner`; raises `ValueError` if its server needs more than an exact sum of floats."""
     if learner.summand is None or learner.whole_numbers or learner.private is not None:
         raise ValueError("held-out likelihoods take a learner from one exact sum of numbers")
     return FederatedAlgorithm(

@@ -75,9 +75,10 @@ def block_boss(
 def _trees(d: int) -> Trees:
     """Empty trees of d variables, as arrays.
 
-    Per variable: its root. Per node: its parent node, the added variable, and begin and end of its list; its cost (NaN
-    before shrinking); the remaining parents. Per entry: the variable, and the node it leads to. Last, the numbers of
-    used nodes and entries.
+    The arrays are, in this order: the root of each variable; for each node, the parent node, the added variable, and
+    the begin and end of its list; the cost of each node, NaN before shrinking; the parents of each node, after
+    shrinking those that are left; for each entry of a list, the variable and the node to which it leads; the numbers of
+    used nodes and of used entries.
     """
     nodes, entries = max(MAX_NODES, 4 * d), max(MAX_ENTRIES, 4 * d * d)
     return (

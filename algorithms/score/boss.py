@@ -225,7 +225,7 @@ _MIN_GAIN = 1e-9
 
 @njit(cache=True)
 def request_all_families(d, most_parents, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Whether all families of `d` variables with up to `most_parents` parents are scored; the others become pending.
+    """Whether all families of `d` variables with up to `most_parents` parents are scored; unscored ones become pending.
 
     The families are requested set by set, the largest sets first, because the table of a set also gives the scores of
     its subsets.
@@ -301,7 +301,7 @@ def _best_parents(d, most_parents, tables):  # type: ignore[no-untyped-def]  # n
 
 @njit(cache=True)
 def _number(child, parents, d, family, tables):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The number of a family as `find` does; `family` `[d]` is scratch."""
+    """The number of the family of `child` and the set `parents`, as from `find`; `family` `[d]` is scratch."""
     family[0] = child
     size = np.int64(1)
     for v in range(d):
@@ -425,7 +425,7 @@ def _advance_running(starts: Starts, families: Families, ahead: int) -> Starts:
 
 
 def _compare_ends(starts: Starts) -> Starts:
-    """The search with its best score updated by the ended starts, and the next starts begun."""
+    """The state with the best score updated by the ended searches, and the next searches begun."""
     for boss in starts.running:
         tolerance = _SCORE_TOLERANCE * abs(boss.total)
         if boss.total > starts.total + tolerance:

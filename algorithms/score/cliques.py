@@ -21,7 +21,7 @@ YES, NO = np.bool_(True), np.bool_(False)
 NO_GAIN = -np.inf
 """the gain if there is no valid operator"""
 MAX_CLIQUES = 256
-"""maximum number of cliques that are examined for a pair; only graphs far too dense for their data have more"""
+"""maximum number of cliques that are examined for a pair; there are more only in graphs far too dense for their data"""
 
 
 class Space(NamedTuple):
@@ -45,7 +45,7 @@ class Space(NamedTuple):
     first: Ints
     """the offset of the successors of each variable, `[d + 1]`"""
     successors: Ints
-    """for each variable, the variables to which an arrow from it or an undirected edge leads"""
+    """for each variable v, the variables w with v → w or v — w"""
 
 
 @njit(cache=True)

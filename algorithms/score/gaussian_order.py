@@ -165,7 +165,7 @@ def _best_place(R, order, x, at, price, possible, required, Q, paths):  # type: 
         own = after
     if change[at] <= change.min() + SCORE_TOLERANCE:
         return at
-    return int(np.argmax(change <= change.min() + SCORE_TOLERANCE))  # the first of those equal up to rounding
+    return int(np.argmax(change <= change.min() + SCORE_TOLERANCE))  # the first of several equal up to rounding
 
 
 @njit(cache=True)

@@ -286,8 +286,9 @@ def make_stale(kind, old, new, stale):  # type: ignore[no-untyped-def]  # noqa: 
             if old[a, b] == new[a, b]:
                 continue
             for x, y in ((a, b), (b, a)):
-                if old[x, y] != new[x, y] or old[x, y]:  # x is a parent or a neighbour of y in only one of the graphs,
-                    # or a parent in one and a neighbour in the other
+                # x is a parent or a neighbour of y in only one of the graphs, or a parent in one and a neighbour in the
+                # other.
+                if old[x, y] != new[x, y] or old[x, y]:
                     stale[y, :] = True
                     if kind == TURN:
                         stale[:, y] = True

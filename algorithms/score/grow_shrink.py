@@ -176,7 +176,7 @@ def _shrink(node, shrunk, tables, family):  # type: ignore[no-untyped-def]  # no
 
 @njit(cache=True)
 def _with(y, parents, v, family):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write y, then `parents` and v in ascending order, into `family`; return their number."""
+    """Write y, then `parents` and v in ascending order, into `family`; return the length of the family."""
     family[0] = y
     size, placed = 1, False
     for p in parents:

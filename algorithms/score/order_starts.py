@@ -33,7 +33,7 @@ MOVED_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class BestOrder:
-    """The best graph found, its score, the number of starts, and the number ending at that score.
+    """The best graph found, its score, the number of starts, and how many of them ended at that score.
 
     The graph is a DAG `[d, d]`, or `[m, d]`: its last m − d rows are data columns that precede all variables.
     """

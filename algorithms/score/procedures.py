@@ -51,7 +51,7 @@ class ScoreSearch(Generic[State]):
     copy: Callable[[State], State]
     """(state) -> a copy with its own arrays: `advance` writes to the arrays of a state and of `Families`"""
     with_candidates: Callable[[State, int], State] | None = None
-    """(state, number) -> the same search with so many sparse candidates (`ges.py`); None: the search has none"""
+    """(state, number) -> the same search with this number of sparse candidates (`ges.py`); None: it can have none"""
     from_covariance: Callable[[int, FloatArray, SearchSettings, Prior, float], Found] | None = None
     """(rows, covariance `[d, d]`, settings, knowledge, time limit) -> the result of the search for Gaussian data; None:
     Gaussian data have no search of their own"""

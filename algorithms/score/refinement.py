@@ -30,7 +30,7 @@ from .ges import CHICKERING, WITH_TURNS, EquivalenceSearch, advance, search_from
 MAX_DISTANCE = 2
 """greatest number of edges between a variable and a possible parent in GES's graph"""
 _SCORE_TOLERANCE = 1e-10
-"""a smaller relative gain is a rounding error: GES's class is then kept"""
+"""if BOSS's class gains a smaller share of the score, this is a rounding error, and GES's class is the result"""
 
 
 @dataclass(frozen=True)

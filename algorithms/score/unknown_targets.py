@@ -153,7 +153,7 @@ def unchanged_conditions(
 
 
 def found_targets(changes: tuple[MechanismChange, ...], schema: Schema) -> dict[str, Targets]:
-    """The targets of each silo and its conditions, as in a schema."""
+    """The changed variables by silo and condition, as in `Schema.targets`; silos without changes are omitted."""
     by_condition: dict[str, list[str]] = {}
     for one in changes:
         by_condition.setdefault(one.condition, []).append(one.variable)

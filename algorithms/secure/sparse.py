@@ -8,8 +8,8 @@ and in no other combination. This holds for every coalition, so the order of the
 
 **No dropouts within a session**: a silo masks with all its k neighbours or not at all. It reveals the seed of its
 self-mask only for the sum over all silos of the session. There are no secret shares and no escrow. If a silo stops
-responding, the coordinator starts a new session of the other silos. It has new mask keys and seeds, but the same
-keys of the run. The phases are `advertise`, `mask`, `unmask`.
+responding, the coordinator starts a new session of the other silos. The new session has new mask keys and seeds, but
+the silos keep their keys of the run. The phases are `advertise`, `mask`, `unmask`.
 
 The state of a silo is a `Participant`, whose `shares` have only the seed of the silo's own self-mask.
 """
@@ -25,8 +25,8 @@ from .messages import read_by_silo, read_parts, sum_of_vectors
 from .participant import Participant, create_participant
 
 COMMITMENT_BYTES = 16
-"""the length of a commitment in bytes: half of its length in a full mesh. This length suffices, because a silo that
-changes its seed damages only the sum, which it can also do with its summand. Two sessions have the same keys with a
+"""the length of a commitment in bytes: half of the length in a full mesh. Half suffices, because a silo that changes
+its seed damages only the sum, and it can also damage the sum with its summand. Two sessions have the same keys with a
 probability of 2⁻¹²⁸"""
 ADVERTISED_BYTES = 32 + COMMITMENT_BYTES
 """the length of an advertisement without a signature: the public key of the run, and a commitment to the self-mask"""
