@@ -222,20 +222,6 @@ def _request(first, members, wanted, keys, slots, size):  # type: ignore[no-unty
 
 
 @njit(cache=True)
-<<<<<<< HEAD
-=======
-def _select(members, subset, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the `members` at the bits of `subset` into `key`; return the length of the key."""
-    n = np.int64(0)
-    for i in range(len(members)):
-        if subset >> i & 1:
-            key[n] = members[i]
-            n += 1
-    return n
-
-
-@njit(cache=True)
->>>>>>> 55e410d9 (Say in docstrings what pronouns stood for, and list the errors that are raised)
 def _fill(members, stride, known, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the counts over the ascending `members`, with these strides, to `table`, from the `known` corners.
 
