@@ -6,7 +6,8 @@ least BIC (`score/gaussian_order.py`). `equal_variance.py` decides which of the 
 
 Exchange 2: 14 masked sums for each undirected edge of a class, which direct the edge if errors are not Gaussian
 (`non_gaussian.py`). The request lists these edges, so the silos learn them. There is no second exchange if no edge is
-undirected, if no sparse DAG fits the data (`model_fit.py`), or if the search reached its time limit.
+undirected, if no sparse DAG fits the data (`model_fit.py`), if the search reached its time limit, or with
+`non_gaussian` off.
 
 With experiments, there is one sum over all rows, and one for each distinct set of excluded conditions (`Experiments`).
 BOSS learns the interventional class of least BIC from these sums (`score/experiment_scores.py`). Equal error variances

@@ -165,7 +165,7 @@ def build_forecasts(
 
 
 def requested_network(content: str, d: int) -> DynamicMixedNetwork:
-    """The network in the `content` of a request, over time and of d variables; raises `BadInput` otherwise."""
+    """The network over time in the `content` of a request; raises `BadInput` unless it is one of d variables."""
     try:
         found = network_from_json(json.loads(content), "a request for forecasts")
     except json.JSONDecodeError:

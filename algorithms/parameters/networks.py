@@ -7,9 +7,9 @@ A dynamic network is x_t = c + x_t W + Σ_k x_{t−k} A_k + u_t. Solved for x_t 
 x_t = (c + Σ_k x_{t−k} A_k + u_t)(I − W)⁻¹ (Lütkepohl 2005, §9), which forecasts the next row.
 
 Drift (`drift_of`) is the Kullback-Leibler divergence of the later joint distribution from the earlier one (Kullback,
-Leibler 1951), in nats per row. It is 0 for equal distributions, for any directions of their edges. Both distributions
-factorise over the variables. So drift is a sum of one term per variable, E[log p_after(x_v | parents) - log
-p_before(x_v | parents)] under the later network. The terms are exact for linear Gaussian networks; for discrete
+Leibler 1951), in nats per row. It is 0 for equal distributions, even if the directions of edges differ. Both
+distributions factorise over the variables. So drift is a sum of one term per variable, E[log p_after(x_v | parents) -
+log p_before(x_v | parents)] under the later network. The terms are exact for linear Gaussian networks. For discrete
 networks, they are means over rows sampled from the later network (`divergence_from`).
 """
 
@@ -35,7 +35,10 @@ NOT_COMPARABLE = "parameter drift is defined between two linear Gaussian network
 
 
 class BayesianNetwork:
-    """The interface of all Bayesian networks with parameters; defaults are for networks that lack a property."""
+    """The interface of all Bayesian networks with parameters.
+
+    The default of a property is for kinds of networks to which the property does not apply.
+    """
 
     file_name: ClassVar[str] = "model.json"
     """name of the network's file in the output folder of a run"""

@@ -18,15 +18,15 @@ from .moments import CentredMoments, Chunked, Table, column_summaries, products
 LEVEL_STANDARD_ERRORS = 5.0
 """a mean that exceeds this number of its standard errors is a level, such as the offset of a site"""
 AUTOCORRELATION_ROWS = 40
-"""n rows of a series count as n/(1 + AUTOCORRELATION_ROWS/n) independent rows for its mean: a short series may drift"""
+"""for its mean, a series of n rows counts as n/(1 + AUTOCORRELATION_ROWS/n) independent rows, because it may drift"""
 
 
 def windows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDArray[Any]:
     """Windows `[n_windows, (lags + 1)·d]` of `table` `[n_rows, d]`: each row with the `lags` rows before it.
 
     The rows of `table` are unbroken stretches of the lengths `stretches`, one after another; no window spans two
-    stretches. A stretch of at most `lags` rows has no window. X and Y of Chen, Ma & Yue (2025, §2) are the first d
-    columns and the others.
+    stretches. A stretch of at most `lags` rows has no window. In the notation of Chen, Ma & Yue (2025, §2), the first d
+    columns are X and the other columns are Y. Raises `ValueError` if the stretches do not have the rows of `table`.
     """
     ends = np.cumsum(stretches, dtype=np.int64)
     if int(ends[-1]) != len(table):

@@ -82,7 +82,7 @@ def screen(table: FloatArray, schema: Schema, covariance: FloatArray) -> FloatAr
 
 @njit(cache=True)
 def _unlikely(rows, first, patterns, S, mean, numbers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """By row, the index of the observed number with the largest |z| if this |z| is too large, otherwise −1."""
+    """By row, the index of the observed number with the largest |z|, or −1 if no |z| is too large."""
     worst = np.full(len(rows), -1)
     for p in range(len(patterns)):
         observed = np.flatnonzero(patterns[p])

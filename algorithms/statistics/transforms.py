@@ -43,8 +43,8 @@ SMALLEST = 1e-70
 def apply(values: FloatArray, transform: Transform, reference: FloatArray | None = None) -> FloatArray:
     """`values` `[n_rows]` transformed, NaN where a cell is empty; defined for all numbers.
 
-    For logarithms and roots, numbers below 0 are replaced by 0; for ln x, numbers below `SMALLEST` are replaced by it.
-    Normal scores rank cells among the cells of `reference`, by default of `values`.
+    For ln(1 + x) and roots, numbers below 0 are replaced by 0. For ln x, numbers below `SMALLEST` are replaced by
+    `SMALLEST`. Normal scores rank cells among the cells of `reference`, by default of `values`.
     """
     if transform == "log":
         return np.asarray(np.log(np.maximum(values, SMALLEST)))
@@ -169,8 +169,7 @@ def transform_lines(schema: Schema) -> str:
 
 
 SHRINKAGE = 0.01
-"""shrinkage of correlations towards 0 in `transform_gain`; otherwise, columns that determine each other would
-dominate"""
+"""shrinkage of correlations towards 0 in `transform_gain`, so that columns that determine each other do not dominate"""
 
 
 def transform_gain(table: Table, transforms: Mapping[int, Transform]) -> float:
