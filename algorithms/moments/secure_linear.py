@@ -5,9 +5,8 @@ equal error variances, and, unless the residual variances of this DAG are nearly
 least BIC (`score/gaussian_order.py`). `equal_variance.py` decides which of the two fits the data support.
 
 Exchange 2: 14 masked sums for each undirected edge of a class, which direct the edge if errors are not Gaussian
-(`non_gaussian.py`). The request lists these edges, so the silos learn them. There is no second exchange if no edge is
-undirected, if no sparse DAG fits the data (`model_fit.py`), if the search reached its time limit, or with
-`non_gaussian` off.
+(`non_gaussian.py`). The request lists these edges, so the silos learn them. There is no second exchange if there are no
+such edges, if no sparse DAG fits (`model_fit.py`), after a time limit, or with `non_gaussian` off.
 
 With experiments, there is one sum over all rows, and one for each distinct set of excluded conditions (`Experiments`).
 BOSS learns the interventional class of least BIC from these sums (`score/experiment_scores.py`). Equal error variances
@@ -18,8 +17,7 @@ ordered. Their lagged parents are selected together with their parents within th
 and the number of lags is to be chosen, the windows of every number of lags are summed, because there are more windows
 with few lags than with many.
 
-Cost: O(n_p·d²) at a silo of n_p rows, and d(d + 1)/2 numbers sent; at the server O(d³) for equal variances, and a
-search for a class.
+Cost: O(n_p·d²) at a silo of n_p rows, d(d + 1)/2 numbers sent; at the server O(d³), and for a class a search.
 """
 
 import math
@@ -129,10 +127,7 @@ class SecureLinear(OrderSettings):
         return window_schema(schema, reach) if reach else schema
 
     def degrees_of_freedom(self, schema: Schema, replies: Replies[Any], lags: int) -> int:
-        """The summed rows minus the subtracted means; for windows, at least 1.
-
-        Raises `BadInput` if `lags` is 0 and nothing is left.
-        """
+        """The summed rows minus the subtracted means, for windows at least 1; raises `BadInput` if no rows are left."""
         if not lags:
             return degrees_of_freedom(schema, replies)
         lengths, numbers = schema.stretches, schema.windows(lags)
@@ -142,17 +137,15 @@ class SecureLinear(OrderSettings):
 
 @dataclass(frozen=True)
 class Silo:
-    """A silo's rows `[n_rows, m]`, their means, their summed products about the means, and the number of all rows.
-
-    The rows of time series are windows: the d variables, then their lags. All rows are those of all silos.
-    """
+    """A silo's rows `[n_rows, m]` or windows (the d variables, then their lags), and their moments."""
 
     table: Table
     """NaN in empty cells"""
     means: FloatArray
     products: FloatArray
-    """`[m, m]`; expectations if cells are empty"""
+    """sums of products about the means, `[m, m]`; expectations if cells are empty"""
     all_rows: int
+    """number of rows of all silos"""
     shorter: tuple[FloatArray, ...] = ()
     """short series: the second moments of windows of 1, 2, ... lags; experiments: those of the further sums"""
 
@@ -241,10 +234,9 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def open_windows(table: Table, schema: Schema, silo: str, settings: SecureLinear) -> Silo:
-    """The silo with the windows of the series `table` `[n_rows, d]`, about their means with `center_series`.
+    """The silo with the windows of the series `table` `[n_rows, d]`; with `center_series`, moments are about means.
 
-    The products of windows with empty cells are expectations under the imputation model of the schema. Raises
-    `BadInput` for empty cells without `center_series`.
+    Products with empty cells are expectations under the schema's imputation model; they need `center_series`.
     """
     if schema.gaps and not settings.center_series:
         raise BadInput("series with empty cells need center_series=true: the model of empty cells has their own means")
@@ -427,10 +419,7 @@ def structure(server: Server, settings: SecureLinear) -> Structure:
 
 
 def member_of(within: Structure) -> NDArray[np.bool_]:
-    """A DAG of the class `within`, whose parents are used to compute lagged weights.
-
-    All members of the class have the same lagged edges, but not the same weights.
-    """
+    """A DAG of the class `within`, for lagged weights; all its DAGs have the same lagged edges, not weights."""
     dag = dag_extension(within).dag
     assert dag is not None
     return dag
