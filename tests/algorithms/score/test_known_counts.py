@@ -61,6 +61,24 @@ def test_the_common_levels_are_those_of_most_rows():
     np.testing.assert_array_equal(known.cells, again)
 
 
+def test_a_set_is_found_after_the_tree_has_grown():
+    """More sets than the first tree has room for are requested once, and all of them are found again."""
+    levels, d = np.full(60, 2), 60
+    pairs = families(*((x, y) for y in range(d) for x in range(y)))
+    known = no_counts(d).requesting(pairs, levels, 100)
+    requested = [tuple(v for v in one if v >= 0) for one in known.requested.tolist()]
+    assert len(requested) == len(set(requested)) == d + d * (d - 1) // 2
+    assert len(requested) > 1024
+    columns = (np.random.default_rng(0).random((d, 50)) < 0.4).astype(np.int16)
+    known = known.with_sum(count_corners(columns, levels, known.requested, known.common), levels, 50)
+    again = known.requesting(pairs, levels, 100)
+    assert not len(again.requested)
+    by, of_score = create_criterion(ScoreSettings(), d, 50), ScoreSettings()
+    np.testing.assert_array_equal(
+        again.scores(pairs, levels, 50, by, 100), score_rows(columns, levels, pairs, of_score, 100)
+    )
+
+
 @pytest.mark.parametrize("search", [secure_boss, secure_ges])
 def test_a_run_counts_each_set_once(search, drawing):
     """This includes the last exchanges, whose families are subsets of sets counted for other families."""

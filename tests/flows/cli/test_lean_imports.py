@@ -54,6 +54,15 @@ def test_an_inline_run_imports_what_it_uses(folder, tmp_path):
     assert imported(NEVER, "learn", folder, "--engine", "inline", "--out", tmp_path / "run") == (0, [])
 
 
+def test_a_run_of_a_folder_in_python_needs_no_frames(folder):
+    script = (
+        "import sys; from fedbnsl import learn; learn(sys.argv[2], 'auto');"
+        "print(*set(sys.argv[1].split()) & set(sys.modules))"
+    )
+    words = [sys.executable, "-c", script, " ".join(NEVER), str(folder)]
+    assert subprocess.run(words, check=True, capture_output=True, text=True).stdout.split() == []
+
+
 def test_help_imports_no_library_of_numbers():
     assert imported(SLOW, "--help") == (0, [])
 
