@@ -13,7 +13,7 @@ from ..errors import BadInput
 from ..statistics.moments import Table, column_summaries
 from . import masks
 from .exchange import Transport, secure_sum
-from .masks import MESH_SILOS, Aborted, Ring, SecureSession, default_threshold, mask_threshold
+from .masks import MESH_SILOS, PROTOCOL, Aborted, Ring, SecureSession, default_threshold, mask_threshold
 
 Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
@@ -92,7 +92,7 @@ def session_of(
                 else f"secure sum aborted: {len(present)} of {len(silos)} silos are left, the threshold is {least}"
             )
         silos = tuple(sorted(set(present)))
-    return SecureSession(run, number, attempt, silos, mask_threshold(len(schema.rows)), exchange)
+    return SecureSession(run, number, attempt, silos, mask_threshold(len(schema.rows)), exchange, PROTOCOL)
 
 
 def travels_in_units(algorithm: Algorithm, schema: Schema) -> bool:

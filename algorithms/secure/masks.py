@@ -73,6 +73,8 @@ class SecureSession:
     threshold: int
     exchange: bytes = b""
     """a digest of the settings, the schema and the broadcast, which must be the same for all silos of the sum"""
+    protocol: str = ""
+    """the version of the protocol, `PROTOCOL`, with which a silo recognises a coordinator of another version"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for terms that would not protect the vectors."""

@@ -24,7 +24,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer, read_survivors
 from fedbnsl.algorithms.secure.masked import session_of
-from fedbnsl.algorithms.secure.masks import Phase, Refused, Ring, RunKey, SecureSession
+from fedbnsl.algorithms.secure.masks import PROTOCOL, Phase, Refused, Ring, RunKey, SecureSession
 from fedbnsl.algorithms.secure.messages import KEYS_BYTES, read_by_silo, read_session
 from fedbnsl.algorithms.secure.participant import Participant
 from fedbnsl.algorithms.secure.sparse import ADVERTISED_BYTES, pack_keys, read_keys
@@ -260,6 +260,12 @@ class SecureSums:
     def _check_terms(self, terms: RunTerms, number: int, message: bytes) -> None:
         """Refuse a session whose round, silos or threshold differ from the public terms."""
         session, run = read_session(message, COORDINATOR), terms.run_id
+        if session.protocol != PROTOCOL:
+            other = session.protocol or "an earlier version"
+            raise Refused(
+                f"{self._silo} refuses to advertise: it uses {PROTOCOL}, and the coordinator {other}: "
+                "both need the same version of fedbnsl"
+            )
         expected = session_of(run, number, session.attempt, terms.schema, session.exchange, session.silos)
         if session != expected:
             raise Refused(f"{self._silo} refuses to advertise: the terms are not those of round {number} of run {run}")

@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.algorithms.secure.masks import Aborted, Refused
+from fedbnsl.algorithms.secure.masks import PROTOCOL, Aborted, Refused
 from fedbnsl.tasks.silo.runs import SecureSumRequest
 from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
 from fedbnsl.tasks.transport.in_process import InProcessFederation, InProcessTransport
@@ -114,6 +114,13 @@ def test_terms_that_are_not_those_of_the_round_are_refused(owners, terms):
     for wrong in (replace(session, round=2), replace(session, run="another"), replace(session, threshold=2)):
         with pytest.raises(Refused, match="the terms are not those of round 1 of run run"):
             owners.services["silo-1"].secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(wrong)))
+
+
+@pytest.mark.parametrize(("theirs", "named"), [("fedbnsl secure sum 99", "sum 99"), ("", "an earlier version")])
+def test_a_coordinator_of_another_version_is_named(owners, terms, theirs, named):
+    session = replace(masked.session_of("run", 1, 5, terms.schema, b""), protocol=theirs)
+    with pytest.raises(Refused, match=f"silo-1 .* uses {PROTOCOL}, .* {named}: both need the same version of fedbnsl"):
+        owners.services["silo-1"].secure_answer(terms, 1, SecureSumRequest("advertise", wire.encode(session)))
 
 
 @dataclass
