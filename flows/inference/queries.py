@@ -243,7 +243,7 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
 def _series(
     network: DynamicGaussianNetwork | DynamicMixedNetwork, rows: int, do: Mapping[str, Value], rng: np.random.Generator
 ) -> FloatArray:
-    """A series `[rows, d]` of a network over time, after `BURN_IN` steps; raises `BadInput` if series explode."""
+    """A series `[rows, d]` of a network over time, after `BURN_IN` steps; raises `BadInput` if it is not stationary."""
     names, mixed = network.variables, as_mixed(network)
     settings = {names[mixed.index(name)]: mixed.code(name, value) for name, value in do.items() if name in names}
     unknown = [name for name in do if name not in names]
@@ -252,10 +252,11 @@ def _series(
     if isinstance(network, DynamicMixedNetwork):
         table = network.series(BURN_IN + rows, rng, {names.index(name): value for name, value in settings.items()})
         if not np.isfinite(table).all():
-            raise BadInput("the series of this model explode")
+            raise BadInput("the series of this model are not stationary: they grow beyond all numbers")
         return table[-rows:]
     if network.spectral_radius >= 1 and not settings:
-        raise BadInput(f"the series of this model explode (spectral radius {network.spectral_radius:.3g})")
+        radius = f"{network.spectral_radius:.3g}"
+        raise BadInput(f"the series of this model are not stationary: their spectral radius is {radius}, not below 1")
     lags, W, A = network.structure.lags, network.structure.weights.copy(), network.lagged.copy()
     intercepts, sd = network.intercepts.copy(), np.sqrt(network.variances)
     for name, value in settings.items():

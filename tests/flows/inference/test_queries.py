@@ -8,9 +8,11 @@ import pytest
 
 import fedbnsl
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.inference import Event, NetworkQuery
+from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
 from fedbnsl.flows.cli.main import main
-from fedbnsl.flows.inference.queries import interventions, parse
+from fedbnsl.flows.inference.queries import _series, interventions, parse
 
 
 def rows_of(seed, n):
@@ -160,6 +162,20 @@ def test_a_simulated_series_follows_its_model():
     held = found.simulate(3000, do={"u": 5.0}, seed=2)
     assert set(held["u"]) == {5.0}
     assert held["v"].mean() == pytest.approx(0.9 * 5 / (1 - 0.2), abs=0.4)
+
+
+@pytest.mark.parametrize(("weight", "refused"), [(0.99, False), (1.0, True), (1.2, True)])
+def test_a_series_that_is_not_stationary_is_not_simulated(weight, refused):
+    """A unit root counts, too; with `do` on the only such variable, the others are stationary."""
+    structure = Structure(("a", "b"), np.zeros((2, 2)), lagged=np.array([[[weight, 0.0], [0.0, 0.5]]]))
+    network = DynamicGaussianNetwork(structure, *(np.ones(2),) * 4)
+    rng = np.random.default_rng(0)
+    if refused:
+        with pytest.raises(BadInput, match=f"not stationary: their spectral radius is {weight:g}, not below 1"):
+            _series(network, 50, {}, rng)
+    else:
+        assert _series(network, 50, {}, rng).shape == (50, 2)
+    assert np.isfinite(_series(network, 50, {"a": 1.0}, rng)).all()
 
 
 def test_a_simulated_series_remembers_each_lag_by_itself():
