@@ -19,7 +19,7 @@ class Choice:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-LOCAL_NOISE = "each silo has its own ε, without masks; the noise is larger by a factor of the number of silos"
+LOCAL_NOISE = "each silo adds all the noise for its own ε, without masks; so the sum over the silos has more noise"
 PRIVATE_SUM = (
     "one masked sum in which the silos' shares of noise together hide every record: of the private learners it needs "
     "the least noise"
@@ -51,7 +51,7 @@ GREEDY = Choice(
 REFINED = Choice(
     "secure-ges",
     "masked sums of counts, and a greedy search over equivalence classes, refined by a search over orders near its "
-    "graph: the better of both, with so many variables for a small fraction of the bytes of secure-boss",
+    "graph: with so many variables it sends a small fraction of the bytes of secure-boss",
     {"refine": True},
 )
 PRIVATE_DISCRETE = (
@@ -83,8 +83,8 @@ SERIES = (
 LABELLED_SERIES = (
     Choice(
         "secure-boss",
-        "masked sums over windows, in which states and alarms are indicators or counted, and the search with the best "
-        "scores: the result of pooled series; lagged columns precede the present, and counts are scored by BIC",
+        "masked sums over windows, with counts or indicators of the labels (such as states and alarms), and the search "
+        "with the best scores: the result of pooled series; lagged columns precede the present, and BIC scores counts",
         {"score": "bic"},
     ),
     Choice("secure-ges", "the same sums, and a greedy search over equivalence classes", {"score": "bic"}),
@@ -122,7 +122,7 @@ MAX_REFINED_VARIABLES = 100
 def choices(schema: Schema, *, private: bool) -> tuple[Choice, ...]:
     """The algorithm that `auto` selects, then its alternatives.
 
-    Raises `BadInput` if no algorithm learns from this kind of data.
+    Raises `BadInput` if no algorithm learns from this kind of data or, with `private`, no private algorithm.
     """
     if (schema.kind, private) not in CHOICES:
         raise BadInput(f"auto: no algorithm learns from {schema.kind} data{' with an ε' if private else ''}")

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 
 class BadInput(ValueError):  # noqa: N818 - the word users see
-    """Invalid user input: the message is one line with file, column, row and value; the program exits with 2."""
+    """Invalid user input. The message says where the fault is; the program exits with code 2."""
 
     exit_code = 2
 
@@ -15,7 +15,7 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
 
 
 class SilosUnavailable(BadInput):
-    """Some silos of a run cannot be reached, and a retry may succeed; the exit code is 3."""
+    """Some silos of a run cannot be reached, and a retry may succeed; the program exits with code 3."""
 
     exit_code = 3
 
@@ -34,7 +34,7 @@ def quoted(value: str) -> str:
 
 
 def choices_text(given: str, available: Iterable[str]) -> str:
-    """The available names for a message about the unknown name `given`: the closest match, then all names."""
+    """The end of a message about the unknown name `given`: a similar name, if there is one, and all available names."""
     names = list(available)
     near = get_close_matches(given, names, 1)
     suggestion = f"did you mean {near[0]}? " if near else ""

@@ -1,4 +1,4 @@
-"""The registry: every algorithm by name, with its settings, its builder, and its disclosure.
+"""The registry: every algorithm by name, with its settings, its builder, and a text on what leaves a silo.
 
 Importing the registry imports no algorithm: the code of an algorithm is imported on first use of its settings.
 """
@@ -32,11 +32,14 @@ FAMILIES = {
     "statistics": "",
     "resampling": "",
 }
-"""the folders of `algorithms/` whose `__init__.py` declares entries, each with the name of its family"""
+"""the folders of `algorithms/` whose `__init__.py` has entries of the registry, each with the name of its family"""
 
 
 def _collect(table: str) -> dict[str, Any]:
-    """Entries of all families; importing a family imports none of its code."""
+    """The entries of all families in their dictionaries named `table`.
+
+    This imports only the `__init__.py` of each family, which does not import the algorithms.
+    """
     families = (import_module(f"{__package__}.{family}") for family in FAMILIES)
     return {name: entry for family in families for name, entry in getattr(family, table, {}).items()}
 
@@ -65,7 +68,7 @@ def family(name: str) -> str:
 
 
 def entry(name: str) -> Entry:
-    """The registry's entry for `name`; raises `BadInput` naming the available algorithms."""
+    """The entry of the learner or step `name`; raises `BadInput` for an unknown name."""
     if name in STEPS:
         return STEPS[name]
     if name not in ALGORITHMS:
@@ -74,7 +77,7 @@ def entry(name: str) -> Entry:
 
 
 def wrapper_entry(name: str) -> Wrapper:
-    """The registry's entry for the wrapper `name`; raises `BadInput` naming the available wrappers."""
+    """The entry of the wrapper `name`; raises `BadInput` for an unknown name."""
     if name not in WRAPPERS:
         raise BadInput(f"unknown wrapper '{name}': available: {', '.join(WRAPPERS) or 'none'}")
     return WRAPPERS[name]
@@ -90,8 +93,8 @@ def specify(
 ) -> AlgorithmSpec:
     """The specification of algorithm `name` with `params` (values or their text) in place of the defaults.
 
-    `epsilon` and `delta` replace those of its privacy settings. Raises `BadInput` naming the parameter and the value,
-    and if an ε or δ is given for an algorithm that is not private.
+    If given, `epsilon` and `delta` replace those of the privacy settings. Raises `BadInput` for an unknown algorithm or
+    parameter, for an invalid value, and for an ε or δ with an algorithm that is not private.
     """
     from .privacy.ledger import PrivateSettings
 
@@ -105,7 +108,7 @@ def specify(
 
 
 def direction_assumptions(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
-    """The assumptions behind the directions of a `structure` learned by `spec`, if the data did not select them."""
+    """Sentences on what directs the edges of a `structure` learned by `spec`, for an algorithm without `basis`."""
     across = ("Time determines the direction of edges across time.",) if structure.lags else ()
     if entry(spec.name).equal_variances(spec.settings) and structure.kind == "dag":
         return ("Directions rest on errors of equal variance, in the units of the data.", *across)
@@ -124,15 +127,15 @@ def build(spec: AlgorithmSpec) -> Algorithm:
 
 
 def build_packed(packed: bytes) -> Algorithm:
-    """The algorithm of a packed specification; raises `BadInput` for a name that is not in the registry."""
+    """The algorithm of a packed specification; raises the errors of `unpack`."""
     name, *_ = wire.decode(tuple, packed)
     return _built(packed, entry(name))
 
 
 @lru_cache(maxsize=64)
 def _built(packed: bytes, entry: Entry) -> Algorithm:
-    # The cache key is the bytes: they distinguish 1, 1.0 and True, which are equal as settings. Algorithms are
-    # stateless, so runs can share one.
+    # The cache key has the packed bytes instead of the specification: 1, 1.0 and True are equal as settings, but their
+    # bytes differ. Algorithms are stateless, so several runs can use the same instance.
     spec = unpack(packed)
     algorithm = entry.build(spec.settings)
     for wrapper in spec.wrappers:

@@ -6,15 +6,16 @@ ALGORITHMS: dict[str, Entry] = {
     "fed-sparse": Entry(
         summary="consensus ADMM, sparse local solve by greedy coordinate descent (Fed-Sparse-BNSL)",
         source="Fassy El Fehri, Bellet, Bastien: Differentially Private and Federated Structure Learning, Alg. 1",
-        disclosure="changed entries of its d x d weights and one residual a round; d mean squares once; sums of "
-        "variances",
+        disclosure="in each round, changed entries of the silo's d x d weights, and one residual; once, d mean "
+        "squares; in late rounds, variances of residuals and changes of their sum",
         maker=lazy_factory("admm.fed_sparse:FedSparse"),
         equal_variances=always,
     ),
     "notears-admm": Entry(
         summary="consensus ADMM with a closed-form local solve (Fed-BNSL)",
         source="Ng, Zhang 2022: Towards Federated Bayesian Network Structure Learning, Alg. 1",
-        disclosure="nearly all entries of its d x d weights a round; the first round reveals its covariance",
+        disclosure="in each round, nearly all entries of the silo's d x d weights; the first round reveals its "
+        "covariance",
         maker=lazy_factory("admm.notears_admm:NotearsAdmm"),
         equal_variances=always,
     ),

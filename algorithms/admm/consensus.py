@@ -8,8 +8,8 @@ It minimises Σ_p L_p(B_p) + λ‖·‖₁ subject to B_p = W and h(W) = 0. In e
              α ← α + ρ₁h(W),  ρ₁ ← γ₁ρ₁,  ρ₂ ← γ₂ρ₂
 
 with the ℓ₁ term on B_p (Fassy El Fehri et al.) or on W (Ng & Zhang). The server needs only ΣB_p: it updates Σβ_p by
-Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum suffices. What leaves a silo: the changed entries of B_p (`Change`, with its
-cost by Fassy El Fehri et al., B.2.1), and ‖B_p − W‖².
+Σβ ← Σβ + ρ₂(ΣB_p − P·W), so a secure sum suffices. What leaves a silo in each round: the changed entries of B_p
+(`Change`), and ‖B_p − W‖².
 
 `Terms` are the weights and constraints of a round's problems. The papers' terms are `plain_terms`. Our additions
 (`staged_admm.py`) set other terms, which depend on the phase of the run.
@@ -41,7 +41,10 @@ NO_MOVES: Moves = np.empty((0, 2), dtype=np.int32)
 
 @dataclass(frozen=True)
 class Change:
-    """Entries of a matrix of this `shape`, as flat positions and values; or all values in row order, no positions."""
+    """Entries of a matrix of this `shape`, as flat positions and values.
+
+    If `positions` is empty, `values` has all entries in row order, or none.
+    """
 
     shape: tuple[int, int]
     positions: NDArray[np.unsignedinteger]
@@ -78,7 +81,7 @@ class Broadcast:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting ρ₂, scales, order and moves as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each number besides W."""
         return self.W.cost + 8 * (1 + len(self.scale) + len(self.place) + self.moves.size)
 
 
@@ -95,7 +98,7 @@ class Reply:
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting scales, gap and variances as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each number besides B_p."""
         return self.B.cost + 8 * (1 + len(self.scale) + len(self.changes))
 
 
@@ -134,9 +137,9 @@ def suppress_small_changes(old: FloatArray, new: FloatArray, least: FloatArray) 
     return np.where(np.abs(new - old) < least[:, None], old, new)
 
 
-# Sums of changes have rounding errors in entries that have returned to zero: smaller values count as zero.
+# Smaller weights count as zero, because sums of changes have rounding errors in entries that have returned to zero.
 NEGLIGIBLE_WEIGHT = 1e-10
-# Residuals are informative from the third round on.
+# Number of first rounds whose residuals are not used as a stopping rule.
 UNINFORMATIVE_ROUNDS = 2
 
 
@@ -227,7 +230,7 @@ PERSISTED_STATE = ("rounds", "B", "beta", "W", "rho2")
 def with_loops(free: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """`free` `[m, d]` with a free diagonal.
 
-    Then only the consensus with W, whose diagonal is zero, draws the diagonal of B_p to zero.
+    The diagonal of W is zero. So the consensus with W still draws the diagonal of B_p to zero.
     """
     return free | np.eye(len(free), free.shape[1], dtype=bool)
 
@@ -257,7 +260,7 @@ def local_step(silo: Silo, W: FloatArray, terms: Terms) -> tuple[FloatArray, Flo
 
 
 def gap(silo: Silo, W: FloatArray, terms: Terms) -> float:
-    """‖B_p − W‖² in the rows' scales, with the B_p of the last round."""
+    """‖B_p − W‖² with the B_p of the last round; the squares of row i are multiplied by `terms.scale[i]`."""
     apart = silo.B - W
     return float(terms.scale @ (apart * apart).sum(axis=1))
 

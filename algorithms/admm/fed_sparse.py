@@ -1,28 +1,29 @@
 """Consensus ADMM for linear models: Fed-Sparse-BNSL, its Frank-Wolfe baseline, and NOTEARS on one table.
 
 Fed-Sparse-BNSL (Fassy El Fehri et al., Algorithm 1) has the ℓ₁ term at the silos, which solve their lasso by PGCD
-(proximal greedy coordinate descent). What leaves a silo: the entries of B_p that changed. What the server
-needs: their sum. A round costs a silo its coordinate steps and one product S·B; it costs the server a few
-matrix exponentials of the cyclic part of the support. The presets are the papers' loop without additions, with the
-settings of Fassy El Fehri et al., Appendix B.3.2 and B.3.4. Here ρ₁ is per silo: the papers' value divided by their
-number of silos.
+(proximal greedy coordinate descent). What leaves a silo: the entries of B_p that changed. The server needs only their
+sum. A round costs a silo its coordinate steps and one product S·B. It costs the server a few matrix exponentials of the
+cyclic part of the support. The presets are the papers' loop without additions, with the settings of Fassy El Fehri et
+al., Appendix B.3.2 and B.3.4. Our ρ₁ is per silo: the papers' value divided by their number of silos.
 
 PGCD (Fassy El Fehri et al., §4.2, Eq. 8-9) takes one entry of B per step. The score of entry (i, j) is
-√M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G the gradient and M_i = S_ii + r_i the curvature of ROW i (the paper's Eq. 14
-has the column; with it noise-free learning diverges). The best entry takes a prox step of size γ/M_i. A step on B_ij
-changes only column j of G, by S[:, i]·δ: the columns are separate problems. So steps are taken in a working set of the
-column that has the best entry: its nonzero entries and those with a score above the tolerance. The descent there ends
-once its scores are a tenth of the best. Only then are the gradient and the scores of the column's other entries
-computed. A step costs the size of the working set rather than O(d), and a column that is solved costs nothing.
+√M_i |prox(B_ij − G_ij/M_i) − B_ij|, with G the gradient and M_i = S_ii + r_i the curvature of ROW i. (The paper's
+Eq. 14 has the curvature of the column, with which even learning without noise diverges.) The entry with the highest
+score takes a prox step of size γ/M_i.
 
-Fed-BNSL-FW solves the silos' lasso by Frank-Wolfe (Fassy El Fehri et al., Appendix C.1; Jaggi 2013): a baseline that
-shows why PGCD is needed. Frank-Wolfe keeps B within a ball of the ℓ₁ norm and moves towards one vertex of it in each
+A step on B_ij changes only column j of G, by δ·(S[:, i] + r_i e_i), so the columns are separate problems. Steps are
+therefore taken in a working set of the column with the highest score: the nonzero entries of this column, and its
+entries with a score above the tolerance. The descent in the working set ends when all its scores are at most a tenth of
+the first score. The gradient and the scores of the other entries of the column are updated after that. A step costs
+the size of the working set instead of O(d), and a column that is solved costs nothing.
+
+Fed-BNSL-FW solves the silos' lasso by Frank-Wolfe (Fassy El Fehri et al., Appendix C.1; Jaggi 2013). It is a baseline
+that shows why PGCD is needed. Frank-Wolfe keeps B within an ℓ₁ ball, and moves towards one vertex of the ball in each
 step. It chooses the vertex by the raw gradient, which is largest for the variables of largest scale. So without
 standardisation it selects the wrong entries.
 
-NOTEARS on one table is the consensus loop with a single silo (Zheng et al. 2018; Ng & Zhang 2022, §6). Then B = W
-splits the loss from the acyclicity, and everything else is NOTEARS' own problem: ½/n ‖X − XW‖² + λ‖W‖₁ subject to
-h(W) = 0, with a growing penalty on h.
+NOTEARS on one table is the consensus loop with a single silo (Zheng et al. 2018; Ng & Zhang 2022, §6). With one silo,
+consensus ADMM solves NOTEARS' own problem: ½/n ‖X − XW‖² + λ‖W‖₁ subject to h(W) = 0, with a growing penalty on h.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -64,8 +65,8 @@ def consensus_of(
 ) -> FederatedAlgorithm[Any, Any, Any, Any]:
     """The algorithm whose silos solve their lasso with `solver`.
 
-    `moments_of` computes a silo's moments: by default the weighted second moments of its rows, or of their windows with
-    `lags`, whose λ is multiplied by `lagged_price`.
+    `moments_of` computes a silo's moments. By default they are the weighted second moments of the rows or, with `lags`,
+    of windows of rows. `lagged_price` multiplies λ for lagged edges.
     """
     own = partial(weighted_moments, center=settings.center, lags=lags)
     model = LinearModel(solver, moments_of or own, lags, lagged_price)
@@ -98,7 +99,7 @@ class FedSparse(RefinedSettings):
     gamma: float = 1.0
     """γ, the step of a coordinate relative to its curvature"""
     local_tolerance: float = 1e-3
-    """scores below which a silo's lasso is solved, in units of the smallest variable's root mean square"""
+    """a silo's lasso counts as solved when all scores are at most this, in units of the smallest root mean square"""
     local_steps: int = 100_000
     """K, maximum number of coordinate steps of a silo per round"""
 
@@ -133,11 +134,11 @@ WORKING_SET_TOLERANCE = 0.1
 
 
 def pgcd(problem: Lasso, gamma: float, tolerance: float, steps: int) -> FloatArray:
-    """The minimiser of `problem`, `[m, d]`, by descent from its start.
+    """The approximate minimiser of `problem`, `[m, d]`, by descent from `problem.start`.
 
     The descent stops when no score exceeds `tolerance`, or after `steps` steps.
     """
-    # A step reads whole columns: they are contiguous in transposed copies.
+    # A step reads whole columns, which are contiguous in transposed copies.
     B, G, allowed = (np.array(part.T, float, order="C") for part in (problem.start, problem.linear, problem.allowed))
     _descend(problem.S, B, G, problem.r, problem.l1, allowed, gamma, tolerance, steps)
     return np.ascontiguousarray(B.T)
@@ -176,7 +177,7 @@ def _descend(S, B, G, r, l1, allowed, gamma, tolerance, steps):  # type: ignore[
 
 @njit(cache=True)
 def _follow(g, rows, change, S, r):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add to the gradient `g` of a column what a `change` of its weights in `rows` adds."""
+    """Update the gradient `g` of a column after a `change` of its weights in `rows`."""
     for i in rows:
         if change[i] != 0:
             g[i] += r[i] * change[i]
@@ -186,7 +187,7 @@ def _follow(g, rows, change, S, r):  # type: ignore[no-untyped-def]  # noqa: ANN
 
 @njit(cache=True)
 def _descend_within(rows, S, b, g, r, scaling, gamma, tolerance, steps):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Descend in place in the entries `rows` of a column `b`, whose gradient there is `g`; the steps that are left."""
+    """Descend in place in the entries `rows` of a column `b`, where `g` is the gradient; return the steps left."""
     inverse, roots, shrinkage, allowed = scaling
     weights, scores = b[rows], np.empty(len(rows))
     while steps > 0 and len(rows) > 0:
@@ -260,7 +261,7 @@ class FedFrankWolfe(RefinedSettings):
 
 
 def frank_wolfe(problem: Lasso, radius: float, steps: int) -> FloatArray:
-    """B, `[d, d]`, after `steps` steps with exact line search over ‖B‖₁ ≤ `radius` (allowed entries only).
+    """B, `[d, d]`, after at most `steps` steps with exact line search over ‖B‖₁ ≤ `radius` (allowed entries only).
 
     A step costs O(d²): S·B is updated with B, and a vertex adds a multiple of one column of S to one column of S·B.
     """
@@ -289,8 +290,8 @@ def _walk(S, B, SB, linear, r, allowed, radius, steps):  # type: ignore[no-untyp
     for _ in range(steps):
         i, j, steepest, inner = _steepest(S, B, SB, linear, r, allowed)
         vertex = -radius * np.sign(steepest)
-        slope = inner - steepest * vertex  # of the way down: −⟨G, vertex − B⟩
-        # ⟨D, (S + R)D⟩ for D = vertex − B: the parts of B, of the vertex and between them
+        slope = inner - steepest * vertex  # −⟨G, vertex − B⟩
+        # The curvature is ⟨D, (S + R)D⟩ for D = vertex − B.
         own = S[i, i] + r[i]
         curvature = vertex * vertex * own - 2 * vertex * (SB[i, j] + r[i] * B[i, j])
         for k in range(len(S)):
@@ -315,7 +316,7 @@ def build_frank_wolfe(settings: FedFrankWolfe) -> FederatedAlgorithm[Any, Any, B
 
 @dataclass(frozen=True)
 class Notears(FedSparse):
-    """Settings of NOTEARS on one table: messages cost nothing, so steps are small and every change is sent."""
+    """Settings of NOTEARS on one table; no messages are sent, so there are more rounds, and every change counts."""
 
     rho1_growth: float = 1.2
     send_threshold: float = 0.0

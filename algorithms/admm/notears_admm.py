@@ -1,10 +1,11 @@
 """NOTEARS-ADMM (Fed-BNSL): consensus ADMM whose local problem has a closed form (Ng & Zhang 2022, Algorithm 1, Eq. 8).
 
-What leaves a silo: B_p, dense, every round; round 1 alone is enough to rebuild S_p (Fassy El Fehri et al., A.1). What
-the server needs: the sum. A round costs a silo one Cholesky factorisation, O(d³).
+What leaves a silo in every round: nearly all entries of B_p. The entries of round 1 determine the silo's second moments
+S_p (Fassy El Fehri et al., A.1). The server needs only the sum over the silos. A round costs a silo one Cholesky
+factorisation, O(d³).
 
-B_jj = 0 is a constraint of the local problem, because a DAG has no self-loops. The papers omit this constraint. Then
-B_p starts near the identity, which predicts every variable by itself, and needs about ten rounds to move away from it.
+B_jj = 0 is a constraint of the local problem, because a DAG has no self-loops. The papers omit this constraint. Without
+it, B_p starts near the identity, which predicts every variable by itself, and needs about ten rounds to move away.
 """
 
 from dataclasses import dataclass
@@ -38,9 +39,10 @@ PRESETS = {
 
 
 def closed_form(problem: Lasso, loops: bool) -> FloatArray:
-    """B = (S + R)⁻¹(S − linear), `[m, d]`, with only the allowed entries of each column free.
+    """B = (S + R)⁻¹(S − linear), `[m, d]`, for R = diag(r).
 
-    Source: Ng & Zhang 2022, Eq. 8; with lags the block system of Chen, Ma & Yue 2025, §7.4, by one factorisation.
+    With `loops`, all entries are free; without, only the allowed entries. Source: Ng & Zhang 2022, Eq. 8; with lags it
+    is the block system of Chen, Ma & Yue 2025, §7.4.
     """
     m, d = problem.start.shape
     A = problem.S + np.diag(problem.r)

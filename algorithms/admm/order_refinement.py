@@ -1,4 +1,4 @@
-"""Order refinement: phases that fix and improve an order of the variables once h is small (ours).
+"""Order refinement: phases that fix and improve an order of the variables once h is small (our own method).
 
 FREE      the papers' loop: ρ₁, growing from a small start, drives h towards zero
 ORDERED   the order of the variables is fixed; what remains is a convex lasso over the entries that respect it, so edges
@@ -14,20 +14,22 @@ The first order (`settled_order`) comes from a matrix that is almost acyclic: on
 each cycle has to be removed.
 
 Moves (`proposals`, `variance_changes`) are a local search over orders that needs only sums of variances. A settled
-order may have an edge in the wrong direction, which small steps cannot correct. NOTEARS' own loss detects it: with each
-variable regressed on its predecessors, the loss of an order is ½Σ_j var(x_j | predecessors), which for equal error
-variances is minimal at a true order. For every learned edge the server proposes the two moves that would reverse it, of
-one variable to the other's position; each silo replies with the change of its sum of conditional variances. Moves that
-do not overlap are additive, and the best are applied. A move changes only the variables between its two positions.
-Let L be the Cholesky factor of S in the current order. Given the variables before position j, x_s has the variance
+order may have an edge in the wrong direction, which small steps cannot correct. NOTEARS' own loss detects such edges:
+with each variable regressed on its predecessors, the loss of an order is ½Σ_j var(x_j | predecessors). For equal error
+variances it is minimal at a true order. For every learned edge the server proposes the two moves that would reverse the
+edge: one of its variables moves to the position of the other. Each silo replies with the change of its sum of
+conditional variances. Changes of moves that do not overlap add up, and the best moves are applied.
+
+A move changes only the conditional variances of the variables between its two positions, inclusive. Let L be the
+Cholesky factor of S in the current order. Given the variables before position j, x_s has the variance
 T_j = Σ_{j ≤ q ≤ s} L_sq². If x_s moves before x_j, its partial correlation with x_j lowers the variance L_jj² of x_j to
 L_jj² T_{j+1}/T_j. If x_s moves behind x_j, the same holds in reverse, with the precisions Σ_{s ≤ q ≤ j} (L⁻¹)_qs² of
 x_s in place of T. So a move of length k costs O(k), after one factorisation and one inverse.
 
-The model of a round and its order (`reread`; ours; Chen, Drton & Wang 2019): a consensus W that respects an order, and
-the variances v of the residuals under it, define the covariance Σ = A⁻ᵀ diag(v) A⁻¹ with A = I − W. With all allowed
+The model of a round and its order (`reread`, after Chen, Drton & Wang 2019): a consensus W that respects an order, and
+the variances v of the residuals under W, define the covariance Σ = A⁻ᵀ diag(v) A⁻¹ with A = I − W. With all allowed
 entries fitted, Σ equals the second moments of all rows, for any order. If errors have equal variances, Σ determines the
-order, from the first variable on (`statistics/count_tables.py`). The silos send only weights and residual variances.
+order, from the first variable on (`statistics/moments.py`). The silos send only weights and residual variances.
 """
 
 from dataclasses import dataclass, field, replace
@@ -44,7 +46,7 @@ from .consensus import EMPTY, NO_MOVES, NO_ORDER, UNINFORMATIVE_ROUNDS, Moves
 from .problem import RefinedSettings
 
 AT_ONCE = 1_000_000
-"""entries of the systems of equations that are solved together"""
+"""approximate maximum number of entries of the systems of equations that are solved together"""
 
 
 def implied_covariance(W: FloatArray, variances: FloatArray) -> FloatArray:
@@ -56,8 +58,8 @@ def implied_covariance(W: FloatArray, variances: FloatArray) -> FloatArray:
 def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
     """B `[m, d]` with S·B = `right` in the `free` entries of each column, and zero elsewhere.
 
-    S is `[m, m]` and positive definite; with `right` = S each variable is regressed on its free entries. If these are
-    all predecessors in an order, one factorisation serves all columns: O(d³), not O(d⁴).
+    S is `[m, m]` and positive definite. With `right` = S, each variable is regressed on the variables of its free
+    entries. If these are its predecessors in a common order, one factorisation serves all columns: O(d³), not O(d⁴).
     """
     order, counts = np.argsort(-free.sum(axis=1), kind="stable"), free.sum(axis=0)
     leading = np.arange(len(S))[:, None] < counts
@@ -66,7 +68,7 @@ def least_squares(S: FloatArray, right: FloatArray, free: NDArray[np.bool_]) -> 
         from scipy.linalg import solve_triangular  # imported late: most learners fit nothing in an order
 
         L = np.linalg.cholesky(S[np.ix_(order, order)])
-        # The first k unknowns of L·y = r depend on its first k rows only, and Lᵀ·b = y has zeros where y ends in them.
+        # The first k unknowns of L·y = r depend only on the first k rows. If y is 0 after row k, so is b in Lᵀ·b = y.
         B[order] = solve_triangular(
             L, np.where(leading, solve_triangular(L, right[order], lower=True), 0), trans=1, lower=True
         )
@@ -162,7 +164,10 @@ def variance_changes(S: FloatArray, place: NDArray[np.int64], moves: Moves) -> F
 
 
 def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: float) -> NDArray[np.int64]:
-    """The positions after the moves whose change is below −`least`, best first; moves that overlap them are skipped."""
+    """The positions after all moves whose change is below −`least`.
+
+    Moves are applied in order, the best first. A move that overlaps an applied move is skipped.
+    """
     order = np.argsort(place)
     free = np.ones(len(order), dtype=bool)
     for k in np.argsort(changes, kind="stable"):
@@ -182,9 +187,10 @@ def _move_element(length: int, start: int, end: int) -> NDArray[np.intp]:
     return np.insert(others, end, start)
 
 
-# The number of variables from which the h that fixes an order grows: h is a sum over the variables.
+# Above this number of variables, the h below which an order is fixed grows in proportion to the number of variables,
+# because h is a sum over the variables.
 SETTLED_VARIABLES = 20
-# Rounds reserved for an order if the search for one would use up all rounds.
+# Number of last rounds in which no new search begins: an order is fixed at the latest before these rounds.
 RESERVED_ROUNDS = 15
 # After a change of the free entries, ρ₂ is reset to a small value and grows by this factor per round to its old value.
 RHO2_TIGHTENING = 1.2
@@ -307,9 +313,9 @@ def start_fit(phase: Phase, W: FloatArray, prior: Prior) -> Phase:
 def reread(phase: Phase, W: FloatArray, least: float, prior: Prior) -> tuple[Phase, FloatArray]:
     """The phase with the order implied by the model of the fit (of the `W` last sent), and W in that order.
 
-    The order is adopted if it lowers the sum of variances by more than `least`; otherwise phase and W are unchanged.
-    All entries that it allows are then fitted, starting from the model's weights, since the lasso selected entries for
-    another order.
+    The new order is adopted if it lowers the sum of variances by more than `least`. If not, phase and W are unchanged.
+    In an adopted order, all allowed entries are fitted, because the lasso selected entries for another order. The fit
+    starts from the model's weights.
     """
     covariance = implied_covariance(W, phase.variances)
     place, _ = top_down_order(covariance, prior.precedence)
@@ -334,7 +340,8 @@ def next_phase(
 ) -> Phase:
     """The phase of the next round; `last` is the phase that a run ends with: FITTED, RELAXED or ORDERED.
 
-    `rounds` is the number of finished rounds; `worth` the minimum decrease of the silos' summed variances for a move.
+    `in_agreement` says whether the silos agree on W in this phase. `rounds` is the number of finished rounds. `worth`
+    is the minimum decrease of the silos' summed variances for a move.
     """
     few_left = rounds >= settings.rounds - RESERVED_ROUNDS
     if phase.stage is Stage.FREE:

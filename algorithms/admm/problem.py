@@ -1,14 +1,14 @@
 """The optimisation problems of consensus ADMM at the silos and at the server, their solvers, and the settings.
 
 A silo minimises its own loss plus a `Pull` towards the consensus. Consensus ADMM needs a `Problem`, which solves the
-silo's part, and a `Model`, which maps parameters to a graph and projects them towards acyclic graphs. So it applies to
-nonlinear models as well as to the linear one. Parameters are a matrix `[m, d]`: a column per variable.
+silo's part, and a `Model`, which maps parameters to a graph and projects them towards acyclic graphs. Both exist for
+linear and for nonlinear models. Parameters are a matrix `[m, d]` with a column for each variable.
 
 The acyclicity measure of NOTEARS is h(W) = tr(exp(W∘W)) − d; it is zero for a DAG and for no other graph (Zheng et al.
-2018). Two facts make it cheap and safe. First, only edges on cycles affect h: edges between strongly connected
-components add nothing to the trace. So `CyclicPart` computes the exponential only of the submatrix of the nodes on
-cycles. Second, the trace is the same for W and DWD⁻¹: rescaling every variable by its root mean square leaves h
-unchanged, but prevents overflow of the exponential if units differ.
+2018). Two facts make the computation of h fast and prevent overflow. First, only edges on cycles affect h: edges
+between strongly connected components add nothing to the trace. So `CyclicPart` computes the exponential only of the
+submatrix of the nodes on cycles. Second, the trace is the same for W and DWD⁻¹ with a diagonal D. So rescaling every
+variable by its root mean square leaves h unchanged, but prevents overflow of the exponential if units differ.
 
 The server's step finds the matrix nearest to the silos' mean with few cycles (Fassy El Fehri et al., Eq. 5; Ng & Zhang
 2022, Eq. 3):
@@ -17,9 +17,10 @@ The server's step finds the matrix nearest to the silos' mean with few cycles (F
 
 h grows with every W_ij², so the penalty pulls each entry towards zero and never across it. This makes the step cheap
 and exact (Fassy El Fehri et al., §4.1). Soft-thresholding B̄ first accounts for the ℓ₁ term. Then each W_ij lies between
-zero and the thresholded B̄_ij, so a zero stays zero, and an entry on no cycle equals B̄_ij. Newton steps find the
-others, with the part of the Hessian whose inverse is cheap: a diagonal and one outer product (`_newton_step`). A step
-costs one exponential. Five steps from the last round's W come as near to the minimum as 20 of L-BFGS.
+zero and the thresholded B̄_ij. So a zero stays zero, and an entry on no cycle equals the thresholded B̄_ij. Newton
+steps find the entries on cycles, with the part of the Hessian whose inverse is cheap: a diagonal and one outer product
+(`_newton_step`). A step costs one exponential. Five steps from the last round's W come as near to the minimum as 20
+steps of L-BFGS.
 
 `ConsensusSettings` are the settings of the papers' loop, `Additions` those of our additions, `RefinedSettings` both.
 """
@@ -57,7 +58,7 @@ class ConsensusSettings:
     l1: float = 0.1
     """λ, the ℓ₁ penalty on the edge weights"""
     w_steps: int = 15_000
-    """steps of descent of the server per round"""
+    """maximum number of steps of descent of the server per round"""
     rounds: int = 100
     """T, the maximum number of rounds"""
     tolerance: float = 0.01
@@ -87,11 +88,11 @@ class ConsensusSettings:
 class Additions:
     """Settings of our additions to the papers' loop; the defaults add nothing.
 
-    With `scaled`, the silos first send the mean squares m of their d variables, or the sum of these. They scale every
+    With `scaled`, the silos first send the mean squares of their variables. Their mean over the silos, m, scales every
     penalty: ρ₂·m_i and λ·√(m_i·min m) in row i, ρ₁·min m for h. The consensus is then loose where the loss is flat and
-    tight where it is steep, and the result does not depend on the units of measurement. With `settle`, the server fixes
-    the order of the variables once h < `settle_h`; a convex lasso over the entries that respect the order remains.
-    `turns` then improves the order, and `relax` removes the shrinkage of the selected entries.
+    tight where the loss is steep, and the result does not depend on a common unit of measurement. With `settle`, the
+    server fixes the order of the variables once h < `settle_h`. What remains is a convex lasso over the entries that
+    respect the order. After that, `turns` improves the order, and `relax` removes the shrinkage of selected entries.
     """
 
     scaled: bool = False
@@ -99,10 +100,10 @@ class Additions:
     settle: bool = False
     """fix the order of the variables once h is small"""
     settle_h: float = 2e-3
-    """h below which the order is fixed; above 20 variables it is for each 20 of them"""
+    """h below which the order is fixed; above 20 variables, the limit is this times d / 20"""
     turns: int = 0
-    """maximum number of searches for a better order after the order is fixed; they reverse edges, and then use the
-    fitted model (0: none)"""
+    """maximum number of searches for a better order after the order is fixed, by reversed edges and by the fitted model
+    (0: none)"""
     relax: bool = False
     """with many rows, refit without λ before applying τ: the selected entries, or all entries that the order allows"""
     rho2_settled: float = 0.03
@@ -147,11 +148,12 @@ class RefinedSettings(Additions, ConsensusSettings):
 
 @dataclass(frozen=True)
 class CyclicPart:
-    """The entries of a support that are on cycles, as positions in the full matrix and in that of nodes on cycles."""
+    """The entries of a support that are on cycles."""
 
     entries: NDArray[np.bool_]
     """`[n_variables, n_variables]`: whether each entry is on a cycle"""
     rows: NDArray[np.intp]
+    """the row of each entry in the submatrix of the nodes on cycles"""
     columns: NDArray[np.intp]
     size: int
     """number of nodes on cycles"""
@@ -159,7 +161,7 @@ class CyclicPart:
     """for each entry (i, j), the ratio of the units of its variables: D_i/D_j"""
 
     def h(self, w: FloatArray) -> tuple[float, FloatArray]:
-        """H and its coefficients 2 exp(W∘W)ᵀ for the weights `w` of the entries, in the order of `entries`.
+        """The measure h and its coefficients 2 exp(W∘W)ᵀ for the weights `w` of the entries, in the order of `entries`.
 
         The gradient of h is the coefficients times `w`.
         """
@@ -260,7 +262,7 @@ def _newton_step(gradient: FloatArray, diagonal: FloatArray, rho1: float, along:
 class Pull:
     """⟨linear, B⟩ + ½Σ r_i B_ij² + Σ λ_i|B_ij| over the `allowed` entries of B, and the starting point.
 
-    Raises `FloatingPointError` if a number is not finite, because compiled solvers rely on it.
+    Raises `FloatingPointError` if a number is not finite, because compiled solvers assume finite numbers.
     """
 
     linear: FloatArray
@@ -308,9 +310,10 @@ class Model(Protocol):
         ...
 
     def to_adjacency(self, parameters: FloatArray) -> FloatArray:
-        """The weighted graph of `parameters`, `[d, d]`: h acts on it, and it is the result.
+        """The weighted graph of `parameters`, `[d, d]`, from which h is computed.
 
-        A dynamic model's is `[(lags + 1)·d, d]`: h acts on its first d rows, the edges within one time step.
+        The graph of a dynamic model is `[(lags + 1)·d, d]`. Its h is computed from the first d rows, which are the
+        edges within one time step.
         """
         ...
 
@@ -319,8 +322,8 @@ class Model(Protocol):
 class Lasso(Pull):
     """The linear silo's problem in one round: ½tr((I − B)ᵀS(I − B)) plus the pull.
 
-    S is `[m, m]`, B `[m, d]` and I the first d columns of the identity: with m = d an ordinary regression of each
-    variable on the others, with m > d also on lagged values of time series.
+    S is `[m, m]`, B is `[m, d]`, and I has the first d columns of the identity. The loss regresses each variable on the
+    other variables and, if m > d, also on lagged values.
     """
 
     S: FloatArray
@@ -366,10 +369,10 @@ class LinearProblem:
 
 
 def replace_zeros(squares: FloatArray) -> FloatArray:
-    """The mean `squares` `[d]`, with the largest of them in place of zeros.
+    """The mean `squares` `[d]`, with the largest mean square in place of zeros.
 
-    A mean square is zero if the centred column is constant in a silo. Such a column has no covariance with any other,
-    so any positive value works.
+    A mean square is zero if the centred column is constant in a silo. Such a column has no covariance with any other
+    column, so any positive value works.
     """
     return np.where(squares > 0, squares, squares.max() or 1.0)
 
@@ -386,7 +389,7 @@ class LinearModel:
     moments_of: MomentsOf
     lags: int = 0
     lagged_price: float = 1.0
-    """λ of lagged edges over that of edges within one time step: λ_A/λ_W of Chen, Ma & Yue"""
+    """λ of lagged edges divided by λ of edges within one time step: λ_A/λ_W of Chen, Ma & Yue"""
 
     def rows(self, d: int) -> int:
         """(lags + 1)·d (see `Model`)."""
@@ -419,9 +422,10 @@ class LinearModel:
 
 
 def weighted_moments(table: Table, schema: Schema, silo: str, *, center: bool, lags: int = 0) -> SecondMoments:
-    """XᵀX of the rows in `table` `[n_rows, d]`, or of their windows with `lags`, divided by the silos' mean row count.
+    """XᵀX / n̄ for the rows of `table` `[n_rows, d]` or, with `lags`, for windows of rows.
 
-    This divisor gives every row of the federation the same weight.
+    n̄ is the mean number of rows (or windows) over the silos. This divisor gives every row of the federation the same
+    weight.
     """
     rows = schema.windows(lags)
     mean_rows = sum(rows.values()) / len(rows)

@@ -1,4 +1,4 @@
-"""Consensus ADMM with our additions to the papers' loop: scaled penalties, a refined order, a send threshold (ours).
+"""Consensus ADMM with our additions to the papers' loop: scaled penalties, a refined order, a send threshold.
 
 Each addition sets the `Terms` of a round (`consensus.py`) and leaves the loop unchanged:
 
@@ -8,22 +8,23 @@ Each addition sets the `Terms` of a round (`consensus.py`) and leaves the loop u
 - send threshold: small changes of an entry are not sent.
 
 The last phase is consensus ADMM without λ under a fixed order, in the metric of the model. In dense graphs, the mean
-square of a variable exceeds its variance given the earlier variables by factors up to 10⁵. With a consensus weighted by
-mean squares, ρ₂·m_i, silos can then hardly move away from W, and a stopping rule relative to the norm of W stops long
-before the weights are right. So the distance to W is measured in the covariance Σ implied by W and by the variances of
-its residuals, which is near the curvature of every silo's loss:
+square of a variable exceeds its variance given the earlier variables by factors up to 10⁵. If the consensus is weighted
+by mean squares (ρ₂·m_i), silos can then hardly move away from W, and a stopping rule relative to the norm of W stops
+long before the weights are right. So the distance to W is measured in the metric of the covariance Σ, which W and the
+variances of the residuals under W imply. Σ is near the curvature of every silo's loss:
 
     silo:    β_p ← β_p + ρΣ(B_p − W)
              B_p ← argmin L_p(B) + ⟨β_p, B − W⟩ + ρ/2 tr((B − W)ᵀ Σ (B − W))
     server:  W ← (1/P) Σ_p B_p
 
 Σ_p β_p starts at zero and stays zero, so the mean needs no correction. ρ = √(d/n_p), with n_p the silos' mean number of
-rows, is about the distance of a silo's moments from those of all rows. A column has converged when the change of its
-prediction is small relative to its residuals; a round in this metric removes most of the error, also in dense graphs.
+rows, is about the relative distance of a silo's moments from the moments of all rows. A column has converged when the
+change of its prediction is small relative to its residuals. A round in this metric removes most of the error, also in
+dense graphs.
 
-What leaves a silo besides the changes of B_p: its variables' mean squares, once; for moves that the server proposes,
-the changes of a sum of conditional variances; and while moves are evaluated and in every round of the fit, the mean
-squares of its residuals under W, d numbers, at most about ten times.
+What leaves a silo besides the changes of B_p and ‖B_p − W‖²: once, the mean squares of its variables; for each move
+that the server proposes, the change of a sum of conditional variances; and, in the rounds that evaluate moves before a
+fit and in the rounds of the fit, the mean squares of its residuals under W.
 """
 
 from dataclasses import dataclass, field, replace
@@ -96,7 +97,7 @@ class Broadcast(consensus.Broadcast):
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting the variances as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each variance."""
         return super().cost + 8 * len(self.variances)
 
 
@@ -109,7 +110,7 @@ class Reply(consensus.Reply):
 
     @property
     def cost(self) -> int:
-        """Bytes by the formula of Fassy El Fehri et al., B.2.1, counting the variances as 8 a number."""
+        """Bytes by the formula of Fassy El Fehri et al., B.2.1, with 8 bytes for each variance."""
         return super().cost + 8 * len(self.variances)
 
 
@@ -124,9 +125,9 @@ def summand(reply: Reply) -> FloatArray:
     return np.concatenate([consensus.summand(reply), reply.variances])
 
 
-# The noise in weights fitted without λ is √(2 ln d / n); a fit needs less than this.
+# The noise in weights fitted without λ is about √(2 ln d / n). There is a fit only if this noise is below this number.
 MAX_FIT_NOISE = 0.05
-# If a fit follows, the lasso before it stops at this multiple of the tolerance.
+# If a fit without λ follows, the lasso before the fit stops at this multiple of the tolerance.
 LASSO_TOLERANCE_FACTOR = 3
 
 
@@ -180,7 +181,7 @@ PERSISTED_STATE = (*consensus.PERSISTED_STATE, "scale", "place", "support", "var
 def refined_admm(
     settings: RefinedSettings, model: LinearModel, *, l1_at_server: bool, loops: bool = False
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """Consensus ADMM with the additions of `settings`; see `consensus.consensus_admm` for the rest."""
+    """Consensus ADMM with the additions of `settings`; for the other arguments see `consensus.consensus_admm`."""
     server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
     return FederatedAlgorithm(
         open_silo=lambda table, schema, silo, rng: open_silo(
@@ -238,7 +239,7 @@ def last_stage(shape: tuple[int, int], rows: int, settings: RefinedSettings) -> 
 
 
 def broadcast(server: Server, settings: RefinedSettings) -> Broadcast:
-    """The broadcast: the papers' message, and new scales, a new order, moves, whether λ is off."""
+    """The broadcast: the papers' message, and our additions (new scales, a new order, moves, whether λ is off)."""
     phase = server.phase
     return Broadcast(
         **vars(consensus.change_of_w(server))
@@ -310,8 +311,8 @@ def evaluate_moves(problem: LinearProblem, W: FloatArray, place: NDArray[np.int6
 def sparse(server: Server) -> Sparse | None:
     """The positions at which this round's summands may be nonzero: the entries that a settled order leaves free.
 
-    None before an order is settled, and in the round of a new order or support, in which entries that are no longer
-    free return to zero.
+    None before an order is settled, and in the first round of a new order or support. In that round, entries that are
+    no longer free return to zero, so any entry may change.
     """
     phase = server.phase
     if not phase.ordered or phase.rounds == 0:
@@ -409,12 +410,15 @@ def converged(server: Server, settings: RefinedSettings) -> bool:
 
 
 def _fit_converged(server: Server, settings: RefinedSettings) -> bool:
-    """Whether a fit has converged: the error after a round is about ρ times the change in it."""
+    """Whether a fit has converged: the error after a round is about ρ times the change in that round."""
     return server.rho2 * server.phase.change < settings.tolerance
 
 
 def _phase_converged(server: Server, settings: RefinedSettings) -> bool:
-    """Whether this phase has reached consensus; before a fit, which needs only the zeros, with a larger tolerance."""
+    """Whether this phase has reached consensus.
+
+    Before a fit without λ the tolerance is larger, because the fit needs only the positions of the nonzero entries.
+    """
     fit_follows = server.last is Stage.FITTED and server.phase.ordered
     looser = replace(settings, tolerance=LASSO_TOLERANCE_FACTOR * settings.tolerance) if fit_follows else settings
     return server.phase.rounds > UNINFORMATIVE_ROUNDS and consensus.consensus_reached(server, looser)

@@ -4,14 +4,17 @@ from typing import Any
 
 from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, always, lazy_factory
 
-MARKS = "the end marks of the silo's own graph, once; only sums are seen"
-TESTS = "for each test whether its own rows show independence, and how strong the dependence is; only sums are seen"
+MARKS = "once, the end marks of the silo's own graph; the server receives only sums"
+TESTS = (
+    "for each test, whether the silo's own rows show independence, and how strong the dependence is; the server "
+    "receives only sums"
+)
 OWN_DYNAMIC = "the (p + 1)d x d weights of the silo's own structure, once"
 OWN_STRUCTURE = "the d x d weights of the silo's own structure, once"
 
 
 def all_tests(settings: Any, variables: int) -> int:
-    """The message size of votes on all independence tests: 5 numbers a test, for each pair given each subset."""
+    """An upper bound on the message size of votes: 5 numbers for each test of a pair given a set of other variables."""
     return 5 * (variables * (variables - 1) // 2) * int(2 ** (variables - 2))
 
 

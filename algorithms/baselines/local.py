@@ -1,9 +1,9 @@
 """Baselines that learn one structure per silo, in one exchange: local, voting, average, best.
 
 What leaves a silo: the weights of its own structure, once. `notears-local` reports the structure of each silo. Voting
-keeps the edges that more than half of the silos found, and averaging thresholds the mean of the weights; both keep
-cycles. The best is the silo structure with the least SHD; it needs the truth, so it is a reference for benchmarks only.
-The end of the module defines one baseline for each learner and each way to combine the silos' structures.
+keeps the edges that more than half of the silos found. Averaging thresholds the mean of the weights. Results of voting
+and averaging may have cycles. "Best" is the silo structure with the smallest structural Hamming distance to the true
+graph, so it is only for benchmarks. The end of the module defines the baselines of each learner.
 
 Sources: Ng & Zhang 2022, §6; Na and Yang 2010; Chen, Ma & Yue 2025, §4.
 """
@@ -29,7 +29,7 @@ class Thresholded(Protocol):
 
     @property
     def threshold(self) -> float:
-        """τ: edges with smaller absolute weight are dropped."""
+        """τ: edges of at most this absolute weight are dropped."""
         ...
 
 
@@ -62,7 +62,7 @@ class Server:
 def build(
     settings: Settings, learner: Learner[Settings], choose: Choice
 ) -> FederatedAlgorithm[Server, OwnStructure, OnceBroadcast, OwnStructure]:
-    """The baseline whose structure is the silos' medoid, vote or average; `local_structures` has all of them."""
+    """The baseline whose structure is the medoid, the vote or the average of the silos' structures."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> OwnStructure:
         return OwnStructure(*unstacked(learner(table, single_silo_schema(schema, silo), settings)))

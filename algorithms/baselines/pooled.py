@@ -1,8 +1,8 @@
 """Pooled baselines, on one silo with all rows, and GES-Union.
 
 `pc` and `fci` are the searches of FedPC and FedFCI on one silo with all rows. `ges` and `boss` also run on one silo
-with all rows and send its graph. `ges-union` is the one-shot baseline of Torrijos et al. 2024 §4.1: GES until
-convergence in each silo, and one fusion. What leaves a silo: the arcs of its graph, once.
+with all rows. `ges-union` is the one-shot baseline of Torrijos et al. 2024 §4.1: GES until convergence in each silo,
+and one fusion of the silos' graphs. There, the arcs of a silo's graph leave the silo, once.
 """
 
 from collections.abc import Callable
@@ -111,8 +111,8 @@ def ges_union(settings: GesUnion) -> FederatedAlgorithm[Server, Arcs, OnceBroadc
 
 
 def empty_server(schema: Schema) -> Server:
-    """The state before any reply. Raises BadInput for time series."""
-    cardinalities_of(schema)  # raises BadInput for time series
+    """The state before any reply. Raises `BadInput` for time series."""
+    cardinalities_of(schema)  # raises the error
     return Server(schema.variables, np.empty((0, len(schema.variables), len(schema.variables)), np.bool_))
 
 

@@ -2,8 +2,8 @@
 
 Source: Wang, Ma & Wang 2023, §5.
 
-What leaves a silo: the end marks of its own graph, once. What the server needs: the number of silos that join a pair,
-and the numbers with a tail, an arrow or a circle at its ends.
+What leaves a silo: the end marks of its own graph, once. The server needs only sums: for each end of each pair, the
+numbers of silos with a tail, an arrow or a circle there.
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class Ballot:
 
 @dataclass(frozen=True)
 class Poll:
-    """The server's state: the numbers of silos, of `n_silos`, with a tail, an arrow, a circle at j, `[3, d, d]`."""
+    """The server's state: how many of `n_silos` silos have a tail, an arrow, a circle at j, `[3, d, d]`."""
 
     variables: tuple[str, ...]
     votes: FloatArray

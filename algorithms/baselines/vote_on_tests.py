@@ -2,8 +2,8 @@
 
 Source: Wang, Ma & Wang 2023, §5.
 
-What leaves a silo: for every test, whether its own rows show independence, and the strength of the dependence, which is
-used only to order the tests. What the server needs: the sums.
+What leaves a silo: for every test, whether the silo's own rows show independence, and the strength of the dependence,
+which is used only to order the tests. The server needs only the sums over the silos.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from ..statistics.moments import correlation, to_multiples
 from ..statistics.packing import Packing, packing
 from ..statistics.rows import Numbers, Query, Rows
 
-# Strengths rounded to this number of bits add up exactly, in any order, masked or not.
+# Strengths are rounded to multiples of 2^-STRENGTH_BITS. So their sum is exact in any order, masked or not.
 STRENGTH_BITS = 20
 
 
@@ -87,7 +87,7 @@ def own_results(silo: Rows, tests: NDArray[np.int16], settings: ConstraintSettin
 
 
 def _require_tests(tests: NDArray[np.int16], d: int) -> None:
-    """Raise `BadInput` unless each test is of two of d variables and then of others, the rest of the row −1."""
+    """Raise `BadInput` unless each test has distinct numbers from 0 to d − 1, first two variables, or −1 as padding."""
     apart = np.sort(tests, axis=-1)
     repeated = (apart[:, 1:] == apart[:, :-1]) & (apart[:, 1:] >= 0)
     if tests.shape[1] < 2 or (tests[:, :2] < 0).any() or (tests < -1).any() or (tests >= d).any() or repeated.any():

@@ -2,7 +2,10 @@
 
 from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory
 
-TABLES = "sums only: count tables over sets of variables, an exchange for each size of set; of other data moments, once"
+TABLES = (
+    "sums only: of discrete data count tables over sets of variables, in one or more exchanges for each size of set; "
+    "of other data second moments, once"
+)
 SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 
 ALGORITHMS: dict[str, Entry] = {

@@ -2,18 +2,19 @@
 
 `chi_square`: tests from exact counts (Wang, Ma & Wang 2023, §4.2).
 
-`noisy_chi_square`: tests from counts with noise of a known variance in every cell (ours). Let s² be the variance, n the
-rows of a stratum, p and q the shares of the levels of X and Y in it. With u the deviations of the cells from their
-expected counts e = n p q, divided by √e, the stratum's statistic is Σ (v − e)²/e = uᵀQu for the projection
-Q = (I − √p√pᵀ) ⊗ (I − √q√qᵀ). Under independence u has the covariance I + s²/e from sampling and noise, so the
-statistic is distributed as Σ a_i χ²_1 for the eigenvalues a_i of A = Q + s² Q diag(1/e) Q. Their moments are
+`noisy_chi_square`: tests from counts with noise of a known variance in every cell (our own method). Let s² be the
+variance, n the number of rows of a stratum, and p and q the shares of the levels of X and Y in the stratum. Let u be
+the deviations of the cells v from their expected counts e = n p q, divided by √e. The stratum's statistic is
+Σ (v − e)²/e = uᵀQu for the projection Q = (I − √p√pᵀ) ⊗ (I − √q√qᵀ). Under independence u has the covariance
+I + s² diag(1/e) from sampling and noise. So the statistic is distributed as Σ a_i χ²_1 for the eigenvalues a_i of
+A = Q + s² Q diag(1/e) Q. Its mean is tr A and its variance is 2 tr A²:
 
     tr A = dof + s²/n · K₁(p) K₁(q),    tr A² = dof + 2 s²/n · K₁(p) K₁(q) + s⁴/n² · K₂(p) K₂(q),
-    K₁(p) = Σ 1/p − |X|,                K₂(p) = Σ 1/p² − 2 Σ 1/p + |X|²,
+    K₁(p) = Σ 1/p − |X|,                K₂(p) = Σ 1/p² − 2 Σ 1/p + |X|².
 
-and the sum over strata, weighted by dof / tr A so that strata dominated by noise count little, is approximated by the
-c·χ²_f with the same mean and variance (Satterthwaite 1946). Without noise this is the usual test. Gaboardi et al. 2016
-simulate the distribution instead.
+The statistics of the strata are added with the weights dof / tr A, which are small if noise dominates the stratum. The
+sum is approximated by the c·χ²_f with the same mean and variance (Satterthwaite 1946). Without noise this is the usual
+test. Gaboardi et al. 2016 simulate the distribution instead.
 
 Noisy counts may be negative. The test includes a level only if its noisy number of rows clearly exceeds the noise. This
 is valid under the null hypothesis: independent variables are independent on any subset of their levels.
@@ -35,12 +36,12 @@ from .subsets import Tests
 def chi_square(
     counts: FloatArray, tables: Tables, cardinalities: NDArray[np.int64], tests: Tests, *, g_square: bool = False
 ) -> Results:
-    """The p-values of `tests` from `counts`, the concatenated tables of `tables`.
+    """The p-values and strengths of `tests` from `counts`, the concatenated tables of `tables`.
 
     χ² = Σ_z Σ_xy (v_xyz − e)²/e with e = v_xz v_yz / v_z (Wang, Ma & Wang 2023, Eq. 2), or G² = 2 Σ v_xyz ln(v_xyz /
     e). A stratum has (|X_z| − 1)(|Y_z| − 1) degrees of freedom, counting the levels that occur in it; an empty stratum
     has none. Without any degree of freedom there is no evidence of dependence, and p = 1. The strength is Tschuprow's
-    T².
+    T², for G² computed with G² in place of χ².
     """
     begins = offsets(tables.sets, cardinalities)
     largest = int(cardinalities.max())
@@ -128,7 +129,7 @@ def _stratum(counts, position, n_x, step_x, n_y, step_y, margin_x, margin_y, g_s
 
 
 MIN_NOISE_DEVIATIONS = 3.0
-"""a test includes a level if its count exceeds this number of standard deviations of the noise"""
+"""in each stratum, a level is included if its number of rows exceeds this number of standard deviations of the noise"""
 
 
 @dataclass(frozen=True)
@@ -145,11 +146,11 @@ class Strata:
 
 
 def noisy_chi_square(tables: TableReader, tests: Tests, variance: float) -> Results:
-    """The p-values of `tests` from tables with noise of this `variance` in each cell.
+    """The p-values and strengths of `tests` from tables with noise of this `variance` in each cell.
 
-    The strength is Tschuprow's T² minus the expected contribution of the noise. If no degree of freedom is left, only
-    one level of X or Y has enough rows. In a test without Z, the variable then counts as constant, and p = 1. In a test
-    given Z, the noise may hide its other levels, so p = 0.
+    The strength is Tschuprow's T² minus the expected contribution of the noise. There may be no stratum in which two
+    levels of X and two levels of Y have enough rows. In a test without Z, X or Y then counts as constant, and p = 1. In
+    a test given Z, the noise may hide levels, so p = 0.
     """
     p, strength = np.where((tests[:, 2:] == PAD).all(axis=1), 1.0, 0.0), np.zeros(len(tests))
     for t, (x, y) in enumerate(tests[:, :2].tolist()):

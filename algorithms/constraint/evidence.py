@@ -1,8 +1,8 @@
 """The evidence of exact tests: count tables of discrete data, moments of other data, summed over the silos.
 
-The server needs only the sums, which equal those of the pooled rows: for every split of the rows, a run learns the same
-graph as from all rows in one place. In a private run (`private_counts.py`) the counts are noisy, and the tests allow
-for the noise.
+The server needs only the sums. Summed counts equal the counts of the pooled rows, for every split of the rows. Summed
+moments equal the moments of the pooled rows after each silo's means have been subtracted. In a private run
+(`private_counts.py`) the counts are noisy, and the tests account for the noise.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ def count_evidence(settings: ConstraintSettings) -> Evidence:
 
 
 def private_count_evidence(settings: ConstraintSettings, plan: Callable[[Mapping[str, int]], TablePlan]) -> Evidence:
-    """The evidence of χ² tests on noisy tables; `plan` maps the silos' numbers of rows to the noise."""
+    """The evidence of χ² tests on noisy tables; `plan` maps the silos' numbers of rows to a plan for the noise."""
 
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> SummedEvidence:
         tables = tables_for(server.search.tests, len(server.variables))
@@ -54,13 +54,13 @@ def private_count_evidence(settings: ConstraintSettings, plan: Callable[[Mapping
 
 
 def noisy_counts_of(rows: Rows, query: Query) -> Numbers:
-    """The silo's tables with its share of the noise."""
+    """The silo's tables with the silo's share of the noise."""
     assert isinstance(rows, PrivateRows)
     return Numbers(add_noise(counts_of(rows, query).numbers, len(query.sets), rows.plan, rows.key))
 
 
 def moment_evidence() -> Evidence:
-    """The evidence of Fisher's z, or of likelihood ratios for mixed data: the pooled moments, once."""
+    """The evidence of Fisher's z tests (mixed data: likelihood ratio tests): moments, summed in one exchange."""
 
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> SummedEvidence:
         return SummedEvidence("moments", undo_per_row(total, server.all_rows), silos)
@@ -82,5 +82,5 @@ def moment_evidence() -> Evidence:
 
 
 def exact_evidence(settings: ConstraintSettings, kind: str) -> Evidence:
-    """The evidence for this `kind` of data."""
+    """The evidence of exact tests for this `kind` of data."""
     return count_evidence(settings) if kind == "discrete" else moment_evidence()

@@ -1,8 +1,8 @@
 """FedPC and FedFCI: PC and FCI whose independence tests are federated (Wang, Ma & Wang 2023).
 
-What leaves a silo: for discrete data, count tables over the sets of variables that the search requests, in one exchange
-for each size of conditioning set; for continuous data, its moments, once. What the server needs: their sum. With an ε
-the count tables are noisy, and the coordinator sees only their masked sum.
+What leaves a silo: for discrete data, count tables over the sets of variables that the search requests, in one or more
+exchanges for each size of conditioning set; for other data, second moments, once. The server needs only the sum of the
+silos' replies. With an ε, count tables are noisy, and the coordinator receives only their masked sum.
 """
 
 from collections.abc import Mapping
@@ -31,6 +31,7 @@ from .time_series import LaggedTestSettings, with_series
 PRIVATE_DEPTH = 2
 """the largest conditioning set of a private run, unless the depth is set"""
 ALL_CELLS = 2**62
+"""a number of table cells that no level exceeds"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class FedPc(FederatedSettings, LaggedTestSettings):
 
 
 def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
-    """FedPC, for variables without latent common causes, and its form for time series."""
+    """FedPC, for variables without latent common causes; from time series it learns with PCMCI+ (`time_series.py`)."""
     search = _federated(settings, PC)
     if not isinstance(settings, FedPc) or settings.epsilon or settings.mode != "exact":
         return search
@@ -92,7 +93,7 @@ def max_exchanges(settings: ConstraintSettings, method: ConstraintMethod) -> int
 
 
 def releases(rows: PrivateRows, query: Query) -> tuple[Release, ...]:
-    """The next release of a private silo, and its cost."""
+    """The next release of a private silo, and its cost; nothing if no table is requested."""
     tables, cells = len(query.sets), int(offsets(query.sets, rows.cardinalities)[-1])
     if not cells:
         return ()

@@ -34,9 +34,10 @@ from .search import ConstraintSettings, Results, SearchPlan, SeparatorSearch, cr
 
 @dataclass(frozen=True)
 class SummedEvidence:
-    """The sums that the search can use now: their kind `what` (empty without sums), their numbers, and their silos."""
+    """The sums that the search can use now, and the silos whose replies were added."""
 
     what: str = ""
+    """the kind of the sums, such as tables or moments; empty without sums"""
     numbers: NDArray[Any] = field(default_factory=lambda: NO_VALUES)
     silos: tuple[str, ...] = ()
     noise: float = 0.0
@@ -92,7 +93,8 @@ def federated_search(
 ) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
     """`method` as a federated algorithm; `choose` maps a kind of data to the evidence.
 
-    A test must have enough rows: with `rows_of_all`, the rows of all silos count, otherwise those of the average silo.
+    A test must have enough rows. With `rows_of_all`, the number of rows of all silos decides this, otherwise the
+    average number of rows per silo.
     """
 
     def search_plan(kind: str, cardinalities: NDArray[np.int64], rows: dict[str, int], prior: Prior) -> SearchPlan:
@@ -143,7 +145,7 @@ def _with_sum(server: Server, replies: Replies[Numbers], evidence: Evidence) -> 
 
 
 def _advance_search(server: Server, evidence: Evidence, plan: SearchPlan) -> Server:
-    """The server after all steps of its search that the sums allow."""
+    """The server after all steps of its search for which the sums suffice."""
     while not server.search.done and (results := evidence.results(server)) is not None:
         server = replace(server, search=step(plan, server.search, results))
         if evidence.forget:

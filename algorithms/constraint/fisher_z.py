@@ -1,9 +1,10 @@
 """Tests of conditional independence from one sum of second moments, for continuous and mixed data.
 
-Continuous data: Fisher's z test of the partial correlation; time series: Student's t, which z approximates. Mixed data:
-the likelihood ratio of degenerate Gaussian models. With a block of coded columns for every variable
-(`statistics/coding.py`), X and Y are independent given Z if λ = |R_XYZ||R_Z| / (|R_XZ||R_YZ|) is 1: the score of
-Andrews, Ramsey & Cooper 2019 as a test (Wilks 1938).
+- Continuous data: Fisher's z test of the partial correlation.
+- Time series: Student's t test of the partial correlation, which Fisher's z test approximates.
+- Mixed data: the likelihood ratio test of degenerate Gaussian models, in which every variable has a block of coded
+  columns (`statistics/coding.py`). X and Y are independent given Z if λ = |R_XYZ||R_Z| / (|R_XZ||R_YZ|) is 1. The test
+  corresponds to the score of Andrews, Ramsey & Cooper 2019 (Wilks 1938).
 """
 
 import numpy as np
@@ -20,11 +21,11 @@ from .subsets import Tests
 
 
 def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0) -> Results:
-    """The p-values of `tests` from the correlations in n rows; the strength is |r|.
+    """The p-values of `tests` from the correlations in n rows, and the strengths |r|.
 
-    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation r is 0 (Fisher 1924). `noise` is the
-    standard deviation of noise in the correlations. Its variance is amplified by the conditioning variables
-    (`_noise_amplification`) and added to that of r.
+    √(n − |z| − 3) atanh r is close to standard normal if the partial correlation is 0 (Fisher 1924). `noise` is the
+    standard deviation of noise in the correlations. The conditioning variables amplify the variance of the noise
+    (`_noise_amplification`). The amplified variance is added to the variance of atanh r.
     """
     r, variance, given = _partial_correlations(correlations, tests, noise)
     rows = np.maximum(n - given - 3, 0)
@@ -33,10 +34,11 @@ def fisher_z(n: int, correlations: FloatArray, tests: Tests, noise: float = 0.0)
 
 
 def student_t(freedom: int, correlations: FloatArray, tests: Tests) -> Results:
-    """The p-values of `tests` from correlations with `freedom` degrees of freedom, rows minus means; strength |r|.
+    """The p-values of `tests` and the strengths |r|, from correlations with `freedom` degrees of freedom.
 
-    With f = freedom − 1 − |z|, r√(f/(1 − r²)) has Student's t distribution with f degrees of freedom if the partial
-    correlation is 0 and the rows are Gaussian. Fisher's z approximates this test. p is 1 if f is below 1.
+    `freedom` is the number of rows minus the number of subtracted means. With f = freedom − 1 − |z|, r√(f/(1 − r²)) has
+    Student's t distribution with f degrees of freedom if the partial correlation is 0 and the rows are Gaussian.
+    Fisher's z approximates this test. p is 1 if f is below 1.
     """
     r, _, given = _partial_correlations(correlations, tests)
     f = freedom - 1 - given
@@ -47,7 +49,7 @@ def student_t(freedom: int, correlations: FloatArray, tests: Tests) -> Results:
 def _partial_correlations(
     correlations: FloatArray, tests: Tests, noise: float = 0.0
 ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """The partial correlation of each test, the variance that noise adds to it, and the number of conditions."""
+    """The partial correlation of each test, the variance that noise adds, and the number of conditioning variables."""
     r, variance = np.zeros(len(tests)), np.zeros(len(tests))
     sizes = (tests != PAD).sum(axis=1)
     for size in np.unique(sizes):
@@ -63,7 +65,7 @@ def _partial_correlations(
 
 
 def _precision(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray:
-    """The inverse of the correlations among the variables of each test, `[n_tests, size, size]`."""
+    """The (pseudo-)inverse of the correlations among the variables of each test, `[n_tests, size, size]`."""
     correlation_blocks = correlations[tests[:, :, None], tests[:, None, :]]
     try:
         return np.asarray(np.linalg.inv(correlation_blocks))
@@ -72,7 +74,7 @@ def _precision(correlations: FloatArray, tests: NDArray[np.int16]) -> FloatArray
 
 
 def _partial(precision: FloatArray) -> FloatArray:
-    """The correlation of the first two variables given the rest, `[n_tests]`."""
+    """The partial correlation of the first two variables given the rest, `[n_tests]`."""
     scale = np.sqrt(np.abs(precision[:, 0, 0] * precision[:, 1, 1]))
     return np.asarray(np.divide(-precision[:, 0, 1], scale, out=np.zeros(len(scale)), where=scale > 0))
 
@@ -80,8 +82,9 @@ def _partial(precision: FloatArray) -> FloatArray:
 def _noise_amplification(precision: FloatArray) -> FloatArray:
     """The factor by which the variance of noise grows from correlations to the partial correlation, `[n_tests]`.
 
-    The partial covariance is aᵀRb, where a and b are 1 at x and y and minus their regression weights at z. Noise in R
-    adds |a|²|b|² times its variance, which is then divided by the two partial variances.
+    The partial covariance is aᵀRb. The vector a is 1 at x and minus the regression weights of x at z, and b is the same
+    for y. Noise in R adds |a|²|b|² times its own variance to the variance of aᵀRb. Both are then divided by the product
+    of the two partial variances.
     """
     partial = np.linalg.pinv(precision[:, :2, :2], hermitian=True)
     weights = -precision[:, 2:, :2] @ partial
@@ -90,10 +93,11 @@ def _noise_amplification(precision: FloatArray) -> FloatArray:
 
 
 def likelihood_ratio(blocks: Blocks, tests: Tests) -> Results:
-    """The p-values of `tests`; the strength is √(1 − λ^(1/k)) for k = min(|X|, |Y|), which is |r| for k = 1.
+    """The p-values and strengths of `tests`; |X|, |Y| and |Z| are the numbers of coded columns of X, Y and Z.
 
     −(n − |Z| − (|X| + |Y| + 1)/2) ln λ is close to χ² with |X||Y| degrees of freedom if X and Y are independent given Z
-    (Bartlett 1938). A variable without columns is independent of all others.
+    (Bartlett 1938). The strength is √(1 − λ^(1/k)) for k = min(|X|, |Y|). A variable without columns is independent of
+    all others.
     """
     widths = np.append(np.diff(blocks.first), 0)
     x, y = widths[tests[:, 0]], widths[tests[:, 1]]

@@ -24,7 +24,7 @@ from ..graphs.structure import Structure
 from .search import Orientation, Pools, SeparatorSearch, separating_sets
 
 MAX_DISSENT: dict[Orientation, float] = {"sepset": 0.0, "conservative": 0.0, "clear": 0.2, "majority": 0.5}
-"""the share of separating sets that may contradict a conclusion"""
+"""by rule, the maximum share of separating sets that may contradict a conclusion; for "majority" it must be less"""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Triples:
 
 
 def classify(search: SeparatorSearch, orientation: Orientation) -> Triples:
-    """Classify each unshielded triple (i, k, j) by the separating sets of i and j: a collider k is in none of them.
+    """Classify each unshielded triple (i, k, j) by the share of separating sets of i and j that contain k.
 
-    "sepset" uses the set found first (Spirtes et al. 2000). The others use all sets found: if few contain k, it is a
-    collider; if few lack k, it is not; otherwise the triple is ambiguous. "Few" means none for "conservative", less
-    than half for "majority", and at most a fifth for "clear". Without a separating set, as when background knowledge
-    forbids the edge, the triple is ambiguous.
+    "sepset" uses the set found first (Spirtes et al. 2000). The other rules use all sets found. If few sets contain k,
+    k is a collider. If few sets lack k, k is not a collider. In all other cases the triple is ambiguous. "Few" means
+    none for "conservative", at most a fifth for "clear", and less than half for "majority". If there is no separating
+    set, because background knowledge forbids the edge, the triple is ambiguous.
     """
     sets = separating_sets(search)
     colliders, ambiguous = set(), set()
@@ -57,7 +57,7 @@ def classify(search: SeparatorSearch, orientation: Orientation) -> Triples:
 
 
 Rules = tuple[tuple[int, ...], ...]
-"""numbers of Meek's rules: the rules of a sweep apply at once, the sweeps one after another"""
+"""groups of Meek's rules, by number: the rules of a group apply in the same sweep, and the groups one after another"""
 
 
 def orient(
@@ -68,11 +68,12 @@ def orient(
 ) -> NDArray[np.bool_]:
     """The CPDAG `[d, d]` of the skeleton `joined`: colliders directed, then closed under Meek's rules.
 
-    Edges first take the `known_directions` `[d, d]` of background knowledge; a triple with such a direction out of its
-    middle is no collider, whatever its separating sets. Meek's fourth rule (1995) applies only with such knowledge.
+    Edges first take the `known_directions` `[d, d]` of background knowledge. If one of them leads out of the middle of
+    a triple, the triple is not a collider, whatever its separating sets.
 
     With `rules`, there is a sweep for each group of rules, and no rule uses an edge on whose direction colliders or
-    rules disagree (Runge 2020). By default one sweep applies all rules.
+    rules disagree (Runge 2020). By default, all rules apply in one sweep, with Meek's fourth rule (1995) only if some
+    directions are known.
     """
     imposed = np.zeros_like(joined) if known_directions is None else joined & known_directions
     heads = np.zeros_like(joined)
@@ -130,7 +131,7 @@ def _rule_3(
     i: int,
     j: int,
 ) -> bool:
-    """Whether i — k → j and i — m → j, with k and m not joined and i not possibly a collider between them."""
+    """Whether i — k → j and i — m → j, where k and m are not joined and the triple (k, i, m) is not ambiguous."""
     between = np.flatnonzero(lines[i] & directed[:, j])
     return any(
         not joined[k, m] and not (len(unclear) and unclear[k, i, m]) for k, m in combinations(between.tolist(), 2)
@@ -145,7 +146,7 @@ def _rule_4(
     i: int,
     j: int,
 ) -> bool:
-    """Whether i — k → m → j with i, m joined, k, j not, and i not possibly a collider between k and j."""
+    """Whether i — k → m → j, where i, m are joined, k, j are not, and the triple (k, i, j) is not ambiguous."""
     ends = lines[i] & ~joined[j]
     ends[j] = False
     if len(unclear):
@@ -157,9 +158,9 @@ def _rule_4(
 def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:
     """The possible-d-sep set of every variable, `[d, d]` by rows, in the current skeleton.
 
-    k is in the set of i if there is a path from i to k on which every inner variable is a collider, or its two
-    neighbours on the path are joined. Colliders are identified by the separating sets found first. If only background
-    knowledge separates the ends of a triple, there is no such set, and the triple may be a collider.
+    k is in the set of i if there is a path from i to k on which every inner variable is a collider, or has two
+    neighbours on the path that are joined. Colliders are identified by the separating sets found first. If only
+    background knowledge separates the ends of a triple, there is no such set, and the triple counts as a collider.
     """
     heads = np.zeros_like(search.joined)
     triples = classify(search, "sepset")
@@ -206,7 +207,7 @@ class ConstraintMethod:
 
     kind: Literal["cpdag", "pag"]
     pools: Pools | None
-    """the possible-d-sep sets, for algorithms that allow for latent variables"""
+    """a function that computes the possible-d-sep sets, for algorithms that allow for latent variables"""
     graph: Callable[[SeparatorSearch, tuple[str, ...], Orientation, Prior], Structure]
     """(search, variables, rule for colliders, background knowledge) -> the graph; the search may be unfinished"""
 
@@ -224,11 +225,11 @@ def _pag(search: SeparatorSearch, variables: tuple[str, ...], orientation: Orien
 
 
 def known_marks(prior: Prior) -> Marks:
-    """The marks of edges that background knowledge implies, `[d, d]`, and circles elsewhere.
+    """The end marks (tails and arrows) that background knowledge implies, `[d, d]`, and circles elsewhere.
 
-    A required cause has a tail and its effect an arrow. If no path of possible arcs leads from one variable to another,
-    it is not an ancestor of the other, and an edge between them has an arrow at the first variable. A single forbidden
-    arc does not imply this, because in a PAG its source may still be an ancestor through other variables.
+    A required arc has a tail at its cause and an arrow at its effect. If no path of possible arcs leads from a to b, a
+    is not an ancestor of b, and an edge between a and b has an arrow at a. A single forbidden arc from a to b does not
+    imply this, because a may still be an ancestor of b through other variables.
     """
     marks = np.full(prior.possible.shape, CIRCLE, np.int8)
     marks[~transitive_closure(prior.possible).T] = ARROW

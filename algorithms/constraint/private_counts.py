@@ -1,4 +1,4 @@
-"""Private count tables: every silo adds a share of discrete Gaussian noise to its counts (ours).
+"""Private count tables: every silo adds a share of discrete Gaussian noise to its counts (our own method).
 
 The release is the summed tables over the sets of variables that the server requests, with the noise of all silos. If
 one row is replaced, at most one count in every table falls by one and another rises by one: the ℓ₂ sensitivity of an
@@ -6,7 +6,7 @@ exchange with m tables is √(2m) for any tables. The depth of the search bounds
 exchange may spend the same part of the budget, so an exchange with more tables has more noise. The choice of tables
 depends only on noisy sums of earlier exchanges, and the server's computations are post-processing.
 
-The levels of the variables are public, like the number of rows: to hide which labels occur in the rows, declare all
+The levels of the variables are public, like the number of rows. To hide which labels occur in the rows, declare all
 possible labels.
 """
 
@@ -42,7 +42,8 @@ class TablePlan:
             share_variance(sensitivity(tables), self.exchange_cost, self.certain_shares, VARIANCE_PARTS), Fraction(1, 4)
         )
         while self.exchange_cost < self.cost(tables, cells, variance):
-            variance += Fraction(1, VARIANCE_PARTS)  # a sum of few small shares is not exactly a discrete Gaussian
+            # A sum of discrete Gaussians is not exactly a discrete Gaussian, so its cost can be a little higher.
+            variance += Fraction(1, VARIANCE_PARTS)
         return variance
 
     def cost(self, tables: int, cells: int, variance: Fraction) -> Cost[ReplaceOne]:
@@ -60,12 +61,12 @@ class PrivateRows(Rows):
 
 
 def sensitivity(tables: int) -> float:
-    """The ℓ₂ sensitivity of `tables` count tables of one silo when one row is replaced."""
+    """The ℓ₂ sensitivity of `tables` count tables of one silo when one row is replaced, √(2 tables), rounded up."""
     return math.nextafter(math.sqrt(2 * tables), math.inf)
 
 
 def table_plan(promise: Promise, certain_shares: int, exchanges: int) -> TablePlan:
-    """The plan that keeps `promise` over `exchanges` exchanges when `certain_shares` noise shares are certain."""
+    """The plan that keeps `promise` over `exchanges` exchanges (`certain_shares`: see `TablePlan`)."""
     return TablePlan(promise, certain_shares, promise.cost.portion(1, exchanges))
 
 

@@ -1,21 +1,23 @@
 """The search for separating sets (PC-stable, FCI): a state that requests tests and is updated with their results.
 
-Level by level, with conditioning sets of growing size, every pair that is still joined is tested given subsets of the
-pools of its two ends, and is separated by the first set that makes it independent. The stage determines the pools:
+Each variable has a pool from which conditioning sets are drawn. Level by level, with conditioning sets of growing size,
+every pair that is still joined is tested given subsets of the pools of its two variables. The first set that makes the
+pair independent separates it. The stage of the search determines the pools:
 
-- "skeleton": the variables joined to each end when the level began (Colombo & Maathuis 2014, Algorithm 4.1);
+- "skeleton": the variables that are joined to the variable when the level begins (Colombo & Maathuis 2014,
+  Algorithm 4.1).
 - "possible-d-sep": the possible-d-sep sets of the skeleton (Spirtes et al. 2000, §6.7), for latent variables. If a set
-  separates two variables, so does one of the variables on paths between them (Colombo et al. 2012, §3.3: FCI-path);
-  these variables are the biconnected component of their edge (`biconnected`);
-- "colliders": no further pair is separated; the search collects all sets that separate the ends of unshielded triples
+  separates two variables, so does a set of variables on paths between them (Colombo et al. 2012, §3.3: FCI-path). All
+  variables on such paths are in the biconnected component of the edge between the two (`biconnected`).
+- "colliders": no further pair is separated. The search collects all sets that separate the ends of unshielded triples
   (Colombo & Maathuis 2014, §4.2: conservative and majority rule).
 
 Background knowledge (Meek 1995): a pair between which no edge is allowed is never tested. A pair with a required arc is
 tested only without a conditioning set, for the strength of its dependence, and is never separated. Without latent
-variables, the parents of one end separate a pair, so variables that cannot be parents are not in the pools.
+variables, the parents of one of the two variables separate a pair, so a pool contains only possible parents.
 
-The module also has the results of independence tests (`Results`) and the settings that all constraint-based algorithms
-share (`ConstraintSettings`).
+The module also has the results of independence tests (`Results`) and the settings of all constraint-based algorithms
+(`ConstraintSettings`).
 """
 
 from collections.abc import Callable
@@ -50,9 +52,9 @@ def biconnected(joined: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[n
 
 @dataclass(frozen=True)
 class Results:
-    """Per test, `[n_tests]`: the p-value of independence, and the strength of the dependence on a common scale.
+    """The p-value of independence and the strength of the dependence of each test, `[n_tests]` each.
 
-    For a vote or an oracle, p is 1 for independent and 0 for dependent.
+    Votes and oracles have no p-values: they return 1 for independent and 0 for dependent.
     """
 
     p: FloatArray
@@ -67,7 +69,7 @@ Orientation = Literal["sepset", "conservative", "clear", "majority"]
 
 @dataclass(frozen=True)
 class ConstraintSettings:
-    """Settings of a constraint-based search; the defaults are those of Wang, Ma & Wang 2023 where they state one."""
+    """Settings of a constraint-based search; the defaults are those of Wang, Ma & Wang 2023 if they state one."""
 
     alpha: float = 0.05
     """α, the level of the tests: p > α counts as independence"""
@@ -112,7 +114,7 @@ class SeparatorSearch:
     pools: NDArray[np.bool_]
     """the variables from which the conditioning sets of each variable are drawn on this level, `[d, d]` by rows"""
     tried: NDArray[np.bool_]
-    """conditioning sets within these rows were tried on earlier levels"""
+    """sets within row i or row j have already been tried for the pair (i, j) and are skipped, `[d, d]`"""
     n_tested: NDArray[np.int64]
     """number of conditioning sets of this level that have been tried for each pair i < j, `[d, d]`"""
     strength: FloatArray
@@ -124,7 +126,7 @@ class SeparatorSearch:
     tests: Tests
     """the tests of the next exchange; empty when the search is done"""
     deepest: int = 0
-    """the largest conditioning set tried"""
+    """the size of the largest conditioning sets tried"""
     made: int = 0
     """number of tests made"""
     left_out: int = 0
@@ -162,7 +164,7 @@ class SearchPlan:
     def relevant(self) -> NDArray[np.bool_]:
         """The variables that the conditioning sets of each variable may contain, `[d, d]` by rows.
 
-        They are its possible parents; with latent variables, all variables.
+        They are the possible parents of the variable, but with possible-d-sep sets all variables.
         """
         return np.ones_like(self.prior.possible) if self.possible_d_sep else self.prior.possible.T
 
@@ -195,7 +197,7 @@ def create_plan(
 
 
 def start(plan: SearchPlan) -> SeparatorSearch:
-    """The initial search, with all pairs joined that knowledge permits, and the tests of its first exchange."""
+    """The initial search and the tests of its first exchange; all pairs that background knowledge allows are joined."""
     d = len(plan.cardinalities)
     all_pairs = plan.prior.possible_pairs
     none = np.zeros((d, d), dtype=np.bool_)
@@ -223,7 +225,7 @@ def step(plan: SearchPlan, search: SeparatorSearch, results: Results) -> Separat
 
 
 def run(plan: SearchPlan, answer: IndependenceTests) -> SeparatorSearch:
-    """The finished search, with `answer` deciding all tests."""
+    """The finished search, in which `answer` gives the results of all tests."""
     search = start(plan)
     while not search.done:
         search = step(plan, search, answer(search.tests))
@@ -259,7 +261,7 @@ def apply_results(plan: SearchPlan, search: SeparatorSearch, results: Results) -
 
 
 def with_maxima(largest: FloatArray, tests: Tests, p: FloatArray) -> FloatArray:
-    """`largest` `[d, d]` with the p-values `p` of `tests` where these are greater."""
+    """The maximum of `largest` `[d, d]` and the p-values `p` of `tests`, for each pair."""
     updated = largest.copy()
     x, y = tests[:, :2].T
     np.maximum.at(updated, (x, y), p)
@@ -268,7 +270,7 @@ def with_maxima(largest: FloatArray, tests: Tests, p: FloatArray) -> FloatArray:
 
 
 def request_tests(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch:
-    """The search with the tests of its next exchange, from the next level or stage that has any.
+    """The search with the tests of its next exchange, from the next level or stage that has tests.
 
     A level whose tables have too many cells is split into parts. The stage "colliders" separates no pair, so its levels
     do not depend on each other and are requested together.
@@ -313,14 +315,17 @@ def _request_level(plan: SearchPlan, search: SeparatorSearch) -> SeparatorSearch
 
 
 def _blocks(plan: SearchPlan, search: SeparatorSearch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """The variables that a pair's conditioning sets may contain: in FCI's second stage, those between its ends."""
+    """Sets of variables (blocks), and the block that limits the conditioning sets of each pair (see `SubsetSource`)."""
     if search.stage == "possible-d-sep":
         return biconnected(search.tried)
     return np.ones((1, len(search.joined)), np.bool_), np.zeros(search.joined.shape, np.int64)
 
 
 def _pairs(plan: SearchPlan, search: SeparatorSearch) -> NDArray[np.bool_]:
-    """The pairs to be tested, symmetric: the pairs that are still joined, or the ends of unshielded triples."""
+    """The pairs to be tested, symmetric: the ends of unshielded triples in the last stage, before it the joined pairs.
+
+    Pairs with a required arc are tested only on level 0.
+    """
     if search.stage != "colliders":
         return search.joined & ~plan.prior.required_pairs if search.level else search.joined
     common = search.joined.astype(np.float32) @ search.joined.astype(np.float32) > 0

@@ -1,10 +1,10 @@
 """The order of independence tests: the conditioning sets of one size, the most promising first.
 
 PC-stable (Colombo & Maathuis 2014) fixes the pools from which conditioning sets are drawn at the start of each level,
-so the order of its tests is free. Here the data determine the order in which the sets of a pair (i, j) are tried: a
-variable is promising if both i and j depend on it strongly, and all subsets of the k most promising variables precede
-any set with the next variable. So separating sets are found early, and the first one found does not depend on the order
-of the columns.
+so the order of its tests is free. Here the data determine the order in which the sets of a pair (i, j) are tried. A
+variable is promising if both i and j depend on it strongly. All subsets of the k most promising variables precede any
+set with the next variable. So separating sets are found early. Except for ties, the first set found does not depend on
+the order of the columns.
 """
 
 from dataclasses import dataclass
@@ -39,14 +39,14 @@ class SubsetSource:
 
     size: int
     pools: NDArray[np.bool_]
-    """row i: the variables in i's conditioning sets, `[d, d]`"""
+    """row i: the variables from which the conditioning sets of i are drawn, `[d, d]`"""
     tried: NDArray[np.bool_]
     """sets within row i or j have already been tried for the pair (i, j) and are skipped, `[d, d]`"""
     strength: FloatArray
     """strength of the dependence of two variables, `[d, d]`"""
     cardinalities: NDArray[np.int64]
     blocks: NDArray[np.bool_]
-    """sets of variables, `[n_blocks, d]`; a pair's conditioning sets stay within its block"""
+    """sets of variables, `[n_blocks, d]`; the conditioning sets of a pair are subsets of the pair's block"""
     block_of: NDArray[np.int64]
     """the block of each pair, `[d, d]`"""
     max_sets: int
@@ -58,10 +58,10 @@ class SubsetSource:
 def next_tests(
     source: SubsetSource, pairs: NDArray[np.int64], n_tried: NDArray[np.int64], cells: float
 ) -> tuple[Tests, NDArray[np.int64], int]:
-    """The next tests of each of the `pairs` `[n_pairs, 2]`, after `n_tried` sets that have been tried before.
+    """The next tests of each of the `pairs` `[n_pairs, 2]`, of which `n_tried` `[n_pairs]` sets have been tried before.
 
-    Also returns the new number of tried sets for each pair, and the number of omitted tests. The tables of the tests
-    have about `cells` cells, shared equally by all pairs with sets left; each of these gets at least one test.
+    Also returns the new number of tried sets for each pair, and the number of tests omitted because their tables are
+    too large. The tables of all tests together have about `cells` cells, shared equally by the pairs with sets left.
     """
     share = cells / max(len(pairs), 1)
     pairs, n_tried = np.ascontiguousarray(pairs), np.ascontiguousarray(n_tried)
@@ -79,12 +79,15 @@ def next_tests(
         share *= 2
 
 
-# These kernels use explicit loops instead of slices and sorts, each of which takes numba seconds to compile.
+# These functions use explicit loops, because numba takes seconds to compile each slice or sort.
 
 
 @njit(cache=True)
 def _next_tests(pairs, n_tried, share, source):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """As `next_tests`; also returns the number of cells of the tables, and whether no pair has any set left."""
+    """As `next_tests`, but each pair has about `share` cells.
+
+    Also returns the number of cells of all tables, and whether all sets of all pairs have been tried.
+    """
     width = 2 + source[0]
     tests = np.empty((max(64, len(pairs)), width), np.int16)
     now_tried = np.empty(len(pairs), np.int64)

@@ -1,16 +1,17 @@
-"""PC for time series: the conditioning of PCMCI+ (Runge 2020), from one masked sum of the moments of windows.
+"""PC for time series: the conditioning of PCMCI+ (Runge 2020), from one sum of the moments of windows.
 
-Links lead from x at time t − τ to y at time t, for τ from 0 to the lag order L. Four steps, all at the server:
+A window is a row together with its 2L earlier rows, where L is the lag order. Links lead from x at time t − τ to y at
+time t, for τ from 0 to L. The search has four steps, all at the server:
 
 1. `lagged_parents`: for each variable a superset of its lagged parents, each tested given the strongest others.
-2. `mci_search`: every remaining lagged link and all links within the time step, tested given the lagged parents of y
+2. `mci_search`: every remaining lagged link and all links within the time step are tested given the lagged parents of y
    and of x, and growing sets of present variables that are adjacent to y (momentary conditional independence). The
-   parents of x at t − τ reach back 2L steps, and autocorrelation does not inflate these tests.
-3. Colliders among the variables of the present, by the rule `orientation`.
-4. Meek's rules; time directs all other links.
+   parents of x at t − τ reach back 2L steps. Conditioning on them keeps autocorrelation from inflating the tests.
+3. Colliders within the time step are found by the rule of the setting `orientation`.
+4. Meek's rules direct further links within the time step. Time directs all lagged links.
 
-What leaves a silo: its part of the moments of its windows of 2L + 1 rows, once. Their sum decides all tests, so the run
-costs one exchange of (m + 1)(m + 2)/2 numbers for m = (2L + 1)d columns. The tests of one size are one batch.
+What leaves a silo: the moments of its windows, once. Their sum decides all tests, so a run needs one exchange of
+(m + 1)(m + 2)/2 numbers for m = (2L + 1)d columns.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,9 +39,9 @@ from .search import ConstraintSettings, Results, SeparatorSearch
 from .subsets import Tests, stack
 
 MAX_BATCH = 4_000_000
-"""numbers in the correlation matrices of the tests that are decided at once"""
+"""approximate number of entries in the correlation matrices of a batch of tests"""
 IN_TURN = ((1,), (2,), (3,))
-"""Meek's rules in the order of Runge (2020); three suffice, because time does not order the present variables"""
+"""Meek's rules in the order of Runge (2020); without background knowledge, the first three suffice"""
 NO_TESTS: Tests = np.empty((0, 2), np.int16)
 
 SeriesAlgorithm = FederatedAlgorithm[Server, Any, Query, Numbers]
@@ -114,7 +115,7 @@ def with_series(search: SeriesAlgorithm, settings: LaggedTestSettings) -> Series
 
 
 def _reach(schema: Schema, lags: Lags) -> int:
-    """The lag order L. Raises `BadInput` if it is not chosen yet, and naming a silo without two windows."""
+    """The lag order L. Raises `BadInput` if L has not been chosen yet, and for a silo without two windows."""
     order = require_fixed_lags(lags)
     for silo in schema.silos:
         longest = max(schema.stretches[silo], default=0)
@@ -127,7 +128,7 @@ def _reach(schema: Schema, lags: Lags) -> int:
 
 
 def _search_state(joined: NDArray[np.bool_], tests: Tests = NO_TESTS, **state: Any) -> SeparatorSearch:
-    """A search over the columns of windows of L + 1 rows, `joined` `[(L + 1)d, (L + 1)d]`."""
+    """A search over the columns of windows of L + 1 rows, which are `joined` `[(L + 1)d, (L + 1)d]`."""
     none, zeros = np.zeros((0, 0), np.bool_), np.zeros((0, 0))
     start = SeparatorSearch(
         "skeleton", 0, joined, none, none, zeros.astype(np.int64), zeros, NO_TESTS, np.empty(0), tests
@@ -140,8 +141,9 @@ def series_search(
 ) -> SeparatorSearch:
     """The finished search, from correlations `R` `[(2L + 1)d, (2L + 1)d]` of windows of 2L + 1 rows.
 
-    `freedom` is the number of windows minus that of the means subtracted; `prior` is the background knowledge of the d
-    variables. Column τd + i is variable i at time t − τ. Separators list the conditions of the present only.
+    `freedom` is the number of windows minus the number of subtracted means. `prior` is the background knowledge of the
+    d variables. Column τd + i is variable i at time t − τ. The separating sets in the result have only variables of the
+    present.
     """
     tester = BatchTester(R, freedom)
     parents = lagged_parents(tester, len(prior.possible), lags, settings)
@@ -149,10 +151,10 @@ def series_search(
 
 
 class BatchTester:
-    """Tests of partial correlations in batches; counts them."""
+    """Tests of partial correlations in batches; `made` counts the tests."""
 
     def __init__(self, R: FloatArray, freedom: int) -> None:
-        """The tests on correlations `R` with `freedom` degrees of freedom."""
+        """Prepare tests on correlations `R` with `freedom` degrees of freedom."""
         self.R, self.freedom, self.made = R, freedom, 0
 
     def __call__(self, tests: Sequence[Iterable[int]]) -> Results:
@@ -173,8 +175,8 @@ def lagged_parents(
 ) -> list[list[int]]:
     """A superset of the lagged parents of each variable, the strongest first (Runge 2020, Algorithm 1).
 
-    With p = 0, 1, ... a candidate is tested given the p strongest others, and dropped if independent; the strength is
-    the least |r| of all its tests.
+    For p = 0, 1, ..., each candidate is tested given the p strongest others, and dropped if the test finds
+    independence. The strength of a candidate is the smallest |r| of its tests.
     """
     parents = [list(range(d, (lags + 1) * d)) for _ in range(d)]
     weakest = np.full(((lags + 1) * d, d), np.inf)
@@ -192,7 +194,7 @@ def lagged_parents(
 
 
 def _strongest_first(candidates: list[int], strength: FloatArray) -> list[int]:
-    """The candidates that were not dropped (strength < 0), in the order of falling strength."""
+    """The candidates in descending order of strength, without dropped candidates, which have strength −1."""
     kept = [x for x in candidates if strength[x] >= 0]
     return sorted(kept, key=lambda x: -strength[x])
 
@@ -200,7 +202,7 @@ def _strongest_first(candidates: list[int], strength: FloatArray) -> list[int]:
 def mci_search(
     test: BatchTester, parents: list[list[int]], prior: Prior, lags: int, settings: ConstraintSettings
 ) -> SeparatorSearch:
-    """The skeleton of lagged and contemporaneous links, and the separating sets of all other pairs."""
+    """The finished search: the skeleton of lagged and contemporaneous links, and separating sets of other pairs."""
     d, m = len(parents), (lags + 1) * len(parents)
     joined, required = np.zeros((m, m), np.bool_), prior.required_pairs
     joined[:d, :d] = prior.possible_pairs | required
@@ -248,20 +250,20 @@ def mci_search(
 
 
 def _conditions(parents: list[list[int]], x: int, y: int) -> list[int]:
-    """The lagged conditions of a test of x and y: the lagged parents of y, and those of x, as far back as x."""
+    """The lagged conditions of a test of x and y: the lagged parents of y, and the lagged parents of x at x's time."""
     lag, own = divmod(x, len(parents))
     return sorted(({*parents[y]} - {x}) | {z + lag * len(parents) for z in parents[own]})
 
 
 def _subsets(pool: Sequence[int], size: int, settings: ConstraintSettings) -> list[tuple[int, ...]]:
-    """The first `max_sets` subsets of this `size`."""
+    """The first `max_sets` subsets of `pool` with this `size`."""
     return list(islice(combinations(pool, size), settings.max_sets or None))
 
 
 def _separators(
     test: BatchTester, parents: list[list[int]], joined: NDArray[np.bool_], settings: ConstraintSettings
 ) -> list[tuple[int, ...]]:
-    """All sets of neighbours at the present that separate the ends of unshielded triples, each as x, y and the set."""
+    """All sets of present neighbours that separate the ends x, y of unshielded triples, each as (x, y, *set)."""
     d = len(parents)
     ends = _unshielded_ends(joined, d)
     sets = {
@@ -286,16 +288,17 @@ def _separators(
 
 
 def _unshielded_ends(joined: NDArray[np.bool_], d: int) -> list[tuple[int, int]]:
-    """The nonadjacent pairs of x at any lag and y at lag 0 with a common neighbour in the present, each once."""
+    """The nonadjacent pairs of x at any lag and y at lag 0 with a common present neighbour, each pair once."""
     common = joined[:, :d].astype(np.float32) @ joined[:d, :d].astype(np.float32) > 0
     x, y = np.nonzero(common & ~joined[:, :d])
     return [(i, j) for i, j in zip(x.tolist(), y.tolist(), strict=True) if i > j]
 
 
 def series_graph(server: Server, settings: ConstraintSettings) -> Structure:
-    """The lagged links, and the links within the time step as far as colliders, time and knowledge direct them.
+    """The graph of the lagged links and of the links within the time step.
 
-    The graph is a DAG if all links are directed and there is no cycle; otherwise it is a CPDAG.
+    Colliders, time and background knowledge direct links. The graph is a DAG if all links are directed and there is no
+    cycle; otherwise it is a CPDAG.
     """
     variables, search, prior = server.variables, server.search, server.prior
     d, m = len(variables), len(search.joined)

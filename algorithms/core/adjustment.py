@@ -1,4 +1,4 @@
-"""Adjustments of time series inside a silo, before anything is summed: trend, season, first differences (ours).
+"""Adjustments of time series at a silo before learning: trend, season, first differences.
 
 Columns of labels, such as states and alarms, stay as they are. Each unbroken stretch is adjusted separately. The silo
 subtracts the least-squares fit of the stretch on time and on the phases of the period, but keeps the means. It can then
@@ -26,19 +26,19 @@ MIN_TREND_ROWS = 3
 MIN_PERIODS = 2
 """minimum number of periods of a stretch for a season"""
 COLLINEAR = 1e-12
-"""share of the squared times up to which the spread of the times about their phase means counts as zero"""
+"""the spread of the times about their phase means counts as zero up to this share of the sum of squared times"""
 
 
 @dataclass(frozen=True)
 class StretchFit:
-    """The trend and the season of a stretch, and its means."""
+    """The trend and the season of a stretch, and the means of its columns."""
 
     phases: FloatArray
-    """the season at time 0, `[period, d]`"""
+    """for each phase of the season, its fitted value without the trend, `[period, d]`"""
     slopes: FloatArray
-    """the rise from row to row, `[d]`"""
+    """the increase of the trend from row to row, `[d]`"""
     means: FloatArray
-    """`[d]`"""
+    """the means of the columns, `[d]`"""
 
     def at(self, begin: int, end: int) -> FloatArray:
         """The fitted rows with the times `begin`, ..., `end` − 1 in the stretch, `[end - begin, d]`."""
@@ -53,12 +53,12 @@ class StretchFit:
 class StretchSums:
     """Sums over the rows of one stretch by the phases of a season, from which trend and season are fitted.
 
-    The sums of a column omit its empty cells (NaN). Values are relative to the first value of the column, so that sums
-    of numbers far from zero are not rounded.
+    The sums of a column omit its empty cells (NaN). The first value of the column is subtracted from all others, which
+    keeps rounding errors small for numbers far from zero.
     """
 
     def __init__(self, columns: int, period: int, *, trend: bool) -> None:
-        """Start with no rows, for this number of `columns`; a `period` of 0 is one phase."""
+        """Start without rows, for this number of `columns`; a `period` of 0 means a single phase."""
         shape = max(period, 1), columns
         self._origin, self._trend, self._rows = np.full(columns, np.nan), trend, 0
         self._counts, self._times, self._squares, self._values, self._products = (np.zeros(shape) for _ in range(5))
@@ -102,7 +102,7 @@ class StretchSums:
 
 @dataclass(frozen=True)
 class Adjustment:
-    """The components subtracted from each stretch of a silo's series; none by default."""
+    """How a silo adjusts each stretch of its series; by default not at all."""
 
     detrend: bool = False
     """subtract a linear trend"""
@@ -112,7 +112,7 @@ class Adjustment:
     """replace rows by their differences from the row before"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a period of less than two rows."""
+        """Raise `BadInput` for a negative period and for a period of one row."""
         if self.period < 0 or self.period == 1:
             raise BadInput(f"--deseasonalise {self.period}: a period has 2 rows or more")
 
@@ -132,7 +132,7 @@ class Adjustment:
 
     @property
     def description(self) -> str:
-        """The subtracted components as a clause; empty if there are none."""
+        """The adjustment in words; empty if nothing is adjusted."""
         parts = ["linear trends"] * self.detrend + [f"seasons of {self.period} rows"] * (self.period > 0)
         subtracted = f"{' and '.join(parts)} subtracted in each series" if parts else ""
         return "; ".join([subtracted] * bool(parts) + ["differences of consecutive rows"] * self.difference)
@@ -144,7 +144,7 @@ class Adjustment:
         return " ".join(["--detrend"] * self.detrend + period + ["--difference"] * self.difference)
 
     def __or__(self, other: "Adjustment") -> "Adjustment":
-        """The components of both adjustments; two seasons become one, whose period is their least common multiple."""
+        """Both adjustments together. If both have a season, the period is the least common multiple of both periods."""
         period = math.lcm(self.period, other.period) if self.period and other.period else self.period + other.period
         return Adjustment(self.detrend or other.detrend, period, self.difference or other.difference)
 
@@ -155,7 +155,8 @@ class Adjustment:
     def adjusted(self, table: FloatArray, stretches: Sequence[int], labels: Sequence[int] = ()) -> FloatArray:
         """The adjusted rows of `table` `[n_rows, d]`, whose unbroken `stretches` have these lengths.
 
-        The columns `labels` have codes of labels; of these, differencing only drops the first row of each stretch.
+        The columns `labels` have codes of labels, which are not adjusted. With `difference`, they lose the first row of
+        each stretch, like all columns.
         """
         parts, numbers = [], np.delete(np.arange(table.shape[1]), labels)
         for part in np.split(table, np.cumsum(stretches)[:-1]):

@@ -1,16 +1,18 @@
-"""Functions that numba compiles, without numba until the first of them is called.
+"""Functions that numba compiles at their first call; numba is not imported before that.
 
-Importing numba and reading its first compiled function take 0.6 s, more than most small runs compute. `njit` therefore
-returns a `Compiled`, which imports numba when it is called, or when numba compiles a function that calls it.
+Importing numba and reading the first compiled function from disk take 0.6 s, longer than the computations of most small
+runs. `njit` therefore returns a `Compiled`, which imports numba when it is called, or when numba compiles a function
+that calls it.
 
-Numba keeps compiled functions on disk. Two things in which it would call the wrong code are changed here:
+Numba stores compiled functions on disk. In two cases it can load the wrong code, which this module prevents:
 
-- It compiles the functions that a function calls, and the constants that it reads, into its code, but compiles it again
-  only after a change of its own file. Here the key of compiled code has a digest of all of them.
-- It numbers the files of a function's signatures in an index. If two processes compile different signatures at the same
-  time, both may choose the same number. A later process then calls the code of another signature, which reads outside
-  its arrays (numba/numba#4807 and #10128 report such crashes). The silos of one machine are such processes, so the
-  folder is locked while a process reads or writes its files.
+- The compiled code of a function includes the functions that it calls and the constants that it reads. But numba
+  compiles the function again only if the function's own file has changed. Here the key of the stored code includes a
+  digest of the called functions and the constants.
+- Numba numbers the files of a function's signatures in an index. If two processes compile different signatures at the
+  same time, both may choose the same number. A later process then calls the code of another signature, which reads
+  outside its arrays (numba/numba#4807 and #10128 report such crashes). Several silos on one machine can be such
+  processes. So the folder is locked while a process reads or writes its files.
 """
 
 import fcntl
@@ -26,14 +28,14 @@ from typing import Any
 import numpy as np
 
 _started: list[Callable[[], None]] = []
-"""the functions to call once numba is imported"""
+"""the functions to call when a `Compiled` imports numba"""
 
 
 class Compiled:
     """A function that numba compiles in nopython mode at its first call, with the `options` of `numba.njit`."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        """Keep the function; nothing is imported."""
+        """Store `function` and `options`, without importing numba."""
         self.py_func = function
         self._options = options
         self._dispatcher: Any = None
@@ -62,7 +64,7 @@ class Compiled:
 
 
 def _create_cache(compiled: Compiled) -> Any:
-    """Numba's cache of a function, with the two changes."""
+    """Numba's cache of a function, with the two changes of the module's docstring."""
     from numba.core import caching
 
     base: Any = caching.FunctionCache
@@ -84,10 +86,7 @@ def _create_cache(compiled: Compiled) -> Any:
 
 
 def digest_of(compiled: Compiled) -> str:
-    """A digest of all that numba compiles into a function.
-
-    This is its code, the constants that it reads, and the same of all compiled functions that it calls.
-    """
+    """A digest of a function's code and constants, and of all `Compiled` functions that it calls, also indirectly."""
     content, waiting, done = hashlib.sha256(), [compiled], set[int]()
     while waiting:
         one = waiting.pop()
@@ -112,7 +111,7 @@ def digest_of(compiled: Compiled) -> str:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function, and of the comprehensions in it."""
+    """The code of a function, and of the functions and comprehensions in it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
@@ -121,25 +120,26 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 @contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    """Within the block, no other process is in such a block for this folder."""
+    """Lock `folder` against other processes within the block, if it exists and its file system has locks."""
     with ExitStack() as held:
         with suppress(OSError):  # a missing folder needs no lock, and some network file systems have none
             descriptor = os.open(folder, os.O_RDONLY)
             held.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # A process that was forked meanwhile has the descriptor, too: closing it here would not unlock.
+            # Unlock explicitly: a process that was forked meanwhile also has the descriptor, so closing it here would
+            # not release the lock.
             held.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
         yield
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:
-    """A decorator that returns a `Compiled`, which numba compiles with these options at the first call."""
+    """A decorator that returns a `Compiled`, which numba compiles with these `options` at its first call."""
     return lambda function: Compiled(function, options)
 
 
 @contextmanager
 def on_numba(call: Callable[[], None]) -> Iterator[None]:
-    """Within the block, run `call` when numba is imported, or at once if it is already imported."""
+    """Within the block, run `call` when a `Compiled` imports numba, or at once if numba is already imported."""
     if "numba" in sys.modules:
         call()
     else:

@@ -1,10 +1,10 @@
 """Experiments: silos, or conditions within a silo, in which variables were set from outside.
 
 A target is a variable whose mechanism an experiment has changed: it was randomised, knocked down or inhibited. The rows
-of that condition carry no information about its usual causes, so the score of a family excludes the conditions that
-target its child (Hauser, Bühlmann 2012). The silos send one sum over all rows, and one sum for each distinct set of
-excluded conditions, over the other rows; variables that exclude the same conditions share a sum. The sum over the
-excluded rows is the difference between the sum over all rows and this sum.
+of that condition carry no information about the usual causes of the target. So the score of a variable given its
+parents excludes the conditions that target the variable (Hauser, Bühlmann 2012). The silos send one sum over all rows,
+and one sum for each distinct set of excluded conditions, over the rows of all other conditions. Variables that exclude
+the same conditions share a sum.
 
 If a condition targets exactly one of two adjacent variables, the data determine the direction between them, because the
 two variables are scored on different rows. So an edge between variables with different sums is directed (ibid.,
@@ -13,8 +13,8 @@ Definition 14; Yang, Katcoff, Uhler 2018 for experiments that do not cut a varia
 If the targets are unknown, there is one sum for each condition (`experiments_of_each`), and the mechanisms of all
 conditions are compared (`score/mechanisms.py`).
 
-If two sums differ in a single silo, their difference discloses that silo's part. `discloses` decides whether any
-combination of sums discloses a silo's part.
+If two sums differ only in the rows of a single silo, their difference discloses the sum over these rows. `discloses`
+checks whether any linear combination of sums discloses a sum over rows of one silo alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +46,8 @@ class MechanismChange:
     parameters: int
     """degrees of freedom of the statistic"""
     p_value: float
-    """p-value of the χ² test, times the number of comparisons (each variable with each other condition)"""
+    """p-value of the χ² test, times the number of comparisons (one for each variable and each other condition), at most
+    1"""
     tied: bool
     """whether a change of the mechanism in the other conditions instead would explain the data equally well"""
 
@@ -78,7 +79,7 @@ class Experiments:
         return np.asarray(self.group[:, None] != self.group[None, :])
 
     def rows(self, lengths: Mapping[str, Sequence[int]], means: int = 1) -> NDArray[np.int64]:
-        """The number of rows of each sum, `[n_sums]`, minus `means` for each condition.
+        """The number of rows of each sum, `[n_sums]`, minus `means` for each condition in the sum.
 
         `lengths` are the numbers of rows of the conditions, by silo.
         """
@@ -96,7 +97,7 @@ class Experiments:
 def experiments_of(
     variables: Sequence[str], conditions: Mapping[str, int], targets: Mapping[str, Targets]
 ) -> Experiments:
-    """The sums for `targets`, by silo; a silo without an entry has no target.
+    """The sums for the `targets` of the silos; a silo without an entry has no target.
 
     `conditions` is the number of conditions of each silo. Raises `BadInput` for a variable that every condition
     targets, because no row shows its mechanism.
@@ -152,10 +153,11 @@ def check_targets(place: str, targets: Mapping[str, Targets], variables: Sequenc
 
 
 def discloses(sums: Iterable[tuple[Unit, ...]], silo: str) -> bool:
-    """Whether some combination of `sums` over conditions depends on the rows of `silo` alone.
+    """Whether some linear combination of `sums` over conditions depends on the rows of `silo` alone.
 
-    The matrix of sums by conditions shows this. A combination that cancels all other silos exists if and only if the
-    columns of the other silos' conditions have a smaller rank than all columns.
+    Consider the matrix with a row for each sum and a column for each condition, with a 1 if the sum includes the
+    condition. A combination that cancels all other silos exists if and only if the columns of the other silos'
+    conditions have a smaller rank than all columns.
     """
     rows = [frozenset(one) for one in sums]
     units = sorted(frozenset[Unit]().union(*rows))

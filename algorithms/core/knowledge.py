@@ -17,7 +17,7 @@ Arc = tuple[str, str]
 class Prior:
     """Background knowledge as matrices over the variables, for searches.
 
-    `possible[i, j]` is whether i may be a parent of j, and `required[i, j]` is whether i must be a parent of j.
+    `possible[i, j]` says whether i may be a parent of j, and `required[i, j]` whether i must be a parent of j.
     """
 
     possible: NDArray[np.bool_]
@@ -39,9 +39,10 @@ class Prior:
         return Prior(self.possible[positions], self.required[positions], separated)
 
     def of_windows(self, columns: int) -> "Prior":
-        """The prior of time-series windows with this number of `columns`, of which the first d are the variables.
+        """The prior of time-series windows with this number of `columns`.
 
-        The other columns are lagged. A lagged column may be a parent of every variable, and has no parents.
+        The first d columns are the d variables at the present time, and all others are lagged. A lagged column may be a
+        parent of every present variable, and has no parents.
         """
         d = len(self.possible)
         possible, required = np.zeros((columns, columns), np.bool_), np.zeros((columns, columns), np.bool_)
@@ -57,7 +58,7 @@ class Prior:
 
     @property
     def ordered(self) -> int:
-        """The number of ordered variables: the position of the last variable that may have parents, plus 1."""
+        """The number of variables that a search must order: all up to the last variable that may have parents."""
         return int(np.flatnonzero(~self.parentless).max(initial=-1)) + 1
 
     @property

@@ -112,7 +112,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Promise:
-    """The promise of a run to every record of a silo: (ε, δ), and the ρ that it may spend.
+    """The promise of a run to every record of a silo: (ε, δ), and the cost (ρ) that the run may spend.
 
     `broken` is the reason why the run has no privacy guarantee, or "" if it has one. Every output marks a run
     with a broken promise as NOT PRIVATE.
@@ -130,8 +130,8 @@ class Promise:
 class Charge:
     """One line of a ledger: a reserved round, its releases and cost, and the key of its noise.
 
-    `binding` is a digest of the round's inputs and rows. `key` is empty after the end of the run. Neither of the two
-    leaves the silo.
+    `binding` is a digest of the round's inputs and rows. `key` is empty after the end of the run. `binding` and `key`
+    never leave the silo.
     """
 
     run: str
@@ -146,7 +146,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Private(Generic[Silo, Broadcast]):
-    """The private part of an algorithm: its promise, and the cost of every reply before it is computed."""
+    """The private part of an algorithm: its promise, and the cost of each reply, known before the reply is computed."""
 
     promise: Callable[[Schema], Promise]
     releases: Callable[[Silo, Broadcast], tuple[Release, ...]]

@@ -1,8 +1,9 @@
 """The interface of federated algorithms, split at the privacy boundary, and the loop that runs their rounds.
 
-An algorithm is a frozen bundle of pure functions. `open_silo` and `local_solve` run at the silo; all others run at the
-coordinator, which receives only replies. A `Federation` carries messages between the two, either in this process or
-over Dask under Prefect (`tasks/transport/`). All federations use the same loop, `rounds`, and give the same result.
+An algorithm is a frozen dataclass of pure functions. Only `open_silo` and `local_solve` use the rows, and they run at
+the silo. The coordinator receives only replies or their sum. A `Federation` carries messages between the coordinator
+and the silos, either in this process or over Dask under Prefect (`tasks/transport/`). All federations use the same
+loop, `rounds`.
 
 Between rounds a silo stores only the fields of its state that change (`pack_state`). `single_reply` and `sum_once`
 build algorithms of one exchange.
@@ -47,14 +48,14 @@ class Replies(Generic[Reply]):
 
 @dataclass(frozen=True)
 class Traffic:
-    """The bytes of one round over all silos: the serialised bytes, and the bytes by the papers' formula.
-
-    Source: Fassy El Fehri et al., B.2.1.
-    """
+    """The bytes of one round, summed over all silos."""
 
     up: int = 0
+    """serialised bytes from the silos"""
     down: int = 0
+    """serialised bytes to the silos"""
     formula: int = 0
+    """bytes in both directions by the formula of Fassy El Fehri et al., B.2.1"""
 
     @property
     def total(self) -> int:
@@ -62,7 +63,7 @@ class Traffic:
         return self.up + self.down
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        """The traffic of both rounds."""
+        """The traffic of both together."""
         return Traffic(self.up + other.up, self.down + other.down, self.formula + other.formula)
 
 
@@ -72,7 +73,7 @@ def no_basis(server: Any) -> tuple[str, ...]:
 
 
 def dense_cost(message: Any) -> int:
-    """The bytes of `message` by the formula for dense messages, which has 8 bytes for each number.
+    """The bytes of the arrays in `message` by the formula for dense messages, which has 8 bytes for each number.
 
     Source: Fassy El Fehri et al., B.2.1.
     """
@@ -81,7 +82,7 @@ def dense_cost(message: Any) -> int:
 
 
 def no_measures(server: Any) -> dict[str, float]:
-    """No measures, for algorithms whose rounds have no residual."""
+    """No measures, for algorithms that do not measure their progress."""
     return {}
 
 
@@ -117,10 +118,13 @@ def only_field(reply: Any) -> NDArray[Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
-    """A federated algorithm as pure functions; the coordinator runs all but `open_silo` and `local_solve`.
+    """A federated algorithm as pure functions.
+
+    A silo runs `open_silo`, `local_solve`, `summand` and the functions of `private`. The silos and the coordinator both
+    run `entry_units` and `greatest_total`. The coordinator runs all others.
 
     Server, Silo, Broadcast and Reply are frozen dataclasses that `wire` can encode. A checkpoint is the encoded Server,
-    and a silo's journal has the encoded Silo and Reply.
+    and a silo's journal has encoded fields of Silo (`persisted_state`) and the encoded Reply.
     """
 
     open_silo: Callable[[Any, Schema, str, np.random.Generator], Silo]
@@ -142,31 +146,32 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     max_rounds: int = 1
     summand: Callable[[Reply], NDArray[Any]] | None = None
     """reply -> summand, a vector of float64 or, with `whole_numbers`, of int64 (`only_field` for replies of one field);
-    set if the server needs only the sum over the silos, which is then all that it receives"""
+    set if the server needs only the sum of the summands over the silos; the server then receives only this sum"""
     whole_numbers: bool = False
-    """whether summands are int64, whose sum is exact; otherwise masked summands are sent as fixed-point numbers"""
+    """whether summands are int64, whose sum is exact; masked float summands are rounded to fixed-point numbers"""
     sparse: Callable[[Server], Sparse | None] = dense_summand
-    """the positions at which the summands of this round may be nonzero; only these entries are sent masked"""
+    """the positions at which the summands of this round may be nonzero; if summands are masked, only the entries at
+    these positions are sent"""
     entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None
     """(public schema with `units`, broadcast) -> the unit of each entry of a float summand, computed from public facts;
     masked summands are sent in these units"""
     greatest_total: Callable[[Schema, Broadcast], int | None] = lambda schema, broadcast: None
-    """(public schema, broadcast) -> a bound on the entries of the sum if all summands are whole numbers of 0 or more,
-    such as counts of rows; a smaller bound needs fewer bytes in masked sums. None means that there is no bound"""
+    """(public schema, broadcast) -> a bound on the entries of the sum, or None; only for summands of whole numbers of 0
+    or more, such as counts of rows; the smaller the bound, the fewer bytes masked summands need"""
     needs_secure_sum: bool = False
     """whether the server may receive only the sum, because a single reply reveals more than the algorithm promises"""
     tolerates_dropout: bool = False
     """whether the server can continue with the replies of the remaining silos"""
     private: Private[Silo, Broadcast] | None = None
-    """set if every reply is noisy and charged to a ledger (`privacy/ledger.py`)"""
+    """set if every reply has noise for an ε and is charged to a privacy ledger (`privacy/ledger.py`)"""
     residual_variances: Callable[[Server], FloatArray] | None = None
     """server -> each variable's mean squared residual `[d]`; set if the server has it without another exchange"""
     measures: Callable[[Server], dict[str, float]] = no_measures
-    """server -> measures of the round, such as h, residuals and the number of edges"""
+    """server -> measures of the round, such as residuals and the number of edges"""
     basis: Callable[[Server], tuple[str, ...]] = no_basis
-    """sentences on choices made from the data, and on the assumptions behind the directions"""
+    """server -> sentences on choices made from the data, and on the assumptions behind the directions"""
     cost: Callable[[Any], int] = dense_cost
-    """bytes of a broadcast or a reply by the papers' formula"""
+    """(broadcast or reply) -> its bytes by the formula of Fassy El Fehri et al., B.2.1"""
     interrupted: Callable[[Server], Server] = lambda server: server
     """the state between two rounds -> the state with the best result so far, for rounds that end early"""
     local_structures: Callable[[Server], dict[str, Structure]] | None = None
@@ -189,7 +194,7 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
 
 
 class SiloLost(Exception):  # noqa: N818 - an event, not a programming error
-    """Raised by a federation when silos did not reply in a round before the timeout."""
+    """Raised by a federation if silos did not reply in a round, and the run cannot continue without them."""
 
     def __init__(self, silos: tuple[str, ...], reason: str) -> None:
         """Store the names of the lost silos and the reason."""
@@ -215,8 +220,8 @@ class Federation(Protocol):
     ) -> tuple[Replies[Any], Traffic]:
         """Run `local_solve` with `broadcast` at every silo in round `number` (from 1); returns replies and traffic.
 
-        If replies are masked, only the entries at the positions in `sparse` are sent. Raises `SiloLost` if a silo does
-        not respond.
+        If replies are masked, only the entries at the positions in `sparse` are sent (None: all entries). Raises
+        `SiloLost` if a silo does not respond and the algorithm does not tolerate dropout.
         """
         ...
 
@@ -232,7 +237,7 @@ class TimedState:
     ends: float = math.inf
     """the value of `time.monotonic()` at which a search stops, with the best graph so far"""
     cut: bool = False
-    """whether a search has ended early"""
+    """whether a search has stopped at this time"""
     most_bytes: float = math.inf
     """the maximum number of bytes of all exchanges together"""
 
@@ -263,10 +268,7 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Round(Generic[Server]):
-    """The state after one round. `outcome` is None while the run continues; `lost` names the lost silos.
-
-    If the algorithm tolerates dropout, the run continues without the lost silos.
-    """
+    """The state after one round. `outcome` is None while the run continues; `lost` names the silos without a reply."""
 
     number: int
     server: Server
@@ -281,11 +283,11 @@ def rounds(
     resume: tuple[int, Server] | None = None,
     limits: Limits = NO_LIMITS,
 ) -> Iterator[Round[Server]]:
-    """Run `algorithm` over `federation`; yield a Round after each round, until it converges or reaches `max_rounds`.
+    """Run `algorithm` over `federation`, and yield a `Round` after each round.
 
-    `resume` is (number of the last finished round, its server state) from a checkpoint. If `federation` raises
-    `SiloLost`, the run ends with the state of the last finished round; the last Round reports the loss, and no error is
-    raised. At one of the `limits`, the run ends with the best result so far.
+    The run ends when the algorithm converges, after `max_rounds`, or at one of the `limits` with the best result so
+    far. `resume` is (number of the last finished round, its server state) from a checkpoint. If `federation` raises
+    `SiloLost`, no error is raised: the last `Round` reports the loss, with the state of the last finished round.
     """
     number, server = resume or (0, algorithm.open_server(federation.schema))
     if isinstance(server, TimedState) and limits != NO_LIMITS:
@@ -317,9 +319,9 @@ def rounds(
 def gather(
     algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply], replies: Mapping[str, Reply]
 ) -> Replies[Reply]:
-    """What the coordinator may receive of `replies`: only their sum if it suffices, otherwise each reply.
+    """What the coordinator receives of `replies`: the sum of the summands if there are summands, otherwise each reply.
 
-    Replies are added in the sorted order of the silos, so that every engine adds the same numbers in the same order.
+    Summands are added in the sorted order of the silos, so that rounding does not depend on the order of the replies.
     """
     silos = tuple(sorted(replies))
     if algorithm.summand is None:
@@ -420,8 +422,8 @@ def sum_once(
     ----------
     summand
         (table `[n_rows, n_variables]`, public schema) -> the summand of a silo: float64, or int64 with
-        `whole_numbers`. Masked floats are fixed-point numbers below 2³¹: divide sums over rows by the number of all
-        rows (`statistics.moments.per_row`), or give `entry_units`.
+        `whole_numbers`. Masked floats are sent as fixed-point numbers, which must be below 2³¹. So either divide sums
+        over rows by the number of all rows (`statistics.moments.per_row`), or give `entry_units`.
     learn
         (the sum, schema of the silos that answered) -> the structure. Before the exchange, the structure has no edges.
     whole_numbers, needs_secure_sum, entry_units
@@ -457,14 +459,14 @@ Algorithm = FederatedAlgorithm[Any, Any, Any, Any]
 
 
 def silo_generator(seed: int, silo: str) -> np.random.Generator:
-    """The random generator of one silo, which depends on the seed and its name, never on the order of the silos."""
+    """The random generator of one silo; it depends on the seed and the name of the silo, but not on other silos."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(silo.encode()),)))
 
 
 def learn_alone(algorithm: Algorithm, schema: Schema, table: Any) -> Structure:
     """The structure that `algorithm` learns from the `table` `[n_rows, n_variables]` of the only silo of `schema`.
 
-    Raises `ValueError` for a private algorithm, because there is no ledger in which its releases could be charged.
+    Raises `ValueError` for a private algorithm, because here there is no ledger for its releases.
     """
     if algorithm.private is not None:
         raise ValueError("a private algorithm learns through a silo's service, which charges its noise")

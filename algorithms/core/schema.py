@@ -1,8 +1,8 @@
 """The public schema of the data: the columns and their levels, the silos and their numbers of rows.
 
 In order: checks of variable names; `pluralize` for messages; names in CSV files; the imputation model that all silos
-estimate together before a run (`ImputationModel`; public, like all sums over silos); the `Schema`; and the number of
-lags that the time series of a federation support.
+estimate together before a run (`ImputationModel`); the `Schema`; and the number of lags for which the time series of
+all silos are long enough.
 
 Spreadsheets interpret some names in CSV files as formulas. So a name that begins with =, +, -, @, a tab or a carriage
 return is written with an apostrophe before it. A name that begins with apostrophes and then one of these characters
@@ -80,26 +80,28 @@ FloatArray = NDArray[np.float64]
 class ImputationModel:
     """A model of the columns, with which each silo models or imputes its empty cells; empty by default.
 
-    The model is a covariance for continuous and mixed data, and a Bayesian network for discrete data. Imputed values
-    never leave the silo.
+    The model is a covariance for continuous and mixed data and for time series, and a Bayesian network for discrete
+    data. The model is public, but imputed values never leave the silo.
     """
 
     covariance: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-    """the covariance of the coded columns about each silo's means, `[D, D]` (`statistics/em.py`)"""
+    """the covariance of the D coded columns (numbers, and indicators of labels) about each silo's means, `[D, D]`
+    (`statistics/em.py`)"""
     dag: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
     """the DAG of the network, `[d, d]`"""
     tables: FloatArray = field(default_factory=lambda: np.empty(0))
     """P(variable | parents) of all families, flattened as in `parameters/tables.py`, the child's levels last"""
     rows: int = 0
-    """the effective sample size: the mean over all pairs of columns of the number of rows with both cells"""
+    """the effective sample size: the number of rows in which both columns of a pair have values, averaged over pairs"""
     windows: int = 0
-    """for time series, the number of windows; `rows` is then the effective number of windows, and `covariance` is the
-    covariance of windows"""
+    """for time series, the number of windows (a row together with its lagged rows); `rows` is then the effective number
+    of windows, and `covariance` is the covariance of windows"""
     apart: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    """for each pair of variables, whether no row has cells of both, so that their covariance is not identified,
+    """for each pair of variables, whether no row has values of both, so that their covariance is not identified,
     `[d, d]`; empty if there is no such pair"""
     screens: tuple[FloatArray, ...] = ()
-    """covariances `[D, D]` with which silos set outliers aside, one after the other (`statistics/outliers.py`)"""
+    """covariances `[D, D]` with which silos find outliers and treat them as empty cells, one after the other
+    (`statistics/outliers.py`)"""
 
 
 NO_IMPUTATION = ImputationModel()
@@ -129,8 +131,8 @@ class Schema:
     tables have no stretches.
 
     `units` has, for each column, a power of two close to its standard deviation. In these units, numbers fit the
-    fixed-point arithmetic of secure sums (`statistics/moments.py`). It is empty before the exchange that computes the
-    units.
+    fixed-point arithmetic of secure sums (`statistics/moments.py`). `units` is empty before the exchange that computes
+    the units.
     """
 
     variables: tuple[str, ...]
@@ -189,7 +191,7 @@ class Schema:
 
     @property
     def gaps(self) -> bool:
-        """Whether any cell of any silo is empty, or may be set aside as an outlier."""
+        """Whether any cell of any silo is empty, or may be treated as empty because it is an outlier."""
         return bool(self.imputation_model.screens) or any(any(counts) for counts in self.empty.values())
 
     @property
@@ -232,7 +234,10 @@ class Schema:
 
     @property
     def pairs_together(self) -> int:
-        """The mean over all pairs of columns of the number of rows with both cells, if empty cells are independent."""
+        """The number of rows in which both columns of a pair have values, averaged over all pairs of columns.
+
+        It is an estimate from the number of empty cells, as if columns had empty cells independently of each other.
+        """
         if not self.gaps:
             return sum(self.rows.values())
         total = 0.0
@@ -255,7 +260,7 @@ class Schema:
         )
 
     def in_order(self) -> "Schema":
-        """The schema with its silos in sorted order, the order of a server's state."""
+        """The schema with its silos in sorted order."""
         return replace(
             self,
             rows=dict(sorted(self.rows.items())),
@@ -266,7 +271,10 @@ class Schema:
         )
 
     def adjusted(self, adjustment: Adjustment) -> "Schema":
-        """The schema of the adjusted series; differencing removes one row from each stretch. Idempotent."""
+        """The schema of the adjusted series; differencing removes one row from each stretch.
+
+        If the schema already has this adjustment, no further rows are removed.
+        """
         if not adjustment.difference or self.adjustment == adjustment:
             return replace(self, adjustment=adjustment)
         stretches = {silo: tuple(n - 1 for n in lengths) for silo, lengths in self.stretches.items()}
@@ -305,13 +313,16 @@ def check_lags(schema: Schema, lags: int) -> None:
 
 
 def max_common_lags(schema: Schema, max_lags: int) -> int:
-    """The largest number of lags, up to `max_lags`, that all silos support; raises `BadInput` if one supports none."""
+    """The largest number of lags, up to `max_lags`, for which every silo has a stretch of two windows.
+
+    Raises `BadInput`, naming the silo, if a silo has no such stretch for one lag.
+    """
     check_lags(schema, 1)
     return min(max_lags, *(max(schema.stretches[silo]) - 2 for silo in schema.silos))
 
 
 def lags_to_sum(schema: Schema, lags: Lags, max_lags: int) -> int:
-    """The number of lags in the sum: `lags`, or `max_common_lags` if the number of lags is still to be chosen.
+    """The number of lags in the sum: `lags`, or `max_common_lags` if `lags` is auto.
 
     Raises `BadInput`, naming the silo, if the series of a silo are too short.
     """

@@ -3,7 +3,7 @@
 A specification is data: the name of an algorithm, its settings and its wrappers. It is parsed once from the user's
 input and sent to every worker, which builds the algorithm from it (`algorithms/registry.py`). A wrapper turns an
 algorithm into another algorithm, so wrappers compose. An entry names a settings class and a builder, which are imported
-on first use (`lazy_factory`), and has flags for the capabilities of the algorithm.
+on first use (`lazy_factory`). It also states what the algorithm can do.
 """
 
 import math
@@ -32,7 +32,7 @@ def always(settings: Any) -> bool:
 
 
 def square(settings: Any, variables: int) -> int:
-    """The number of entries of a d x d matrix: weights, second moments or end marks."""
+    """The number of entries of a d x d matrix, such as weights or second moments."""
     return variables**2
 
 
@@ -136,12 +136,12 @@ class Entry:
     directs_by_knowledge: bool = False
     """whether its search uses background knowledge, which then directs further edges of a CPDAG"""
     scores_tables: bool = False
-    """whether it compares scores of summed count tables, whose shared margins must then be equal"""
+    """whether it compares scores of summed count tables, whose margins over common variables must then be equal"""
     labelled_series: bool = False
     """whether time series may have columns of labels, such as states and alarms"""
     one_sum: Callable[[Any], bool] = lambda settings: False
-    """(settings) -> whether the sum of the first exchange determines the equivalence class, for numbers without empty
-    cells"""
+    """(settings) -> whether, for numbers without empty cells, the sum of the first exchange determines the graph or its
+    equivalence class"""
     server_settings: tuple[str, ...] = ()
     """the settings that only the server uses, so that a silo's reply to a request does not depend on them"""
     experiments: bool = False
@@ -205,7 +205,7 @@ RENAMED_SETTINGS = {
     "start": "init_seed",
     "targeted": "target_rows",
 }
-"""for each old name of a setting, its new name; version 0.1 accepts old names with a warning"""
+"""for each deprecated name of a setting, its new name; version 0.1 accepts deprecated names with a warning"""
 
 
 def _with_current_names(name: str, params: Mapping[str, Any]) -> dict[str, Any]:

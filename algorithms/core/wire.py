@@ -1,7 +1,7 @@
 """Serialisation of messages, states and checkpoints: msgpack with raw arrays, without pickle.
 
 Messages, journaled states and checkpoints are frozen dataclasses of arrays, numbers, strings, enumerations, tuples and
-dictionaries of these. Floats are preserved bit for bit, so a decoded message equals the encoded one.
+dictionaries of these. Floats are preserved bit for bit.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _ARRAY = 1
 _LEAVES = frozenset({bytes, str, int, float, bool, type(None), np.ndarray})
-"""types that are encoded without conversion; most parts of a message have one"""
+"""types that are encoded without conversion; most parts of a message have one of these types"""
 
 
 def encode(value: object) -> bytes:
@@ -28,9 +28,10 @@ def encode(value: object) -> bytes:
 
 
 def decode(kind: type[T], packed: bytes) -> T:
-    """The value of type `kind` whose encoding is `packed`.
+    """The value whose encoding is `packed`.
 
-    Raises `ValueError` if the bytes are not such a value.
+    If `kind` is a dataclass, a tuple of dataclasses or an enumeration, raises `ValueError` if the bytes are not such a
+    value. Other types are not checked.
     """
     plain = msgpack.unpackb(packed, ext_hook=_unpack, use_list=False, strict_map_key=False)
     return _typed(kind, plain)  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ STEPS: dict[str, Entry] = {
     "missingness": Entry(
         summary="after a run on data with empty cells: whether values are missing completely at random",
         source="ours; Little 1988",
-        disclosure="how other columns' means differ where a column is empty, once; masked if the run is",
+        disclosure="once, how the means of other columns differ where a column is empty; masked if the run is",
         maker=lazy_factory("diagnosis.missingness:Missingness"),
         kinds=ANY_ROWS,
         gaps=True,
@@ -15,9 +15,9 @@ STEPS: dict[str, Entry] = {
     "diagnosis": Entry(
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
         source="ours",
-        disclosure="its part of means and second moments, once; masked with --secure; then its distance from the "
-        "others: four figures, each with the column of its maximum, for time series also its trend, its season and a "
-        "change of its weights; and its part of the gain of transforms, and of sums over parts of its series",
+        disclosure="once, the silo's part of means and second moments (masked with --secure); then four figures on its "
+        "distance from the other silos, each with the column of its maximum, for time series also figures on trend, "
+        "season and a change of weights; and its part of the gain of transforms, and of sums over parts of its series",
         maker=lazy_factory("diagnosis.exchange:Diagnosis"),
         kinds=("continuous", "mixed", *SERIES),
         gaps=True,
@@ -27,8 +27,8 @@ STEPS: dict[str, Entry] = {
     "diagnosis-tables": Entry(
         summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",
         source="ours",
-        disclosure="counts of each variable and of each adjacent pair, once; masked with --secure; then its distance "
-        "from the others: two figures, each with the column of its maximum",
+        disclosure="once, counts of each variable and of each adjacent pair (masked with --secure); then two figures "
+        "on the silo's distance from the other silos, each with the column of its maximum",
         maker=lazy_factory("diagnosis.tables:TableDiagnosis"),
         kinds=("discrete",),
         gaps=True,

@@ -1,7 +1,8 @@
-"""Weights that change over time: a fluctuation test of learned regressions of time series (ours, after Nyblom 1989).
+"""Weights that change over time: a fluctuation test of learned regressions of time series, after Nyblom 1989.
 
-Each silo fits the regression of a variable on its parents, lagged ones included, to its own windows. If the weights are
-constant, the products of parents and residuals have mean zero at every time. If the weights change, the sum of these
+Each silo fits the regression of a variable on its parents (also lagged parents) to its own windows; a window is a row
+with its lagged rows. If the weights are constant, the products of parents and residuals have mean zero at every time.
+If the weights change, the sum of these
 products up to some time is far from zero (Nyblom 1989, "Testing for the constancy of parameters over time"; Zeileis &
 Hornik 2007, "Generalized M-fluctuation tests"). The test uses the sums up to each of `TIMES`, which are relative times
 in each unbroken series. The variances of these sums are estimated from the contributions of the rows (White 1980). So
@@ -50,7 +51,8 @@ def long_run_ratio(rows: FloatArray) -> float:
 def _long_run_sums(rows: FloatArray, part: int) -> FloatArray:
     """The sums of squares of each column, without and with the weighted autocovariances, `[2, k]`.
 
-    Means were subtracted in parts of `part` rows, which makes the estimated autocorrelation too small (Kendall 1954).
+    Means were subtracted in parts of `part` rows. This makes estimated autocorrelations too small, which is corrected
+    (Kendall 1954).
     """
     n, reach = len(rows), min(BANDWIDTH, len(rows) // 10)
     sums = np.stack([(rows**2).sum(axis=0)] * 2)
@@ -85,12 +87,13 @@ def fluctuations(
     scales: FloatArray,
     all_windows: float,
 ) -> FloatArray:
-    """A silo's sums: by tested variable the variances of all products, and by time the products and their variances.
+    """A silo's sums for the tests, concatenated.
 
-    `rows` `[n, m]` are windows, at the relative `times` `[n]`; `scales` `[m]` are the units of the columns. Variances
-    are divided by the number of windows of all silos, and products are divided by the root of this number. Windows with
-    an empty cell (NaN) in a variable or its parents are left out for this variable. The sums of a variable with too few
-    windows for its parents are zero.
+    Each tested variable has the sums of squares of `_long_run_sums` and, for each of `TIMES`, the summed products up to
+    this time and their covariances. `rows` `[n, m]` are windows, at the relative `times` `[n]`; `scales` `[m]` are the
+    units of the columns. Sums of squares and covariances are divided by the number of windows of all silos, and
+    products by the root of this number. Windows with an empty cell (NaN) in a variable or its parents are left out for
+    this variable. The sums of a variable with too few windows for its parents are zero.
     """
     root, every, scaled = np.sqrt(all_windows), list[FloatArray](), rows / scales
     for j in children_of(parents, variables):
@@ -105,14 +108,13 @@ def fluctuations(
         X = np.column_stack([np.ones(n), centred[:, pa]])
         inverse = np.linalg.pinv(X.T @ X, rcond=1e-9, hermitian=True)
         products = X * (centred[:, j] - X @ (inverse @ (X.T @ centred[:, j])))[:, None]
-        # If weights change, products have different means in different parts; these must not count as variance.
+        # If weights change, products have different means in different parts. This difference is not variance.
         spread = products - _means_of_parts(products, own_times)
         every.append(_long_run_sums(spread[:, 1:], n // (len(TIMES) + 1)).ravel() / all_windows)
         enlarged = n / (n - k - 1 - len(TIMES)) / all_windows
         for time in TIMES:
             before = own_times < time
-            # Fitted weights absorb part of the products before this time, so this is the net contribution of each
-            # row.
+            # Fitting the weights removes a part of the products before this time; `net` is what each row contributes.
             share = inverse @ (X[before].T @ X[before])
             score = (products[before].sum(axis=0) - products.sum(axis=0) @ share)[1:]
             net = (before[:, None] * spread - spread @ share)[:, 1:]
@@ -121,7 +123,7 @@ def fluctuations(
 
 
 def _means_of_parts(products: FloatArray, times: FloatArray) -> FloatArray:
-    """The mean of the `products` `[n, k]` in the part between two `TIMES` that each row lies in, `[n, k]`."""
+    """For each row, the mean of the `products` `[n, k]` in its part of the series (between `TIMES`), `[n, k]`."""
     part = np.searchsorted(TIMES, times, side="right")
     members = (part[:, None] == np.arange(len(TIMES) + 1)).astype(np.float64)
     return np.asarray(members @ (members.T @ products / np.maximum(members.sum(axis=0), 1.0)[:, None]))
@@ -129,10 +131,10 @@ def _means_of_parts(products: FloatArray, times: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Excess:
-    """The ratio of each tested variable's largest statistic to its bound; above 1, its weights change."""
+    """The test results of the tested variables."""
 
     ratios: FloatArray
-    """`[n_tested]`"""
+    """the ratio of a variable's largest statistic to its bound, `[n_tested]`; above 1, weights of its parents change"""
     when: FloatArray
     """the share of the series before the change, `[n_tested]`"""
 

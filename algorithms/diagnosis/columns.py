@@ -1,6 +1,6 @@
-"""Findings on columns, from the silos' descriptions before a run and from the names of columns (ours).
+"""Findings on columns, from the silos' descriptions before a run and from the names of columns.
 
-- Derived columns: a column that other columns determine, such as a sum, has edges by arithmetic.
+- Derived columns: a column that other columns determine, such as a sum, has edges that follow from arithmetic.
 - Impossible causes: nothing in a table can cause a person's age.
 - Skewed columns: if a column is a distortion of another scale, linear effects become curved, and the finding suggests
   the transform that makes them linear. Each silo reports the name of a suitable transform (`statistics/transforms.py`),
@@ -102,9 +102,9 @@ def transform_excess(schema: Schema, gain: float) -> float:
 
 
 def skewed_findings(schema: Schema, gain: float) -> list[Finding]:
-    """The finding on skewed columns, if their transforms `gain` enough nats a row; none for time series.
+    """The finding on skewed columns, if their transforms `gain` enough nats a row.
 
-    The shape of time series is not described.
+    Time series have no such finding, because silos do not describe the shape of their columns.
     """
     if not schema.skewed or transform_excess(schema, gain) <= 1:
         return []
@@ -121,7 +121,8 @@ def skewed_findings(schema: Schema, gain: float) -> list[Finding]:
 def suggested_option(schema: Schema) -> str:
     """The value of --transform for the skewed columns of `schema`.
 
-    It names each column, unless all columns of numbers have the same suggestion, or there are too many columns to name.
+    It is a single transform if all columns of numbers have the same suggestion, and normal-scores if there are too many
+    columns to name or their names have special characters. In all other cases it names each column.
     """
     numbers = [name for name in schema.variables if name not in schema.levels]
     if len(set(schema.skewed.values())) == 1 and set(schema.skewed) == set(numbers):

@@ -1,4 +1,4 @@
-"""Tests for curved effects in a silo's rows, given a linear graph (ours, after Ramsey's RESET, 1969).
+"""Tests for curved effects in a silo's rows, given a linear graph, after Ramsey's RESET, 1969.
 
 There are two figures for each variable. Both are shares of the variable's residual, and would be zero if all effects
 were linear:
@@ -7,17 +7,19 @@ were linear:
   the silo's own rows. The square alone misses effects that saturate, such as tanh.
 - The second is the largest share that the square of a nonadjacent variable explains. An effect without a linear part,
   such as x² of a symmetric x, leaves no edge in a linear graph. Only variables nearly uncorrelated with the residual
-  are tested. Otherwise, in a linear model with skewed errors, the square could reflect an effect of the child on this
-  variable.
+  are tested. In a linear model with skewed errors, the square of a correlated variable could explain a share because
+  the variable is an effect of the child.
 
 A share that is not significant counts as zero. The test is a score test with heteroscedasticity-consistent variances of
 the products of residual and curve (White 1980). So the test is valid for any error distribution, and a few outlying
-rows cannot make a share significant. In time series, the statistic is divided by the long-run variance ratio of these
-products (Newey & West 1987), because the residual is slow if the graph lacks a slow cause, and then it is related to
-slow curves by chance. The bound is Hotelling's with the effective number of windows, because for slow parents the
-variances of the products are imprecise. The level is divided by the number of residuals and pairs. Residuals and the
-causes of curves are limited to ±`BOUND` standard deviations; otherwise, with heavy tails, a single row could determine
-the share.
+rows cannot make a share significant. The level is divided by the number of tests.
+
+Two things differ in time series. If the graph lacks a slow cause, the residual is slow, and slow curves are related to
+it by chance. So the statistic is divided by the long-run variance ratio of the products (Newey & West 1987). For slow
+parents, the variances of the products are imprecise. So the bound is Hotelling's with the effective number of windows.
+
+Residuals and the causes of curves are limited to ±`BOUND` standard deviations. Without this limit, a single row could
+determine the share if tails are heavy.
 """
 
 import math
@@ -33,7 +35,8 @@ from .change import effective_windows, hotelling_bound, long_run_ratio
 BOUND = 4.0
 """limit of residuals, and of the causes of curves, in standard deviations"""
 MAX_ENLARGEMENT = 1.2
-"""maximum ratio of a bound for slow series to the χ² bound; the long-run ratio also reduces the statistics of these"""
+"""maximum ratio of the bound for slow series to the χ² bound; their statistics are already reduced by the long-run
+ratio"""
 MIN_ROWS = 30
 """minimum number of complete rows for a residual"""
 
@@ -87,14 +90,14 @@ def curvature(
     *,
     variables: int = 0,
 ) -> FloatArray:
-    """By variable, the larger of the two shares, `[d]`; zero unless significant.
+    """By variable, the larger of the two shares (see the module), `[d]`; zero unless significant.
 
     `table` `[n_rows, d]` is centred at `means`; predictions come from regressions by the moments `S` of all silos.
-    `parents[i, j]` tells whether i may be a cause of j, and `numbers` tells which columns are not indicators of levels.
-    Rows in which a required cell is empty are left out. If all effects are linear, any share is above zero with a
-    probability of `false_alarms`. The bounds of the statistics of each residual are multiplied by its `inflation`
-    `[d]`. If `variables` is not 0, rows are windows of this number of variables, which may be autocorrelated; a table
-    in memory is then in the order of time.
+    `parents[i, j]` says whether i may be a cause of j, and `numbers` which columns are not indicators of levels. Rows
+    in which a required cell is empty are left out. If all effects are linear, the nominal probability that any share is
+    above zero is `false_alarms`. `inflation` `[d]` multiplies the bounds of the statistics of each residual. If
+    `variables` is not 0, rows are windows of this number of variables, which may be autocorrelated; a table in memory
+    is then in the order of time.
     """
     inflated = np.broadcast_to(inflation, len(S))
     scales = np.sqrt(np.maximum(np.diag(S), 1e-300))
@@ -157,7 +160,10 @@ def _significant_shares(
     families: list[FittedFamily],
     z: FloatArray | None,
 ) -> FloatArray:
-    """By variable, the largest significant share of the `tested` pairs `[d, d]`, `[d]`; `z` are rows in time order."""
+    """By variable, the largest significant share of the `tested` pairs `[d, d]`, `[d]`.
+
+    For time series in memory, `z` has the rows in the order of time.
+    """
     shares, statistics = _square_shares(pairs)
     significant = tested & (statistics > bounds)
     if z is not None:
@@ -227,7 +233,7 @@ def _scores(z: FloatArray, family: FittedFamily, share: CurvedShare) -> FloatArr
 
 
 def _pair_ratios(z: FloatArray, families: list[FittedFamily], pairs: NDArray[np.bool_]) -> FloatArray:
-    """The long-run ratios of the products of the square of i and the residual of j, `[d, d]`; 1 for other `pairs`."""
+    """The long-run ratios of the products of the square of i and the residual of j, `[d, d]`; 1 outside `pairs`."""
     ratios = np.ones(pairs.shape)
     for one in families:
         residual = one.residual(z)

@@ -11,7 +11,7 @@ The graph is compared with the same graph without the edge x → y, given the ot
   parents.
 - `score`: for labels, the gain in BDeu (Heckerman, Geiger, Chickering 1995), if the learner uses BDeu.
 - `largest_p_value`: the largest p-value among all tests of the pair in a constraint-based search (Spirtes, Glymour,
-  Scheines 2000). The edge is in the graph because this p-value is at most α.
+  Scheines 2000). Unless background knowledge requires the edge, it is in the graph because this p-value is at most α.
 
 The search selected the edges by such figures on the same rows. So the p-values are too small, except for edges that
 were chosen before the run. An undirected edge has the figures of its direction in one DAG of the class.
@@ -102,11 +102,11 @@ class Bdeu:
 
 
 def figures_of_tables(server: Server, bdeu: Bdeu | None, *, blank: bool) -> dict[tuple[int, int], EdgeFigures]:
-    """The figures of the edges of the server's DAG, from publishable counts if small cells are `blank`.
+    """The figures of the edges of the server's DAG; if `blank`, from counts after disclosure control.
 
     Both graphs are scored on the same table, the table of the child with all its parents, because separate tables are
     rounded separately. `bdeu` is the score of the learner, if it uses BDeu. There are no figures if the tables of the
-    families were too large to count.
+    variables with their parents were too large to count.
     """
     if not server.has_families:
         return {}
@@ -139,7 +139,7 @@ def rounded_figures(
 
 
 def keys_of(dag: NDArray[np.bool_], names: Sequence[str], lags: int) -> dict[tuple[int, int], EdgeKey]:
-    """The keys of the arcs of `dag`; with `lags`, its rows are the variables, then those of each earlier step."""
+    """The keys of the arcs of `dag`; with `lags`, its rows are the variables now, then one step before, and so on."""
     d = len(names)
     found: dict[tuple[int, int], EdgeKey] = {}
     for i, j in np.argwhere(dag).tolist():

@@ -1,4 +1,4 @@
-"""Diagnosis of a run on numbers: pooled means and variances, and silos that disagree with the others (ours).
+"""Diagnosis of a run on numbers: pooled means and variances, and silos that disagree with the others.
 
 Exchange 1 is a sum: each silo's share of the rows, means, and second moments about its own means.
 
@@ -113,7 +113,7 @@ class Silo:
     numbers: NDArray[np.bool_]
     """whether each column is a continuous variable, not an indicator of a level"""
     there: NDArray[np.bool_]
-    """whether each column has any cell in this silo"""
+    """whether each column has any value in this silo"""
     place: int
     silos: int
     all_rows: int
@@ -177,7 +177,7 @@ class Server:
 def start(schema: Schema, structure: Structure) -> Server:
     """The server's state before the exchange, for a learned `structure`.
 
-    For mixed data, the columns are coded: an edge joins all coded columns of its ends.
+    For mixed data, the columns are coded: an edge joins all coded columns of its two variables.
     """
     nothing, nobody = np.empty(0), np.zeros(len(schema.silos), np.bool_)
     figures, owners = np.empty((0, len(FIGURES), 2)), coding_of(schema).owners
@@ -258,7 +258,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
-    """The silo with the coded windows of its series `table` `[n_rows, d]`: errors are compared given the past."""
+    """The silo with the coded windows of its series `table` `[n_rows, d]`, and their moments."""
     found, coding = series_rows(table, schema, silo, lags), coding_of(schema)
     d, discrete = coding.size, np.array(coding.discrete, np.bool_)[coding.owners]
     numbers = np.flatnonzero(~discrete)
@@ -423,7 +423,7 @@ def _not_of_few_rows(
         p = len(pa)
         statistic = score_statistic(total[begin : begin + p], total[begin + p : begin + p + p * p])
         begin += p + p * p
-        # For slow parents, whose squares are effectively few independent numbers, the variances of the products are
+        # The squares of slow parents amount to few independent numbers, so the variances of the products are
         # imprecise.
         windows = effective_windows(rows[0], rest, pa, silo.variables)
         bound = hotelling_bound(p, windows, level) if len(silo.times) else chi_square_bound(p, level)

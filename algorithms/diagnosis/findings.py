@@ -1,8 +1,8 @@
-"""Findings on the data of a run and the limits of its result, each a sentence with advice (ours).
+"""Findings on the data of a run and the limits of its result, each a sentence with advice.
 
-A finding is a value: reports, terminal, `metrics.json` and MLflow show the same findings. Silos with numbers send the
-figures of `exchange.py`, and silos with labels send the figures of `tables.py`. For each figure, a `Rule` decides which
-silos disagree with the other silos.
+Reports, terminal, `metrics.json` and MLflow show the same findings. Silos with numbers send the figures of
+`exchange.py`, and silos with labels send the figures of `tables.py`. For each figure, a `Rule` decides which silos
+disagree with the other silos.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -204,7 +204,7 @@ class Compared(Protocol):
 
 @dataclass(frozen=True)
 class Rule:
-    """The condition on a figure under which a silo disagrees with the others, and the finding that reports it."""
+    """The condition on a figure under which a silo disagrees with the others, and the finding on such silos."""
 
     least: float
     """the minimum figure of a silo that disagrees"""
@@ -217,7 +217,7 @@ class Rule:
 
 
 def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
-    """Findings on silos that disagree with the other silos; `rules` has a rule for each figure, in their order."""
+    """Findings on silos that disagree with the other silos; `rules` are in the order of the figures."""
     silos, names, found = server.schema.silos, server.schema.variables, list[Finding]()
     for place, (name, excess) in enumerate(excesses(server, rules).items()):
         loud, rule, values = np.flatnonzero(excess > 1), rules[name], np.nan_to_num(server.figures[:, place, 0])
@@ -232,7 +232,7 @@ def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
 
 
 def excesses(server: Compared, rules: Mapping[str, Rule]) -> dict[str, FloatArray]:
-    """By rule, the figures of the silos, divided by the value above which a silo disagrees, `[silos]`."""
+    """For each rule, the figures of the silos `[silos]`, divided by the value above which a silo disagrees."""
     names, silos, found = server.schema.variables, server.schema.silos, dict[str, FloatArray]()
     rows = np.array([server.schema.rows[silo] for silo in silos], np.float64) * independent_share(server)
     for place, (name, rule) in enumerate(rules.items()):
@@ -269,7 +269,7 @@ def _of_one_cause(found: list[Finding]) -> list[Finding]:
 
 
 def _chance_of_shift(rows: FloatArray, d: int) -> FloatArray:
-    """The approximate largest distance by chance of d means from the other silos' means, in standard deviations."""
+    """The approximate largest distance, by chance, of d means from the other silos' means, in standard deviations."""
     return np.asarray(np.sqrt(2 * np.log(2 * d) / rows) / 2)
 
 

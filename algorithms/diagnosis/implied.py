@@ -1,9 +1,9 @@
 """Fit of a graph without a truth: its implied independences, Fisher's C, and its BIC (a Markov check).
 
-A DAG implies that two variables without an edge are independent given the parents of the later one, in any order of the
-DAG (Pearl 1988). So there is one test per missing edge. Numbers are tested by the F statistic of one more regressor,
-which is a partial correlation; labels are tested by χ² (`implied_tables.py`). The share of tests that fail after
-Benjamini & Hochberg 1995 measures what the graph leaves unexplained.
+A DAG implies that two variables without an edge are independent given the parents of the variable that is later in a
+topological order (Pearl 1988). So there is one test per missing edge. Numbers are tested by the F statistic of one more
+regressor, which is equivalent to a partial correlation. Labels are tested by χ² (`implied_tables.py`). The share of
+tests that fail after Benjamini & Hochberg 1995 measures what the graph leaves unexplained.
 
 Fisher's C = −2 Σ ln p combines the tests (Shipley 2000, "A new inferential test for path models"). If the graph is
 true, tests of different later variables are uncorrelated, because an error is independent of all earlier variables.
@@ -40,6 +40,7 @@ MIN_DEGREES = 10
 MAX_COMBINED = 500
 """maximum number of columns for Fisher's C, which requires the correlations of all tests of a variable"""
 MIN_P = 1e-300
+"""smaller p-values count as this one in Fisher's C"""
 PUBLISHED_DIGITS = 3
 """significant digits of a published figure: few enough that many counts give the same figure"""
 
@@ -59,7 +60,7 @@ class Independence:
 
     @property
     def text(self) -> str:
-        """The pair, and the variables that are held fixed."""
+        """The pair, and the conditioning variables."""
         given = f" given {', '.join(self.given)}" if self.given else ""
         return f"{self.earlier} – {self.later}{given}"
 
@@ -96,9 +97,10 @@ def nats(gain: float) -> str:
 
 @dataclass(frozen=True)
 class Fit:
-    """How well a graph fits its data; `why` is the reason if this is not known, otherwise empty."""
+    """How well a graph fits its data."""
 
     why: str = ""
+    """the reason if the fit is not known, otherwise empty"""
     implied: int = 0
     """number of missing edges"""
     tested: int = 0
@@ -170,7 +172,7 @@ class MissingEdgeTests:
 
 
 def causal_order(dag: NDArray[np.bool_], late: NDArray[np.bool_]) -> list[int]:
-    """A topological order of `dag` `[d, d]` with the variables `late` `[d]` as late as possible."""
+    """A topological order of `dag` `[d, d]`: at each step, variables that are not `late` `[d]` come first."""
     waiting, order = dag.sum(axis=0), []
     free = waiting == 0
     while free.any():
@@ -249,7 +251,7 @@ def _tests_of(
     *,
     correlated: bool,
 ) -> tuple[MissingEdgeTests, float]:
-    """The tests of `j` against `others` given its `parents`, and the share of its variance that the parents leave.
+    """The tests of `j` against `others` given `parents`, and the share of variance that the parents do not explain.
 
     `R` has the correlations `[m, m]`, and `columns` has the columns of each variable. `rows` is the number of rows
     minus the number of silos, because each silo subtracts its means.
@@ -394,7 +396,7 @@ def summarised(
     untested: str,
     combined: bool = True,
 ) -> Fit:
-    """The fit of `dag` with `implied` independences by their `tests`; `untested` says why some are not tested."""
+    """The fit of `dag`, which has `implied` missing edges, by their `tests`; `untested` says why some have no test."""
     earlier, later, strength, p = (
         np.concatenate([getattr(one, name) for one in tests]) if tests else np.empty(0)
         for name in ("earlier", "later", "strength", "p")

@@ -1,11 +1,11 @@
 """Fit of a graph of labels from one sum of count tables: its implied independences, Fisher's C and BIC.
 
-The broadcast has three kinds of sets of variables: each variable with its parents in a DAG of the learned class, each
-missing edge with the parents of its later variable, and every pair of variables. The reply has the count tables of
-these sets, of which the server needs only the sum. Tables of missing edges with few rows per cell are left out, because
-their statistic is not χ². The families are left out if their tables have more than a quarter of `MAX_TABLE_CELLS`
-cells, and so are the pairs. Of the tables of missing edges, the smallest are kept, as many as fit into the rest. The
-choice depends only on public numbers.
+The broadcast has three kinds of sets of variables: each variable with its parents in a DAG of the learned class (its
+family), each missing edge with the parents of its later variable, and every pair of variables. The reply has the count
+tables of these sets, of which the server needs only the sum. Tables of missing edges with few rows per cell are left
+out, because their statistic is not χ². The families are left out if their tables together have more than a quarter of
+`MAX_TABLE_CELLS` cells, and so are the pairs. Of the tables of missing edges, the smallest are kept, as many as fit
+into the remaining cells. The choice depends only on public numbers.
 
 A missing edge is tested by χ² given the parents, on the levels that are not rare. The correlation of two tests of the
 same later variable is about Tschuprow's T² of their earlier variables given the parents. Here T² is computed from the
@@ -13,14 +13,14 @@ table of the two earlier variables alone, because tables of both with every set 
 earlier variables are dependent only through the parents, the p-value of Fisher's C is then too large, which is
 conservative.
 
-Unless the run keeps small cells, the figures are computed from counts after disclosure control (`publishable_stack`),
-because with exact counts the difference of two figures could disclose one person. Large counts are then rounded to a
-grid, which multiplies χ² by about 1 + (4/3)·(mean of 1/expected over the cells); χ² is divided by this factor. The rows
-that the large counts leave are divided equally among the small cells.
+Unless the user allows exact small counts, the figures are computed from counts after disclosure control
+(`publishable_stack`), because with exact counts the difference of two figures could disclose one person. Large counts
+are then rounded to a grid, which multiplies χ² by about 1 + (4/3)·(mean of 1/expected over the cells). So χ² is divided
+by this factor. The remaining rows, in no large cell, are divided equally among the small cells.
 
 BIC compares the graph with the empty graph, and with graphs in which a variable has one more parent. It does not
-compare the graph with the saturated graph, which needs the joint table of all variables: this table has more cells than
-there are rows.
+compare the graph with the saturated graph, which would need the joint table of all variables. In general this table has
+more cells than there are rows.
 """
 
 import math
@@ -99,9 +99,10 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
 def _testable(
     dag: NDArray[np.bool_], order: Sequence[int], levels: NDArray[np.int64], width: int, rows: int
 ) -> tuple[NDArray[np.int16], FloatArray]:
-    """The missing edges whose tables `rows` rows can fill, with the later variable's parents, `[n_tests, width]`.
+    """The tests whose tables have enough `rows` per cell, `[n_tests, width]`, and the number of cells of each table.
 
-    The number of cells of each table comes second, ascending; tests of as many cells are in the order of the variables.
+    A test is a missing edge with the parents of its later variable. Tests are in ascending order of cells; tests with
+    the same number of cells are in the order of the variables.
     """
     place, parents = np.empty(len(dag), np.int64), np.full((len(dag), width - 2), PAD)
     place[list(order)] = np.arange(len(dag))
@@ -151,7 +152,7 @@ def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Re
 
 
 def fit_of_tables(server: Server, *, blank: bool) -> Fit:
-    """The fit of the server's DAG to the counts of its final state; publishable counts if small cells are `blank`."""
+    """The fit of the server's DAG to the counts of its final state; if `blank`, to counts after disclosure control."""
     tables, d, variance = CountsBySet(server, blank=blank), len(server.dag), GRID_VARIANCE * blank
     found, by_shape = StratifiedTests.none(len(server.tests)), list(tables.by_shape(server.tests))
     for chosen, strata in by_shape:
@@ -174,10 +175,10 @@ def fit_of_tables(server: Server, *, blank: bool) -> Fit:
 
 
 class CountsBySet:
-    """The summed count tables of a server's final state, as they may be published if small cells are `blank`."""
+    """The summed count tables of a server's final state; if `blank`, after disclosure control."""
 
     def __init__(self, server: Server, *, blank: bool) -> None:
-        """Find where the table of each set is."""
+        """Find the position of each set's table in the counts."""
         self.names, self.levels = server.schema.variables, cardinalities_of(server.schema)
         self._counts, self._blank, self._rows = server.counts, blank, sum(server.schema.rows.values())
         begins = offsets(server.sets, self.levels).tolist()
@@ -226,9 +227,9 @@ class CountsBySet:
 
 
 def _blanked(counts: NDArray[np.int64], rows: int) -> FloatArray:
-    """The publishable counts of tables `[n_tables, n_cells]` of `rows` rows.
+    """The counts of tables `[n_tables, n_cells]` of `rows` rows after disclosure control.
 
-    The small cells of a table share equally the rows that its large cells leave.
+    The small cells of a table equally share the rows that are in no large cell.
     """
     published, small = publishable_stack(counts), counts < MIN_COUNT
     left = rows - np.where(small, 0.0, published).sum(axis=1)
@@ -295,7 +296,7 @@ def _bic(server: Server, tables: CountsBySet, tests: list[tuple[NDArray[np.int64
     graph = sum(fits[v] - price * (levels[v] - 1) * len(own[v]) for v in range(d))
     empty = sum(conditional_log_likelihood(own[v].sum(axis=0)) - price * (levels[v] - 1) for v in range(d))
     gains = np.zeros(d)
-    for chosen, strata in tests:  # the same table with and without the parent: two would be rounded separately
+    for chosen, strata in tests:  # both scores come from the same table, because two tables are rounded separately
         _, states, x, y = strata.shape
         more = conditional_log_likelihoods(strata) - conditional_log_likelihoods(strata.sum(axis=2))
         np.maximum.at(gains, server.tests[chosen, 1].astype(np.int64), more - price * (y - 1) * states * (x - 1))

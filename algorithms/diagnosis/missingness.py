@@ -1,10 +1,10 @@
 """A test of missing completely at random: differences of other columns' means where a column is empty (Little 1988).
 
-The test concerns each column with empty cells and every other (coded) column. Each silo computes the mean of the other
-column over the rows in which the first column is empty, minus its mean over all rows. It sends this difference times
-the number of the rows with an empty cell, and the variance of the product by chance. If the sum over the silos is many
-standard errors from zero, missingness in one column depends on the other column. Then complete rows are a biased
-sample, and results are valid only if values are missing at random. The statistic over silos is ours.
+The test concerns each column A with empty cells and every other (coded) column B. Each silo computes the mean of B over
+the rows in which A is empty, minus the mean of B over all rows. The silo sends this difference times the number of
+these rows, and the variance of the product by chance. If the sum over the silos is many standard errors from zero,
+missingness in A depends on B. Then complete rows are a biased sample, and results are valid only if values are missing
+at random. The sum over silos is our own extension.
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,10 @@ class Missingness:
 
 @dataclass(frozen=True)
 class Differences:
-    """Sums over rows, flattened `[3, d, D]`: differences, their variances by chance, and numbers of rows."""
+    """Sums over rows, flattened `[3, d, D]`: differences, their variances by chance, and numbers of rows.
+
+    They are divided by the number of rows of all silos.
+    """
 
     values: FloatArray
 

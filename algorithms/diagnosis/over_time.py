@@ -1,12 +1,12 @@
-"""Trend and season in a silo's series; the silo reports the strongest trend and season of its columns (ours).
+"""Trend and season in a silo's series; the silo reports the strongest trend and season of its columns.
 
 - Trend: the t-value of the time in a regression of each row on the time, the row before and its change. Because the
   regression includes the past, the test is valid for autocorrelated series. A series that hardly returns to its trend
   counts as having no trend.
-- Season: the largest ratio of a value of the periodogram to the mean of its neighbours, after removal of trend and
-  autoregression, which have no spectral lines. Without a season, this ratio is an F-value with 2 and 2·(number of
-  neighbours) degrees of freedom. The period of a season is the whole number near the peak whose phase means explain
-  most.
+- Season: the largest ratio of a value of the periodogram to the mean of its neighbours. Trend and autoregression are
+  removed before; they have no spectral lines. Without a season, the ratio at a frequency is an F-value with 2 and
+  2·(number of neighbours) degrees of freedom. The period of a season is the whole number near the peak for which the
+  means by phase fit best.
 
 Both tests use only the longest stretch.
 """
@@ -31,7 +31,7 @@ NO_SPREAD = 1e-9
 MIN_PEAK = 60.0
 """minimum ratio of a peak to its neighbours for a season"""
 MIN_CYCLES = 8
-"""minimum number of cycles of a season in the stretch: slower waves cannot be distinguished from drift"""
+"""minimum number of cycles of a season in the stretch; slower waves cannot be distinguished from drift"""
 
 
 def longest_stretch(table: FloatArray, lengths: tuple[int, ...]) -> FloatArray:
@@ -56,8 +56,9 @@ def interpolated(rows: FloatArray) -> FloatArray:
 def trend_t_values(rows: FloatArray) -> FloatArray:
     """The absolute t-value of the time in each column of `rows` `[n, d]`, at most `MAX_T`.
 
-    It is 0 if the column is slow or rows are few, and `LINE` for a straight line. The regression has the past about the
-    trend, in its own unit, so that neither the unit of a column nor a steep trend makes it imprecise.
+    It is 0 if the column is slow or constant, or if there are few rows, and `LINE` for a straight line. The past in the
+    regression is the deviation from the trend, in standard deviations. So neither the unit of a column nor a steep
+    trend makes the regression numerically imprecise.
     """
     n, d = rows.shape
     found = np.zeros(d)
@@ -89,7 +90,10 @@ def trend_t_values(rows: FloatArray) -> FloatArray:
 
 
 def seasons(rows: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
-    """By column of `rows` `[n, d]`, the ratio of the highest peak to its neighbours, and its period, 0 if no season."""
+    """The ratio of the highest peak of each column to its neighbours, and the period of its season; 0 without season.
+
+    `rows` is `[n, d]`, and both results are `[d]`.
+    """
     n, d = rows.shape
     ratios, periods = np.zeros(d), np.zeros(d, np.int64)
     if n < MIN_ROWS:
@@ -142,7 +146,7 @@ def _highest(power: FloatArray) -> tuple[int, float]:
 
 
 def _period(series: FloatArray, about: float) -> int:
-    """The whole period near `about` whose phase means explain most of a detrended `series`, by number of phases."""
+    """The whole number near `about` that fits a detrended `series` best as a period, by the F-value of phase means."""
     n = len(series)
     total = float(((series - series.mean()) ** 2).sum())
     best, highest = max(2, round(about)), -np.inf

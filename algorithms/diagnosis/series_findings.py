@@ -1,4 +1,4 @@
-"""Findings on time series: trend, season, random walks, and weights that change over time (ours)."""
+"""Findings on time series: trend, season, random walks, and weights that change over time."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,8 +31,8 @@ COMPARE_HALVES = "Compare the graphs of the first and the second half of the ser
 def series_findings(server: Server, others: Sequence[Finding] = (), labels: Sequence[bool] = ()) -> list[Finding]:
     """A finding on random walks or, if there are none, on series too short for a decision (`unit_root.py`).
 
-    There is no finding if `others` has a trend or season, because these explain slow series until they are removed.
-    Variables with `labels` are not tested, because their states may last long.
+    There is no finding if the findings `others` report a trend or a season. Until it is removed, it explains slow
+    series. Variables with `labels` are not tested, because their states may last long.
     """
     names = server.schema.variables
     if len(server.within) == len(names) or any(one.name in ("trend", "season") for one in others):
@@ -61,9 +61,9 @@ COMPARE = "Compare with a run with --difference: random walks look related by ch
 
 
 def adjustment_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
-    """The `others`, with advice that also keeps the adjustments of the run, and names silos with long enough series.
+    """The findings `others`, with advice that also has the adjustments of the run, and silos with long enough series.
 
-    A series with two seasons needs the periods of both seasons.
+    If the run has subtracted a season, the advice on a further season has a period that is a multiple of both periods.
     """
     schema, periods = server.schema, server.figures[:, [*SERIES_RULES].index("season"), 0]
     walks = Adjustment(difference=True)
@@ -91,7 +91,7 @@ def _named(names: Sequence[str], which: NDArray[np.intp]) -> str:
 
 
 def change_findings(server: Server, others: Sequence[Finding]) -> list[Finding]:
-    """The `others`, with a finding on weights that change in all silos instead of a finding on single silos.
+    """The findings `others`, with one on weights that change in all silos instead of one on single silos.
 
     Trends, seasons and random walks explain both findings, until they are removed. Random walks also explain weights
     that differ between silos.

@@ -1,9 +1,9 @@
-"""The windows of a silo's series that are compared with other silos, and its trend and season (ours).
+"""The windows of a silo's series that are compared with other silos, and the rows for tests of trend and season.
 
-Sums are over all windows. Long-run variances and tests for weights that change need windows in memory and in the order
-of time. For series in memory, they use all windows. For series that are read in passes, they use evenly spaced windows
-over the same time; the test for a trend uses evenly spaced rows of the longest stretch, and the test for a season uses
-the first `SEASON_ROWS` rows of this stretch. `PASSES_NOTE` informs the user.
+Moments are sums over all windows. Long-run variances and tests for weights that change need windows in memory and in
+the order of time. For series in memory, they use all windows. For series that are read in passes, they use evenly
+spaced windows. For such series, the test for a trend uses evenly spaced rows of the longest stretch, and the test for a
+season uses the first `SEASON_ROWS` rows of this stretch. `PASSES_NOTE` informs the user.
 """
 
 import math
@@ -22,9 +22,9 @@ from .over_time import MIN_CYCLES, interpolated, longest_stretch
 SAMPLE_CELLS, MIN_SAMPLE_ROWS = 1 << 20, 20_000
 """number of cells, and minimum number of windows, that are sampled from series that are read in passes"""
 SEASON_ROWS = 50_000
-"""maximum number of rows of the longest stretch of such series in the tests for a season and for a trend"""
+"""for series that are read in passes, maximum number of rows in the tests for a season and for a trend"""
 SEASONAL_FACTORS = 2 * 3 * 5 * 7
-"""number with which the distance between sampled windows has no common factor, because periods often have one"""
+"""product of the prime factors that periods of seasons often have; the distance between sampled windows has none"""
 PASSES_NOTE = (
     "reads its series in passes: outliers, trends, curved effects and weights that differ or change are looked for in "
     f"evenly spaced windows, seasons of at most {SEASON_ROWS // MIN_CYCLES:,} rows in the first {SEASON_ROWS:,} rows "
@@ -35,7 +35,7 @@ PASSES_NOTE = (
 
 @dataclass(frozen=True)
 class SeriesRows:
-    """Windows of a silo, and the moments of all its windows; the first of the m columns are the d present ones."""
+    """Windows of a silo, and the moments of all its windows; the first d of the m columns are the present ones."""
 
     windows: FloatArray
     """the windows to compare, shifted from their series' means to the silo's means, in the order of time, `[n, m]`"""
@@ -111,7 +111,7 @@ def _in_passes(table: Chunked, schema: Schema, silo: str, lags: int) -> SeriesRo
 
 
 def spacing(rows: int, most: int) -> int:
-    """The minimum distance of rows, without a factor of seasons, at which at most `most` of `rows` are sampled."""
+    """The smallest distance at which at most `most` of `rows` are sampled, without a factor of `SEASONAL_FACTORS`."""
     step = max(-(-rows // most), 1)
     while math.gcd(step, SEASONAL_FACTORS) > 1:
         step += 1

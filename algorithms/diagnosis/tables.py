@@ -1,4 +1,4 @@
-"""Diagnosis of a run on discrete data: pairs of equivalent columns, and silos that disagree with the others (ours).
+"""Diagnosis of a run on discrete data: pairs of equivalent columns, and silos that disagree with the others.
 
 Exchange 1 is a sum: counts of each variable, and of each pair that is adjacent in the learned structure.
 
@@ -24,7 +24,7 @@ from .exchange import by_silo, silo_slots
 FIGURES = ("shift", "weights")
 """the figures of a silo, each sent with the index of its column"""
 MAX_CELLS = 1 << 12
-"""maximum number of cells of the table of a pair; pairs with larger tables are skipped: their counts are noisy"""
+"""maximum number of cells of the table of a pair; pairs with larger tables are skipped"""
 
 
 @dataclass(frozen=True)

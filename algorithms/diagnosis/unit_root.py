@@ -1,13 +1,15 @@
-"""Random walk or slow return to a level: a pooled Dickey-Fuller test with Monte Carlo distributions (ours).
+"""Random walk or slow return to a level: a pooled Dickey-Fuller test with Monte Carlo distributions.
 
 Each variable is regressed twice: on its own lags and its learned parents, and on all lagged variables. The regressions
 use the moments of the windows of all silos, centred at each series' own means. This is a pooled test (Levin, Lin & Chu
-2002). It has covariates (Hansen 1995) because a variable with a slow cause is slow without being a random walk. There
-are two statistics. The first is the t-value of the difference between the sum of own coefficients and 1, and the second
-is the t-value of the difference between this sum and the coefficient of a slow return (`SLOW_RETURN`). If a slow cause
-is correlated with a variable's own past, the standard error is large, and neither hypothesis is rejected. The null
-distributions depend on the lengths of the series, because own means cause a bias (Nickell 1981). They are simulated for
-these lengths, for random walks and for stationary series that return slowly.
+2002). It has covariates (Hansen 1995), because a variable with a slow cause is slow without being a random walk.
+
+There are two statistics. The first is the t-value of the difference between 1 and the sum of the coefficients of the
+variable's own lags. The second is the t-value of the difference between `SLOW_RETURN` and this sum. If a slow cause is
+correlated with a variable's own past, the standard error is large, and neither hypothesis is rejected. The null
+distributions depend on the lengths of the series, because subtracting the means of each series causes a bias (Nickell
+1981). The null distributions are simulated for these lengths, for random walks and for stationary series that return
+slowly.
 
 A variable is a random walk only if the slow return is rejected, at level `FALSE_ALARMS` over all variables, and the
 random walk is not rejected. If neither is rejected, the series are too short for a decision.
@@ -30,7 +32,8 @@ FALSE_ALARMS = 0.01
 MISSED_WALKS, UNNOTICED_WALKS = 0.02, 0.1
 """probabilities of rejecting a true random walk: if a slow return is rejected, and if it is not"""
 MIN_T = 4.0
-"""random walks have statistics above −(`MIN_T` + 2 · the root of the number of series)"""
+"""nearly all random walks have statistics above −(`MIN_T` + 2 · the root of the number of series), so that nothing is
+simulated for smaller statistics"""
 MAX_DRAWS, MIN_DRAWS, DRAWN_ROWS = 400, 60, 20_000_000
 """number of simulated data sets: maximum, minimum, and the total number of rows that determines it in between"""
 MAX_DRAWN_ROWS, MIN_DRAWN_LENGTH = 2_000_000, 50
@@ -48,7 +51,10 @@ class UnitRoots:
 
 
 def unit_roots(t: FloatArray, stretches: Sequence[Sequence[int]], tested: NDArray[np.bool_]) -> UnitRoots:
-    """The decision on the `tested` variables `[d]` by the `t` of `own_t_values`; `stretches` are lengths by silo."""
+    """The decision on the `tested` variables `[d]` by `t`, the result of `own_t_values`.
+
+    `stretches` are the lengths of the stretches of each silo.
+    """
     of_walk, of_slow = t
     least = -MIN_T - 2 * np.sqrt(sum(map(len, stretches)))
     if not np.any(of_walk[tested] > least):
@@ -62,7 +68,7 @@ def unit_roots(t: FloatArray, stretches: Sequence[Sequence[int]], tested: NDArra
 
 
 def shortened(stretches: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-    """The lengths, reduced in proportion to about `MAX_DRAWN_ROWS` rows in total."""
+    """The lengths `stretches`, if necessary reduced in proportion to about `MAX_DRAWN_ROWS` rows in total."""
     rows = sum(map(sum, stretches))
     if rows <= MAX_DRAWN_ROWS:
         return stretches
@@ -70,7 +76,7 @@ def shortened(stretches: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
 
 
 def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float) -> FloatArray:
-    """The t-values of the sum of own coefficients minus 1, and minus `SLOW_RETURN`, by variable, `[2, d]`.
+    """The t-values of the sum of the coefficients of own lags minus 1, and minus `SLOW_RETURN`, `[2, d]`.
 
     They are −inf if undefined. Each is the minimum of the t-values given the learned causes and given all lagged
     variables, because the learned graph may lack a cause. `S` `[m, m]` has the second moments of windows, the present
@@ -91,7 +97,7 @@ def own_t_values(S: FloatArray, parents: NDArray[np.bool_], d: int, rows: float)
 
 
 def _t_values(S: FloatArray, j: int, own: NDArray[np.intp], others: NDArray[np.intp], rows: float) -> FloatArray:
-    """The t-values of the sum of the coefficients of `own` in the regression of j on `own` and `others`, `[2]`."""
+    """The two t-values of the sum of the coefficients of `own`, in the regression of j on `own` and `others`, `[2]`."""
     undefined = np.full(2, -np.inf)
     design = np.concatenate([own, others])
     if S[j, j] <= 0 or rows <= 2 * len(design):

@@ -6,8 +6,8 @@ ALGORITHMS: dict[str, Entry] = {
     "dp-fed-sparse": Entry(
         summary="consensus by private greedy coordinate steps, with an ε for each silo (DP-Fed-Sparse-BNSL)",
         source="Fassy El Fehri, Bellet, Bastien, Section 5; the order from equal error variances is ours",
-        disclosure="noisy bucket counts once; the weights changed by its noisy steps and d noisy residual sizes a "
-        "round",
+        disclosure="once, noisy bucket counts; in each round, the weights changed by the silo's noisy steps, and d "
+        "noisy sizes of residuals",
         maker=lazy_factory("dp_fed_sparse.algorithm:DpFedSparse"),
         equal_variances=always,
     ),

@@ -2,14 +2,15 @@
 
 Source: Fassy El Fehri et al., §5.
 
-What leaves a silo: noisy counts of its variables' sizes, once; then, every round, the weights changed by K private
-steps (`silo.py`) and, if an order excludes cycles, d noisy numbers for the spread of the residuals. No party has to be
-trusted. What the server needs: their sum. The guarantee is for the replacement of one record of one silo; n_p is
-public.
+What leaves a silo: once, noisy counts of the sizes of its variables' values; in every round, the weights changed by K
+private steps (`silo.py`) and, if an order excludes cycles, d noisy numbers for the spread of the residuals. The silo
+need not trust any other party. The server needs only the sum of the replies. The guarantee is for the replacement of
+one record of one silo; the number of rows n_p is public.
 
-With `acyclicity` "order" (ours, the default) the server reads the variables' order from the model released so far
-(`order_server.py`); with "notears" it is the paper's consensus ADMM (`notears_server.py`). A round costs a silo one
-pass over its rows and O(n·d) per step. The numbers of rounds and steps are fixed in advance and use the whole budget.
+With `acyclicity` "order" (our own method, the default), the server derives an order of the variables from the weights
+and spreads released so far (`order_server.py`). With "notears", the algorithm is the paper's consensus ADMM
+(`notears_server.py`). A round costs a silo one pass over its rows, and O(n·d) for each step. The numbers of rounds and
+steps are fixed in advance and use the whole budget.
 """
 
 from dataclasses import replace

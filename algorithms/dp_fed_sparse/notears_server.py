@@ -1,7 +1,7 @@
 """The published server of DP-Fed-Sparse-BNSL: consensus ADMM, with NOTEARS' h to exclude cycles.
 
-Source: Fassy El Fehri et al., Algorithm 1. It is the papers' loop (`admm/consensus.py`); only the silos' side is
-private. The mean squares of the variables, as units of the penalties, come from the private sizes.
+Source: Fassy El Fehri et al., Algorithm 1. It is the papers' loop (`admm/consensus.py`), but the silos' replies are
+private. The mean squares of the variables, which are the units of the penalties, are computed from the private sizes.
 """
 
 from dataclasses import dataclass, replace
@@ -56,7 +56,10 @@ def open_server(schema: Schema, settings: DpFedSparse) -> Server:
 
 
 def broadcast(server: Server) -> Broadcast:
-    """The next broadcast. The assumed spread of residuals is between the smallest scale and that of the variable."""
+    """The next broadcast.
+
+    The assumed spread of a variable's residuals is the geometric mean of its scale and the smallest scale.
+    """
     W = server.admm.W
     spread = np.sqrt(server.scales * server.scales.min()) if len(server.scales) else server.scales
     return Broadcast(server.scales, spread, change_between(np.zeros_like(W), W), np.empty(0, dtype=np.int64))

@@ -1,14 +1,16 @@
-"""The server of DP-Fed-Sparse-BNSL for equal error variances: an order replaces h (ours; Chen et al. 2019).
+"""The server of DP-Fed-Sparse-BNSL for equal error variances: an order replaces h (after Chen et al. 2019).
 
-NOTEARS' h needs many noisy rounds to remove cycles. But the released numbers define a model: the weights W, which
-respect an order, and the standard deviations v of the residuals imply the covariance Σ = A⁻ᵀ diag(v²) A⁻¹ with
-A = I − W. If the errors have equal variances, Σ determines the order (`moments/equal_variance.py`); if the old order
-was wrong, the residual variances differ, and another order is found. All of this is post-processing.
+With NOTEARS' h, many noisy rounds are needed to remove cycles. But the released numbers define a model: the weights W,
+which respect an order, and the standard deviations v of the residuals imply the covariance Σ = A⁻ᵀ diag(v²) A⁻¹ with
+A = I − W. If the errors have equal variances, Σ determines the order (`moments/equal_variance.py`). If the old order
+was wrong, the residual variances differ, and another order is found. This costs no privacy, because it uses only
+released numbers.
 
-A round: each silo starts from W, takes K private steps within the order, and measures the spread of the residuals under
-W. The server combines the steps: an entry moves by Σ_p w_p δ_p / (a·m + (1 − a)·P), with m the weight of the silos that
-moved it. With a = 1 this is the mean over these silos; with a = 0 the other silos count with a step of zero. The entry
-is then shrunk towards zero by τ·σ/√m, the deviation that noise alone causes with this number of silos. The measured
+In a round, each silo starts from W, takes K private steps within the order, and measures the spread of the residuals
+under W. The server combines the steps: an entry moves by Σ_p w_p δ_p / (a·m + (1 − a)·w), where w is the weight of all
+silos, m the weight of the silos that moved the entry, and a the setting `partial_step_weight`. With a = 1 this is the
+mean over the silos that moved the entry; with a = 0 the other silos count with a step of zero. The entry is then shrunk
+towards zero by τ·σ/√m, where τ is the setting `shrinkage` and σ/√m the deviation that noise alone causes. The measured
 spread also sets the clipping bounds of the next round.
 """
 
@@ -30,10 +32,11 @@ from .step_noise import deviations
 
 # The order is fixed in the last rounds, so that recently reversed edges are still fitted.
 FINAL_ROUNDS = 2
-# The variance that a parent must explain, in units of the smallest variance: per standard deviation of the noise in a
-# step, with its minimum and maximum.
+# The variance that a parent must explain, in units of the smallest variance, is the first number times the standard
+# deviation of the noise in a step, but at least the second and at most the third number.
 PRICE_OF_STEP_NOISE, MIN_PRICE, MAX_PRICE = 6.0, 0.05, 0.12
-# Bounds for the spread of residuals: in units of the smallest scale, and of their own variable's scale.
+# Lower bound on the spread of residuals, in units of the smallest scale, and upper bound, in units of the variable's
+# own scale.
 MIN_SPREAD, MAX_SPREAD = 0.5, 1.2
 # Avoids division by zero for entries that no silo moved.
 MIN_WEIGHT = 1e-12
@@ -49,14 +52,14 @@ class Server:
     scales: FloatArray
     """each variable's standard deviation, `[d]`; empty before its release"""
     spread: FloatArray
-    """v, the standard deviation of each variable's residuals, `[d]`; empty: that of the variable"""
+    """v, the standard deviation of each variable's residuals, `[d]`; if empty, `scales` are used"""
     W: FloatArray
     place: NDArray[np.int64]
-    """each variable's position in the order; empty: by scale"""
+    """each variable's position in the order; if empty, variables are ordered by scale"""
     noise: float
     """standard deviation of the noise of a step taken by all silos, if parent and residuals have the same scale"""
     moved: float
-    """‖change of W‖ over ‖W‖ in the last round"""
+    """‖change of W‖ in the last round, divided by ‖W‖ before or after the round, whichever is larger"""
 
 
 def open_server(schema: Schema, settings: DpFedSparse) -> Server:
@@ -109,9 +112,10 @@ def step_noise(server: Server, message: Broadcast, settings: DpFedSparse) -> Flo
 def apply_steps(
     W: FloatArray, change: FloatArray, moving: FloatArray, weight: float, lone: FloatArray, settings: DpFedSparse
 ) -> FloatArray:
-    """W after the silos' steps: `change` is their weighted sum, `moving` the weight of the silos that moved each entry.
+    """W after the silos' steps.
 
-    `lone` is the noise of one silo's step; all are `[d, d]`. `weight` is the total weight of the silos.
+    `change` is the weighted sum of the steps, `moving` the weight of the silos that moved each entry, and `lone` the
+    standard deviation of the noise of one silo's step; all are `[d, d]`. `weight` is the total weight of the silos.
     """
     W = W + change / np.maximum(
         settings.partial_step_weight * moving + (1 - settings.partial_step_weight) * weight, MIN_WEIGHT
@@ -121,7 +125,7 @@ def apply_steps(
 
 
 def price(noise: float, settings: DpFedSparse) -> float:
-    """The variance that a parent must explain: from the settings, or increasing with the noise in a weight."""
+    """The variance that a parent must explain: the setting or, if it is 0, a value that increases with the noise."""
     return settings.price or min(max(PRICE_OF_STEP_NOISE * noise, MIN_PRICE), MAX_PRICE)
 
 

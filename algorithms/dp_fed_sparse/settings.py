@@ -6,9 +6,9 @@ Clipping bounds the contribution of one record to the gradient, and with it the 
 §5.3). The data term of the gradient at entry (i, j) is −(1/n) Σ_k g(x_ki, r_kj), with r the residuals. If |g| is at
 most L_ij for every record, replacing one record changes the entry by at most 2L_ij/n, for any table.
 
-- "huber": g = x̄·r̄, with x clipped to ±b_i and r to ±c_j: L_ij = b_i·c_j. Up to a factor it is the gradient of
-  a convex function, the Huber loss. For normal data, clipping shrinks the gradient by a factor of about P(|x_i| <
-  b_i)·P(|r_j| < c_j), by Stein's lemma. So g and L_ij are divided by this factor (for residuals of the expected size).
+- "huber": g is the product of x clipped to ±b_i and r clipped to ±c_j, so L_ij = b_i·c_j. For normal data, clipping
+  shrinks the gradient by a factor of about P(|x_i| < b_i)·P(|r_j| < c_j), by Stein's lemma. So g and L_ij are divided
+  by this factor (for residuals of the expected size).
 - "product": g = x·r clipped to ±C_ij, with C_ij = C√(M_i/ΣM) (Fassy El Fehri et al., §5.3, in the reading for which the
   bound is valid): L_ij = C_ij.
 - "average": the MEAN of x·r clipped to ±C_ij, as Fassy El Fehri et al., §5.3 is written. The stated sensitivity is
@@ -144,7 +144,7 @@ class DpFedSparse(PrivateSettings):
     spread_share: float = 0.1
     """share of the privacy budget spent, over all rounds, on the spread of the residuals (acyclicity order)"""
     share: float = 0.6
-    """share of the steps' budget spent on selecting entries; the rest protects their gradients"""
+    """share of the steps' budget spent on selecting entries; the remaining budget is spent on gradients"""
     gamma: float = 1.0
     """γ, the step of an entry relative to its curvature"""
     l1: float = 0.05

@@ -6,14 +6,15 @@ server's weights. A reply is a function of the request and of the releases with 
 during the computation of a reply. The state of a silo, B_p and its dual β_p, is a function of its earlier replies.
 
 DP-PGCD is proximal greedy coordinate descent with private access to the rows (Fassy El Fehri et al., Algorithm 2,
-Eq. 11-12). A step selects one entry (i, j) by its score with the exponential mechanism and moves it along its gradient,
-which is released with noise; nothing else depends on the rows. The result is therefore a function of released numbers,
-and its cost is fixed before the first step. Without noise and clipping this is PGCD of `admm/problem.py`.
+Eq. 11-12). A step selects one entry (i, j) by its score with the exponential mechanism, and moves this entry along its
+gradient, which is released with noise. Nothing else depends on the rows. The result is therefore a function of released
+numbers, and its privacy cost is fixed before the first step. Without noise, clipping and weights w_j, these are the
+coordinate steps of PGCD (`admm/fed_sparse.py`).
 
-The score of (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|·w_j. The proximal operator is nonexpansive, so if G_ij
-changes by at most 2L_ij/n, the score changes by at most w_j/√M_i times this. The public weights w_j balance columns
-with different bounds, so that the largest bound does not set the noise scale of all. A step changes one column of the
-residuals, of the gradient and of the scores: O(n·d).
+The score of (i, j) is √M_i |prox(B_ij − G_ij/M_i) − B_ij|·w_j. The proximal operator is nonexpansive. So if G_ij
+changes by at most 2L_ij/n (`settings.py`), the score changes by at most (2L_ij/n)·w_j/√M_i. The public weights w_j
+balance columns with different bounds, so that the largest bound does not determine the noise scale of all entries. A
+step changes one column of the residuals, of the gradient and of the scores: O(n·d).
 """
 
 from dataclasses import dataclass, field
@@ -129,7 +130,7 @@ def dp_pgcd(
 
 
 def scores(problem: PrivateProblem, G: FloatArray, B: FloatArray, where: Entries, j: int) -> FloatArray:
-    """The scores of the entries of column j, given the loss's gradient `G` and the weights `B` in it, both `[d]`."""
+    """The scores of the entries of column j, from this column `[d]` of the gradient `G` and of the weights `B`."""
     i = where.rows[where.column(j)]
     M, b = problem.M[i], B[i]
     g = G[i] + problem.linear[i, j] + problem.r[i] * b
@@ -149,7 +150,8 @@ SCORE_ROUNDING = 2.0**-47
 def score_moves(problem: PrivateProblem, rows: int, b: Any, i: Any, j: Any) -> Any:
     """The maximum change of the scores of the entries (i, j), whose weights are `b`, if one record is replaced.
 
-    A score is the difference of two weights: if these are large, its rounding error may exceed the effect of a record.
+    A score is the difference of two weights. If the weights are large, the rounding error of the score may exceed the
+    effect of a record, so a bound on the rounding error is added.
     """
     reach, M, r = problem.clip.reach[i, j], problem.M[i], problem.r[i]
     moves = 2 * reach / rows / np.sqrt(M) * problem.weights[j] * SLACK * rounding_margin(rows)
@@ -170,7 +172,7 @@ def _subtract(columns, R, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 # Residuals are clipped to this multiple of their expected spread for the measurement of the spread.
 SPREAD_CAP = 1.25
-# Noise may make a mean square too small or negative: it is raised to at least this share of its bound.
+# Noise may make a mean square too small or negative. So a mean square is raised to at least this share of its bound.
 MIN_SQUARE = 1e-6
 
 
@@ -287,7 +289,7 @@ def require_usable(message: Broadcast, W: FloatArray) -> None:
 def problem_of(
     message: Broadcast, W: FloatArray, r: FloatArray, beta: FloatArray, start: FloatArray, settings: DpFedSparse
 ) -> PrivateProblem:
-    """The silo's lasso; with an order, it has no duals, and its scores are divided by the relative residual spread."""
+    """The silo's lasso; with an order, there are no duals, and scores are divided by the relative residual spread."""
     M = message.scales**2 + r
     if settings.settles_order:
         l1, weights = settings.l1 * message.scales * message.spread.min(), message.spread.min() / message.spread
@@ -313,7 +315,7 @@ def clip_of(settings: DpFedSparse, scales: FloatArray, spread: FloatArray, M: Fl
 
 
 def dual_weights(message: Broadcast, settings: DpFedSparse) -> FloatArray:
-    """r_i, the weight of the distance of B_p to W, `[d]`: zero with an order, as every round then starts from W."""
+    """r_i, the weight of the distance of B_p to W, `[d]`; zero with an order, because every round then begins at W."""
     if settings.settles_order:
         return np.zeros(len(message.scales))
     return consensus_terms(message, settings).r
@@ -349,8 +351,8 @@ def sizes(silo: Silo, settings: DpFedSparse) -> FloatArray:
 def summand(reply: Reply, settings: DpFedSparse) -> FloatArray:
     """`reply` as one vector for the sum.
 
-    Counts are unweighted, mean squares weighted by the rows. Steps are packed by `steps_packing` and, with an order,
-    weighted by the rows.
+    Counts are not weighted. Mean squares are weighted by the number of rows. Steps are packed by `steps_packing` and,
+    with an order, weighted by the number of rows.
     """
     if len(reply.sizes):
         return reply.sizes if settings.smoothness == "histogram" else reply.weight * reply.sizes

@@ -1,11 +1,14 @@
 """The noise of DP-PGCD: private selection of an entry, release of its gradient, and private mean squares.
 
-**Steps** select an entry and release its gradient at a cost fixed in advance, by one of two mechanisms. "gumbel" (Fassy
-El Fehri et al., §5.2): the exponential mechanism (Gumbel-max) selects, and Gaussian noise protects the gradient; both
-are accounted for in zCDP. "mangold" (Mangold et al. 2023; Fassy El Fehri et al., A.4): Laplace noise for both, each
-release pure ε₀-DP, with ε₀ from the advanced composition theorem; it is included for comparison and needs more noise. A
-gradient is released in units of its sensitivity, so that one variance applies to all entries, on a grid far finer than
-the noise.
+**Steps** select an entry and release its gradient at a cost fixed in advance, by one of two mechanisms:
+
+- "gumbel" (Fassy El Fehri et al., §5.2): the exponential mechanism (Gumbel-max) selects, and Gaussian noise protects
+  the gradient. The cost of both is accounted for in zCDP.
+- "mangold" (Mangold et al. 2023; Fassy El Fehri et al., A.4): both use Laplace noise. Each release is pure ε₀-DP, with
+  ε₀ from the advanced composition theorem. This mechanism is included for comparison, and needs more noise.
+
+A gradient is released in units of its sensitivity, so that one variance applies to all entries. It is rounded to a grid
+far finer than the noise.
 
 **Spread**: mean squares of values clipped to a public cap. mean_k min(x_k², cap²)/cap² is between 0 and 1 and changes
 by at most 1/n if one record is replaced, so d of them have the ℓ₂ sensitivity √d/n for any values (Fassy El Fehri et
@@ -98,7 +101,7 @@ class GumbelGaussian:
         return grid * math.sqrt(variance)
 
     def select(self, bits: Bits, scores: FloatArray, sensitivity: float) -> int:
-        """An index with probability ∝ exp(score/β), with β = Δ/√(2ρ_s) for all scores: the cost requires a common β."""
+        """An index with probability ∝ exp(score/β), with the same β = Δ/√(2ρ_s) for all scores."""
         return exponential(bits, scores, gumbel_scale(sensitivity, self.selection))
 
     def draw(self, bits: Bits, count: int) -> NDArray[np.int64]:
@@ -144,7 +147,7 @@ class LaplacePair:
         return discrete_laplace(bits, self._scale(1.0, self.grid), count)
 
     def _scale(self, sensitivity: float, grid: float, roundings: int = 1) -> int:
-        """The Laplace scale in steps of the grid; rounding may add a step to the sensitivity."""
+        """The Laplace scale in steps of the grid; each of the `roundings` may add a step to the sensitivity."""
         return math.ceil((sensitivity * SLACK / grid + roundings) / self.pure)
 
 

@@ -6,7 +6,8 @@ ALGORITHMS: dict[str, Entry] = {
     "fdbnl": Entry(
         summary="dynamic networks of time series by consensus ADMM (FDBNL)",
         source="Chen, Ma, Yue 2025: Federated Learning of Dynamic Bayesian Network, Alg. 1",
-        disclosure="changed entries of its (p + 1)d x d weights a round, their mean squares once; sums of variances",
+        disclosure="in each round, changed entries of the silo's (p + 1)d x d weights, and one residual; once, the "
+        "mean squares of its windows; in late rounds, changes of a sum of variances",
         maker=lazy_factory("dynamic.fdbnl:Fdbnl"),
         kinds=SERIES,
         lags_before=True,
@@ -17,7 +18,7 @@ ALGORITHMS: dict[str, Entry] = {
     "pfdbnl": Entry(
         summary="a dynamic network for each silo, near a consensus of all (PFDBNL)",
         source="Chen, Ma, Yue 2025, Alg. 2; the last step, which weights the other silos, is ours",
-        disclosure="(p + 1)d x d weights and its h in each round it takes part in; its own structure once, at the end",
+        disclosure="(p + 1)d x d weights and h, a measure of cycles, in each round with the silo; its own weights once",
         maker=lazy_factory("dynamic.pfdbnl:Pfdbnl"),
         kinds=SERIES,
         lags_before=True,
@@ -37,7 +38,7 @@ ALGORITHMS: dict[str, Entry] = {
     "var": Entry(
         summary="baseline: a ridge vector autoregression, lagged edges only, from one sum",
         source="Lütkepohl 2005; Hoerl, Kennard 1970",
-        disclosure="its part of the means and second moments of all windows of lags + 1 rows, once; masked with "
+        disclosure="the silo's part of the means and second moments of all windows of lags + 1 rows, once; masked with "
         "--secure",
         maker=lazy_factory("dynamic.var:Var"),
         kinds=SERIES,
@@ -51,7 +52,8 @@ STEPS: dict[str, Entry] = {
     "lag-order": Entry(
         summary="before a run on time series with lags=auto: the lag order with minimum BIC",
         source="ours; Lütkepohl 2005, §4.3; Chen, Chen 2008 for the number of candidates",
-        disclosure="its part of the means and second moments of all windows of 6 rows, once; masked with --secure",
+        disclosure="the silo's part of the means and second moments of all windows of at most 6 rows, once; masked "
+        "with --secure",
         maker=lazy_factory("dynamic.lag_order:LagOrder"),
         kinds=SERIES,
         streams_series=True,

@@ -1,16 +1,16 @@
 """FDBNL, a dynamic Bayesian network by consensus ADMM (Chen, Ma & Yue 2025, Algorithm 1), and DYNOTEARS on one table.
 
 The model is a structural vector autoregression, x_t = x_t W + Σ_k x_{t−k} A_k + u. With the parameters stacked as
-[W; A₁; A₂; ...], every silo has a linear problem in the second moments of its windows (`statistics/lagged.py`), and the
-loop is that of `admm/consensus.py`. h depends only on W, because lagged edges cannot close a cycle. By default, all our
-additions to that loop are used, and the silos apply the ℓ₁ term. The preset `paper` has the paper's closed form (§7.4),
-ℓ₁ terms at the server, and growth factors of 1.6 for ρ₁ and 1.1 for ρ₂ per round.
+[W; A₁; A₂; ...], every silo has a linear problem in the second moments of its windows (`statistics/lagged.py`). The
+loop is that of `admm/consensus.py`. The acyclicity measure h depends only on W, because lagged edges cannot close a
+cycle. By default, all our additions to that loop are used, and the silos apply the ℓ₁ terms. The preset `paper` has the
+paper's closed form (§7.4), ℓ₁ terms at the server, and growth factors of 1.6 for ρ₁ and 1.1 for ρ₂ per round.
 
-What leaves a silo: the changed entries of its W_k and A_k. What the server needs: their sum.
+What leaves a silo in each round: the changed entries of its W_k and A_k. The server needs only their sum.
 
-DYNOTEARS, a baseline, is FDBNL's loop with a single silo (Pamfil et al. 2020). With one silo, the consensus splits
-DYNOTEARS' own problem: ½/n ‖X − XW − YA‖² + λ_W‖W‖₁ + λ_A‖A‖₁ subject to h(W) = 0, with a penalty on h that grows from
-a small start.
+DYNOTEARS, a baseline, is FDBNL's loop with a single silo (Pamfil et al. 2020). With one silo, consensus ADMM solves
+DYNOTEARS' own problem: ½/n ‖X − XW − YA‖² + λ_W‖W‖₁ + λ_A‖A‖₁ subject to h(W) = 0. The penalty on h starts small and
+grows.
 """
 
 from dataclasses import dataclass, replace
@@ -38,14 +38,14 @@ class Fdbnl(FedSparse):
     l1: float = 0.1
     """λ_W, the price of the weight of an edge within one time step"""
     lagged_price: float = 1.0
-    """λ_A over λ_W"""
+    """λ_A / λ_W, the relative price of the weight of a lagged edge"""
     threshold: float = 0.15
     send_threshold: float = 0.001
     settle_h: float = 0.03
     center: bool = True
     """subtract each silo's own levels: the means of its columns that differ significantly from zero"""
     closed_form: bool = False
-    """solve the silo's problem in closed form, with the ℓ₁ terms at the server"""
+    """solve the silo's problem in closed form, and apply the ℓ₁ terms at the server"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
@@ -55,12 +55,13 @@ class Fdbnl(FedSparse):
 
 
 PAPER = {"center": False, "rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5 / 10, "closed_form": True}
-"""K = 10; ρ₁ and λ are per silo here, relative to the sum over the silos in the paper"""
+"""the paper's values for 10 silos; ρ₁ and λ_W are a tenth of them, because they apply here to the mean over the silos,
+and in the paper to the sum"""
 PRESETS = {"paper": paper_settings(Fdbnl, PAPER)}
 
 
 def build(settings: Fdbnl) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
-    """FDBNL. Its `open_server` raises `BadInput` for series too short for the lags, or lags not yet chosen."""
+    """FDBNL. Its `open_server` raises `BadInput` if series are too short for the lags, or lags have not been chosen."""
     lags = 1 if settings.lags == AUTO else settings.lags
     algorithm = consensus_of(
         settings,
@@ -79,7 +80,7 @@ def build(settings: Fdbnl) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
 
 @dataclass(frozen=True)
 class Dynotears(Fdbnl):
-    """Settings of DYNOTEARS on one table: messages cost nothing, so steps are small and every change is sent."""
+    """Settings of DYNOTEARS on one table; no messages are sent, so there are more rounds, and every change counts."""
 
     rho1_growth: float = 1.2
     send_threshold: float = 0.0

@@ -1,6 +1,6 @@
-"""The exchange before a run with `lags=auto`: one sum, from which BIC chooses the lag order (ours).
+"""The exchange before a run with `lags=auto`: one sum, from which BIC chooses the lag order (our own method).
 
-Columns of labels count as the indicators of their levels (`statistics/coding.py`).
+Columns of labels are replaced by indicators of their levels (`statistics/coding.py`).
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,8 @@ from ..statistics.coding import coded_names, coded_units, coding_of
 from .var import Moments, Server, summed_windows, window_units
 
 FLOOR = 1e-9
-"""share of the diagonal added to the moments, for levels that do not occur or that others determine"""
+"""share of the diagonal that is added to it, because moments are singular if a level does not occur, or if other
+columns determine it"""
 
 
 @dataclass(frozen=True)

@@ -3,24 +3,24 @@
 With B = [W; A₁; A₂; ...] (`fdbnl.py`), in every round each participating silo updates
 
     B_k ← argmin ℓ_k(B) + μ‖B − B̃_k‖² + αh(W) + ρ₁/2 h(W)² + λ‖B‖₁       (Eq. 10)
-    B̃_k ← (2μB_k + ρ₂B − β_k) / (2μ + ρ₂)                                (Eq. 14, with the brackets it needs)
+    B̃_k ← (2μB_k + ρ₂B − β_k) / (2μ + ρ₂)                                (Eq. 14, with missing brackets added)
 
-and the server sets B to the mean of B̃_k + β_k/ρ₂ (Eq. 12); then β_k ← β_k + ρ₂(B̃_k − B), α ← α + ρ₁·mean h(W_k), and
+and the server sets B to the mean of B̃_k + β_k/ρ₂ (Eq. 12). Then β_k ← β_k + ρ₂(B̃_k − B), α ← α + ρ₁·mean h(W_k), and
 ρ₁, ρ₂ grow. The server draws the participants. It needs only sums: silos that do not participate add zeros.
 
-`solve` minimises Eq. 10 by L-BFGS-B on B = B⁺ − B⁻ with both parts nonnegative, as NOTEARS does; λ may differ between
-rows. ℓ is half the mean squared residual, from the second moments of the silo's windows.
+`solve` minimises Eq. 10 by L-BFGS-B on B = B⁺ − B⁻ with both parts nonnegative, as NOTEARS does. λ may differ between
+rows. ℓ_k is half the mean squared residual, from the second moments of the silo's windows. h measures cycles.
 
 After the rounds the server requests each silo's own structure once: B_k of the last round or, by default, the result of
 `personal_structure` for the silo's rows and the consensus. In this last exchange, the coordinator learns each silo's
 structure, even with masks, as is the purpose of a personalised run. If `collect` is off, the structures stay at the
 silos.
 
-`personal_structure` (ours) weights the consensus by its fit to the silo's rows. The silo learns an order and selects
-parents (`moments/equal_variance.py`) from its own second moments plus κ times those that the consensus implies, like
-additional rows drawn from the consensus. With κ = 0 it learns from its own rows only; with a large κ it adopts the
-consensus. Cross-validation on a fifth of the silo's windows at a time selects κ and the price of a contemporaneous
-edge, which is low in dense networks. Only the structure leaves the silo.
+`personal_structure` (our own method) weights the consensus by its fit to the silo's rows. The silo learns an order and
+selects parents (`moments/equal_variance.py`) from its own second moments plus κ times the second moments that the
+consensus implies, as if they came from additional rows. With κ = 0 the silo learns from its own rows only; with a large
+κ it adopts the consensus. Five-fold cross-validation on the silo's windows selects κ and the price of a contemporaneous
+edge, which is low in dense networks. Only the resulting weights leave the silo.
 """
 
 from dataclasses import dataclass, replace
@@ -102,9 +102,9 @@ TRIED_PRICES = (0.1, 0.25, 0.5, 1.0)
 """candidates for the price of a contemporaneous edge, in units of the price of a lagged edge, `lagged_price`"""
 FOLDS = 5
 PASSES = 5
-"""passes of moves that improve the order; one during cross-validation"""
+"""maximum number of passes of moves that improve the order; during cross-validation there is one pass"""
 FLOOR = 1e-6
-"""share of the diagonal that is added to moments, which are singular if windows are few"""
+"""share of the diagonal that is added to it, because moments are singular if there are few windows"""
 
 
 def personal_structure(windows: FloatArray, consensus: FloatArray) -> FloatArray:
@@ -159,7 +159,7 @@ class Pfdbnl:
     l1: float = 0.1
     """λ_W, the price of the weight of an edge within one time step"""
     lagged_price: float = 1.0
-    """λ_A over λ_W"""
+    """λ_A / λ_W, the relative price of the weight of a lagged edge"""
     rho1: float = 1.0
     """weight of h² of each silo"""
     rho1_growth: float = 1.6
@@ -179,13 +179,13 @@ class Pfdbnl:
     tolerance: float = 5e-3
     """the run has converged if B changes by less than this in a round, relative to its norm"""
     h_tolerance: float = 1e-4
-    """mean of h(W_k) below which the run has converged: a cycle of two edges above τ = 0.1 has h of at least τ⁴"""
+    """mean of h(W_k) below which the run may have converged; a cycle of two edges of weight τ has h of about τ⁴"""
     threshold: float = 0.1
     """τ: edges of at most this absolute weight are dropped"""
     center: bool = True
     """subtract each silo's own levels: the means of its columns that differ significantly from zero"""
     refine: bool = True
-    """learn the silo's own structure from its rows and the consensus, rather than use B_k of the last round"""
+    """whether a silo learns its own structure from its rows and the consensus, instead of using its last B_k"""
     collect: bool = True
     """request the silos' own structures"""
 
@@ -228,7 +228,7 @@ class Silo:
     windows: FloatArray
     """`[n_windows, m]`"""
     S: FloatArray
-    """their second moments, `[m, m]`"""
+    """second moments of the windows, `[m, m]`"""
     own: FloatArray
     """B_k, `[m, d]`"""
     near: FloatArray
@@ -414,7 +414,7 @@ def measures(server: Server) -> dict[str, float]:
 
 
 def common_structure(server: Server, settings: Pfdbnl) -> Structure:
-    """The consensus structure without the weakest edges of its cycles; the mean of acyclic W_k can have cycles."""
+    """The consensus structure without the weakest edge of each cycle; a mean of acyclic W_k can have cycles."""
     cyclic = threshold_structure(server.variables, server.B, settings)
     return replace(cyclic, weights=break_cycles(cyclic.weights)[0])
 

@@ -1,15 +1,16 @@
-"""A ridge vector autoregression: lagged edges only, without contemporaneous edges (the usual baseline).
+"""A ridge vector autoregression, a usual baseline: lagged edges only, without contemporaneous edges.
 
-In units of standard deviations, with C the correlations of the lagged columns and c their correlations with the
-present, A = (1 + r)(C + rI)⁻¹c. r = 0 is least squares, a large r the correlations themselves: values between them
-reduce indirect effects through correlated variables. The factor 1 + r removes the shrinkage.
+In units of standard deviations, A = (1 + r)(C + rI)⁻¹c, where C has the correlations of the lagged columns, and c the
+correlations of lagged with present columns. r = 0 is least squares. With a large r, A is close to the correlations c.
+Values in between reduce indirect effects through correlated variables. The factor 1 + r removes the shrinkage.
 
-This baseline finds directions well on few, short series, such as those of gene expression. For these, a common mean (a
-mean for each series would remove its level), units of standard deviations and a large r are best.
+This baseline finds directions well on few, short series, such as series of gene expression. For such series, it is best
+to subtract a common mean, because a separate mean for each series would remove the series' level. Units of standard
+deviations and a large r are also best.
 
 `summed_windows` is the algorithm of one sum of the moments of all silos' windows, from which a structure or a lag order
-is computed. What leaves a silo: its number of windows, their sums and sums of products, as parts of the means over all
-windows.
+is computed. A window is a row with its lagged rows. What leaves a silo: the number of its windows, and their sums and
+sums of products, divided by the number of all windows.
 """
 
 from collections.abc import Callable
@@ -39,14 +40,14 @@ from ..statistics.moments import (
 
 @dataclass(frozen=True)
 class Moments:
-    """A silo's moments, its whole state and reply: number, sums and sums of products of its windows."""
+    """A silo's moments, its whole state and reply: the number, sums and sums of products of its windows."""
 
     moments: FloatArray
 
 
 @dataclass(frozen=True)
 class Server:
-    """The public schema, and the covariance of all windows `[m, m]`; empty before the sum."""
+    """The public schema, and the covariance of all windows `[m, m]`, which is empty before the exchange."""
 
     schema: Schema
     reach: int
@@ -58,9 +59,10 @@ class Server:
 def summed_windows(
     reach_of: Callable[[Schema], int], structure: Callable[[Server], Structure], *, center: bool
 ) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
-    """The algorithm of one sum over windows; `reach_of` computes their number of lags from the public schema.
+    """The algorithm of one sum over windows; `reach_of` computes the number of lags from the public schema.
 
-    With `center` each silo subtracts its own levels first; the remaining means are subtracted from the sum.
+    With `center`, each silo first subtracts its own levels, which are means that differ significantly from zero. The
+    covariance is about the mean of all windows.
     """
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
@@ -127,7 +129,7 @@ def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, M
 
 
 def structure(settings: Var, server: Server) -> Structure:
-    """The lagged effects above τ, in standard deviations; no contemporaneous edges."""
+    """The lagged effects with an absolute value above τ, in standard deviations; there are no contemporaneous edges."""
     names = server.schema.variables
     d = len(names)
     if not server.rows:

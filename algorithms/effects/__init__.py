@@ -7,7 +7,7 @@ STEPS: dict[str, Entry] = {
         summary="after a run on numbers or mixed data: effects from regressions on treatment and covariates",
         source="ours; Robins 1986 for averages over the rows",
         disclosure="likelihood, gradient and Hessian of each regression without the intercept, twice for numbers "
-        "and some six times for labels; sums of risks and their gradients; always masked",
+        "and four to eight times for labels; for labels also sums of risks and of their gradients; always masked",
         maker=lazy_factory("effects.adjusted_regressions:AdjustedRegressions"),
         kinds=("continuous", "mixed"),
         gaps=True,

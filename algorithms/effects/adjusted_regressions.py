@@ -1,20 +1,21 @@
-"""Adjusted regressions of one outcome from masked sums over the rows, and the average effects that they give (ours).
+"""Adjusted regressions of one outcome from masked sums over the rows, and the average effects that they give.
 
-The mean of a number is linear in treatment and covariates, and the probability of the second of two labels is logistic.
-Labels are coded by indicators of their levels except the first. Every silo p has its own intercept α_p, so differences
-between silos do not confound the effect. The silo does not send α_p: it maximises the likelihood over α_p for the
-current slopes β. The profile log-likelihood L(β) = Σ_p max_α L_p(α, β) is a sum over silos. Let z̄ be the mean of z
-weighted by w = p(1 − p) (by 1 for numbers). Then these are sums over silos, too:
+If the outcome is a number, its mean is linear in treatment and covariates. If it has two labels, the probability of the
+second label is logistic. Regressors with labels are coded by indicators of their levels except the first. Every silo p
+has its own intercept α_p, so differences between silos do not confound the effect. The silo does not send α_p: it
+maximises the likelihood over α_p for the current slopes β. The profile log-likelihood L(β) = Σ_p max_α L_p(α, β) is a
+sum over silos. Let z be the regressors of a row, π its fitted mean or probability, and z̄ the silo's mean of z weighted
+by w = π(1 − π) (by 1 for numbers). Then the gradient of L and minus the Hessian of L are sums over silos, too:
 
-    its gradient Σ (z − z̄)(y − p)   and minus its Hessian Σ w (z − z̄)(z − z̄)ᵀ.
+    Σ (z − z̄)(y − π)   and   Σ w (z − z̄)(z − z̄)ᵀ.
 
 Newton's method with gradient and Hessian ends at the regression of the pooled rows with an indicator for each silo.
 
 In each round, for each regression with q slopes, a silo sends the likelihood, and q + q(q + 1)/2 numbers for gradient
-and Hessian. For each comparison of values a = 0, 1 of the treatment, it sends 5 + 2q further numbers: the sums of the
-risks r_a with X set to a (standardisation, the g-formula), of their squares about the silo's means, and of their
-gradients. The cost is O(n q²) at a silo; there are 2 rounds for numbers, 4 to 8 for labels. Every entry is a sum over
-all silos.
+and Hessian. If the outcome has labels, it sends 5 + 2q further numbers for each comparison of values a = 0, 1 of the
+treatment X. These are the sums of the risks r_a with X set to a (standardisation, the g-formula), of their squares and
+products about the silo's means, and of their gradients. The cost is O(n q²) at a silo. There are 2 rounds for numbers,
+and 4 to 8 for labels.
 
 The average risks R_a = n⁻¹ Σ r_a have the covariance (delta method, for silos of fixed sizes)
 
@@ -59,7 +60,7 @@ FLAT = 1e-6
 INTERCEPT_ACCURACY = 1e-13
 """maximum relative change of a silo's intercept in its last step"""
 ROUNDING = 1e-8
-"""maximum difference between two sums that masks may cause"""
+"""maximum difference that the fixed-point rounding of masked sums may cause between two equal sums"""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Silo:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The outcome, m regressions, their k comparisons, and the concatenated current slopes."""
+    """The outcome, m regressions, k comparisons of values of a treatment, and the concatenated current slopes."""
 
     outcome: int
     regressors: NDArray[np.bool_]
@@ -306,7 +307,7 @@ def _compared(
 ) -> dict[str, FloatArray]:
     """The sums of a comparison of two `settings` of the columns `block` in the rows `about` `[n, q]`.
 
-    `precision` is the precision of the silo's intercept.
+    `precision` is the sum of w, the precision of the silo's intercept.
     """
     risks, steep, gradients = [], [], []
     for setting in settings:
@@ -332,8 +333,8 @@ def expit(x: FloatArray) -> FloatArray:
 def _intercept(linear: FloatArray, y: FloatArray) -> float:
     """The intercept of greatest likelihood, given the linear predictors `[n]` of rows `y` with both labels.
 
-    The gradient falls in the intercept, so its sign brackets the solution; steps of Newton's method that leave the
-    bracket are replaced by its middle.
+    The gradient decreases with the intercept, so its sign shows on which side the solution is. This brackets the
+    solution. Steps of Newton's method that leave the bracket are replaced by its middle.
     """
     odds = log(y.mean() / (1 - y.mean()))
     low, high = odds - float(linear.max()), odds - float(linear.min())
@@ -362,9 +363,9 @@ def _parts(server: Server, sums: FloatArray) -> list[tuple[slice, dict[str, Floa
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-    """The state after a Newton step in each regression; the last step is halved instead if the likelihood fell.
+    """The state after a Newton step in each regression; if the likelihood fell, the last step is halved instead.
 
-    If a silo was lost, the comparison of likelihoods starts again.
+    If the number of rows has changed, because a silo was lost, the comparison of likelihoods starts again.
     """
     assert replies.total is not None
     slopes, direction = server.request.slopes.copy(), server.direction.copy()

@@ -14,13 +14,14 @@ An edge i → j is visible if some variable c that is not adjacent to j has an e
 variables are all colliders and parents of j (Zhang 2008, "Causal reasoning with ancestral graphs", Definition 8). Then
 no unmeasured variable can be a cause of both i and j.
 
-Blocking is decided in one MAG of the class, without the edges out of x that begin a possibly directed path: given the
-first two conditions, blocking holds in one graph of the class if and only if it holds in all (Perković et al. 2018,
-§4.1). To construct the MAG, each circle with an arrow at the other end becomes a tail, and the circle component is
-directed as a DAG without unshielded colliders (Zhang 2008, Theorem 2). Two variables are connected if a walk joins them
-whose colliders are ancestors of Z and whose other variables are not in Z.
+Blocking is decided in one maximal ancestral graph (MAG) of the class, without the edges out of x that begin a possibly
+directed path. Given the first two conditions, blocking holds in one graph of the class if and only if it holds in all
+(Perković et al. 2018, §4.1). To construct the MAG, a circle becomes a tail if the other end of its edge is no circle.
+The edges with two circles are directed as a DAG without unshielded colliders (Zhang 2008, Theorem 2). Two variables are
+connected given Z if there is a walk between them on which all colliders are ancestors of Z and no other inner variable
+is in Z.
 
-Nothing here needs data. Cost: O(d²) for a set, O(d³) for its minimal part.
+Cost: O(d²) for a set, O(d³) for a minimal subset.
 """
 
 from collections import deque
@@ -114,7 +115,7 @@ def member_mag(marks: Marks) -> Marks:
 
 
 def connecting_walk(mag: Marks, x: int, y: int, given: NDArray[np.bool_]) -> list[int]:
-    """A shortest walk that connects `x` and `y` in a `mag` `[d, d]` given variables `[d]`; empty if there is none."""
+    """A shortest walk that connects `x` and `y` in `mag` `[d, d]`, given the variables `given` `[d]`; empty if none."""
     collides = reachable(directed_edges(mag).T, np.flatnonzero(given).tolist()) if given.any() else given
     start = (x, False)
     before: dict[tuple[int, bool], tuple[int, bool] | None] = {start: None}

@@ -101,7 +101,7 @@ class Effect:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval; for a range, the union of the intervals of its estimates; None if one has no interval."""
+        """The 95 % interval; for a range, the span of all intervals; None if one is missing, or the effect is zero."""
         ends: list[float] = []
         for one in self.candidates:
             if one.estimate.interval is None and one.adjustment.causal:
@@ -197,7 +197,8 @@ class WithoutModel:
         self, x: str, y: str, covariates: Sequence[str], kind: EffectKind, values: Values
     ) -> dict[str, tuple[Estimate, bool]]:
         """Raise `ValueError` with the covariates and the remedy."""
-        raise ValueError(f"a PAG has no model for it, given {', '.join(covariates) or 'no covariate'}: {self.remedy}")
+        given = ", ".join(covariates) or "no covariate"
+        raise ValueError(f"a PAG has no model for this effect, given {given}: {self.remedy}")
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,7 @@ def joint_effect_of(
 ) -> list[Effect]:
     """The effects on `y` of changing each of several treatments while the others are held fixed, by path products.
 
-    Raises `BadInput` unless `structure` is an acyclic DAG, and for values that are not numbers.
+    Raises `BadInput` for a graph that is not a DAG, for values that are not numbers, and if there is no estimate.
     """
     if structure.kind != "dag" or not structure.acyclic:
         raise BadInput("joint interventions need a directed acyclic graph: in this one directions are open")
@@ -439,7 +440,7 @@ class EffectReport:
 
 
 def effect_row(one: Effect) -> tuple[str, str, str, str]:
-    """The change, the measure, the estimate with its interval, and the adjustment or the reason."""
+    """Four texts: the change, the measure, the estimate with its interval, and the adjustment or the reason."""
     change = f"{one.treatment}: {' → '.join(value_text(value) for value in one.values)}"
     if one.bounds is None:
         return change, one.measure, "not identified", one.reason

@@ -16,7 +16,7 @@
 - In a PAG, total effects are identified by the generalised adjustment criterion (`ancestral_adjustment.py`). The edges
   of a PAG say nothing about direct effects.
 
-Cost: cliques among the undirected neighbours of one variable times O(d³) for a completion.
+Cost: O(d³) for each clique among the undirected neighbours of one variable.
 """
 
 from dataclasses import dataclass

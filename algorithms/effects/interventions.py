@@ -4,8 +4,8 @@
   causal inference in mortality studies"; Pearl 2009, Eq. 3.19). The joint table of X, Y and Z is computed exactly from
   the fitted tables by variable elimination.
 - Networks of mixed variables: for total effects, rows are simulated from the network with X set to a value and the
-  edges into X removed. For direct effects, rows are simulated from the unchanged network, and X is replaced in them. Y
-  counts with its mean given its parents. Both values of X use the same random numbers.
+  edges into X removed. For direct effects, rows are simulated from the unchanged network, and X is replaced in them.
+  Instead of Y, its mean given its parents is averaged. Both values of X use the same random numbers.
 
 The interval of a discrete effect is the interval of the adjusted plug-in estimator in n rows, whose variance is (Hahn
 1998, "On the role of the propensity score", Theorem 1)
@@ -13,14 +13,13 @@ The interval of a discrete effect is the interval of the adjusted plug-in estima
     n⁻¹ Σ_z P(z) [ p₁(1 − p₁) / π₁ + p₀(1 − p₀) / π₀ + (p₁ − p₀ − effect)² ],   p_a = P(y | x_a, z), π_a = P(x_a | z).
 
 The averages of p₁ and p₀ have the covariance n⁻¹ Σ_z P(z) (p₁ − mean)(p₀ − mean), which also gives the interval of
-their odds ratio.
+their odds ratio. In large samples, tables that are fitted under the true graph give effects that are at least as
+precise as the plug-in estimator. So the interval is not too narrow if the graph is true.
 
 The interval of a direct effect in a mixed network comes from the delta method. It uses the gradient of the effect in
 the parameters of Y given its parents, and the inverse of the Fisher information of these parameters in n rows. Both are
 means over simulated rows. (The covariance is σ² (n E zzᵀ)⁻¹ for linear Y, the inverse of n E (diag p − ppᵀ) ⊗ zzᵀ for
-multinomial logistic Y, and p(1 − p) / n P(x, z) for tables.)
-
-In large samples, tables fitted under the true graph are at least as precise, so the interval is then not too narrow.
+multinomial logistic Y, and p(1 − p) / (n P(x, z)) for tables.)
 """
 
 from collections.abc import Sequence
@@ -95,7 +94,7 @@ def _product(factors: list[_Factor], scope: tuple[int, ...], sizes: list[int]) -
 
 @dataclass(frozen=True)
 class LabelEffect:
-    """The change in the probability of one level of Y; `overlap` is the least P(x | z) of the two values of X."""
+    """The change in the probability of one level of Y; `overlap` is the smallest P(x | z) over z and both values x."""
 
     level: str
     estimate: Estimate
@@ -240,9 +239,9 @@ def _tabular_errors(
 ) -> FloatArray:
     """The standard errors `[levels]` of direct effects on the probabilities of a table.
 
-    `strata` `[n, k]` are the other parents of simulated rows, `treated` tells which of the two values of the treatment
-    a row has, and `shares` `[n, levels]` are the probabilities under both values. The errors are infinite if less than
-    one row is expected in some stratum.
+    `strata` `[n, k]` are the other parents of simulated rows. `treated` says for both values of the treatment which
+    rows have the value, and `shares` `[n, levels]` are the probabilities under both values. The errors are infinite if
+    less than one row is expected in some stratum.
     """
     n = len(strata)
     if strata.shape[1]:

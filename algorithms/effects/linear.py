@@ -93,8 +93,8 @@ def quantile(degrees: float, level: float = LEVEL) -> float:
 def adjusted_effect(moments: WithinMoments, x: int, y: int, covariates: Sequence[int]) -> Estimate:
     """The coefficient of `x` in the regression of `y` on `x` and the `covariates`, with its 95 % interval.
 
-    Method: see the module. Raises `ValueError` if the rows are too few or `x` is a linear combination of the
-    covariates.
+    Method: see the module. Raises `ValueError` if there are too few rows, or if a regressor is constant or a linear
+    combination of the others.
     """
     b, variances, degrees = regression(moments, y, (x, *covariates))
     error = sqrt(variances[0, 0])
@@ -171,7 +171,7 @@ def sensitivity(estimate: Estimate) -> Sensitivity:
     excess = f - critical
     if excess <= 0:
         interval = 0.0
-    elif f * critical > 1:  # explaining only X suffices
+    elif f * critical > 1:  # a common cause that explains X suffices, whatever share of Y it explains
         interval = (f**2 - critical**2) / (1 + f**2)
     else:
         interval = _robustness(excess)

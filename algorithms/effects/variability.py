@@ -32,9 +32,9 @@ class Resampled:
     """the 2.5 % and 97.5 % quantiles of the estimates; None if no graph identifies the effect"""
     median: float | None
     no_cause: float
-    """share of graphs in which X is not a cause of Y, among the graphs that determine this"""
+    """share of graphs in which X is not a cause of Y, among the graphs that identify the effect or a range"""
     not_identified: float
-    """share of the graphs that do not identify the effect"""
+    """share of the graphs that identify neither the effect nor a range"""
 
     def scaled(self, factor: float) -> "Resampled":
         """The effect of a change of the treatment by `factor` units."""
@@ -143,7 +143,7 @@ def between_silos(
 
 @dataclass(frozen=True)
 class Placebo:
-    """Estimates with a treatment permuted within each silo, which has no effect."""
+    """Estimates for a treatment that has no effect, because it is permuted within each silo."""
 
     estimates: tuple[float, ...]
     """one for each permutation that could be estimated"""

@@ -6,7 +6,7 @@ from ..core.spec import EVENTS, Entry, lazy_factory
 
 
 def _message_size(settings: Any, d: int) -> int:
-    """The numbers of all families of one exchange: every type with every other one added or removed."""
+    """The maximum number of entries that a silo sends: families of each type, with each other type added or removed."""
     families, columns = d * (2 * d + 1), d + 1
     numbers: int = families * settings.trials * (1 + columns + columns * (columns + 1) // 2)
     return numbers
@@ -16,8 +16,8 @@ ALGORITHMS: dict[str, Entry] = {
     "fed-hawkes": Entry(
         summary="a graph of event types by the likelihood of a Hawkes process: the result of pooled devices",
         source="Hawkes 1971; Ogata 1981; the search is ours, after Cai et al. 2022 (THP)",
-        disclosure="numbers of events and length of observation, once; its part of log-likelihoods of families, with "
-        "first and second derivatives, in each round; masked with --secure",
+        disclosure="once, numbers of events and length of observation; in each round, the silo's part of "
+        "log-likelihoods of types given their causes, with first and second derivatives; masked with --secure",
         maker=lazy_factory("events.fed_hawkes:FedHawkes"),
         kinds=EVENTS,
         message_size=_message_size,

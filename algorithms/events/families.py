@@ -1,4 +1,7 @@
-"""Families of Hawkes processes during their fit: their parameters, and a Newton step for all of them at once."""
+"""Families of Hawkes processes during their fit: their parameters, and a Newton step for all families at once.
+
+A family is an event type with its causes (`hawkes.py`).
+"""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -16,7 +19,8 @@ STEPS = (1.0, 0.5, 0.2, 0.05)
 MIN_BASE = 1e-4
 """minimum base rate, as a share of the rate of the type"""
 TOLERANCE, EXACT = 0.02, 1e-9
-"""a family is fitted if another Newton step is expected to gain at most this, in nats: in the search, and at the end"""
+"""a family is fitted if another Newton step is expected to gain at most this, in nats; the second value is for the end
+of the search"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +33,7 @@ class Pool:
 
     target: NDArray[np.int64]
     rate: NDArray[np.int64]
-    """index of the rate δ"""
+    """index of the rate δ (1 / mean delay)"""
     member: BoolArray
     """the columns of each family, `[m, C]`"""
     theta: FloatArray
@@ -56,7 +60,7 @@ class Pool:
 
     @property
     def value(self) -> FloatArray:
-        """The estimated maximum log-likelihoods `[m]`."""
+        """The estimated maximum log-likelihoods `[m]`, −∞ before the first evaluation."""
         return np.where(np.isfinite(self.ll), self.ll + np.minimum(self.expected, 1e300), -np.inf)
 
 
@@ -88,7 +92,7 @@ def stepped(pool: Pool, which: BoolArray, total: FloatArray, counts: FloatArray)
         sums = total[place : place + trials * family_length(k)].reshape(trials, -1) * events
         place += sums.size
         best = int(np.argmax(sums[:, 0]))
-        if sums[best, 0] <= ll[f]:  # no better point: try shorter steps, or stop if the numbers are exact
+        if sums[best, 0] <= ll[f]:  # no better point: try shorter steps, or stop if the difference is rounding
             step = points[f, 0] - theta[f]
             points[f] = theta[f] + STEPS[-1] * step * lengths[:, None]
             expected[f] = 0.0 if sums[best, 0] > ll[f] - EXACT * events else expected[f] * STEPS[-1]

@@ -39,7 +39,7 @@ from .topology import MAX_HOPS
 DELAYS = 4.0 ** np.arange(1, -7, -1)
 """mean delays from which the search for δ starts, in units of τ"""
 STARTS = ((0.03, 1.0), (0.15, 0.8), (0.4, 0.6), (0.005, 1.0))
-"""initial values for a new edge: the share of the effect's events that it causes, and a factor for the other weights"""
+"""initial values for a new edge: its share of the effect's events, and a factor for the weights of the other edges"""
 NEARBY = (0.7, 1.0, 1.4)
 """the multiples of δ that are compared once the graph is known"""
 FIRST_HOP, HOPS_NEARBY = 0.25, (0.0, 0.0625, 1.0, 4.0)
@@ -174,7 +174,7 @@ def unfitted(server: Server) -> BoolArray:
 
 
 def _may_matter(server: Server) -> BoolArray:
-    """Whether each family is in the graph or may beat it yet: later steps gain less, up to 4·`expected` + 1 in all."""
+    """Whether each family is in the graph or may become better; we assume gains of up to 4·`expected` + 1 in all."""
     pool = server.pool
     now = np.full(len(server.variables), -np.inf)
     current = np.array(
@@ -193,7 +193,7 @@ def broadcast(server: Server) -> Broadcast:
 
 
 def aggregate(server: Server, replies: Replies[Reply], settings: FedHawkes) -> Server:
-    """The state after the sums of an exchange: one more Newton step of its families, and all moves now decided."""
+    """The state after an exchange: one more Newton step of the requested families, and all moves that they decide."""
     assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if server.phase == "counts":
@@ -428,7 +428,7 @@ def _searched(server: Server, settings: FedHawkes) -> Server:
 
 
 def _allowed(server: Server, moves: list[_Move], settings: FedHawkes) -> list[_Move]:
-    """The moves to make together: one per family at most, with at least `batch` of the best gain, and no cycles."""
+    """The moves to make together: at most one per family, with at least `batch` of the best gain (see `FedHawkes`)."""
     adjacency, touched = server.adjacency.copy(), set[int]()
     allowed: list[_Move] = []
     for one in moves:

@@ -5,7 +5,8 @@ The intensity of events of type i on one device, with base rate μ_i and mean de
     λ_i(t) = μ_i + Σ_j α_ij φ_j(t),   φ_j(t) = Σ_{events t' < t of type j} δ exp(−δ(t − t')).
 
 The kernel has area 1, so α_ij is the mean number of events of type i that an event of type j causes directly. From one
-event to the next, φ changes by one multiplication (Ogata 1981), so it costs O(n·d) for n events of d types. A family is
+event to the next, each φ_j changes by one multiplication (Ogata 1981), so all φ_j cost O(n·d) for n events of d types.
+A family is
 a type i with its causes j, which are Pa(i) and i itself. On windows of observation of total length T, its
 log-likelihood is
 
@@ -82,7 +83,10 @@ def scaled_time(table: FloatArray, events: int) -> FloatArray:
 
 
 def pooled_causes(whole: "Design", events: NDArray[np.bool_], target: int) -> tuple[FloatArray, FloatArray]:
-    """The columns base rate, self-excitation and excitation by all others at the `events` of a type."""
+    """The columns base rate, self-excitation and excitation by all others at the `events` of type `target` `[n_i, 3]`.
+
+    Their compensators `[3]` come second.
+    """
     X, c, own = whole.columns[events], whole.compensators, 1 + target
     others = X[:, 1:].sum(axis=1) - X[:, own]
     return np.column_stack([X[:, 0], X[:, own], others]), np.array([c[0], c[own], c[1:].sum() - c[own]])

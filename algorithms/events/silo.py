@@ -20,6 +20,7 @@ class Silo:
     table: FloatArray
     types: int
     events: int
+    """the number of events of all silos"""
     rates: FloatArray = field(default_factory=lambda: np.empty(0))
     weights: FloatArray = field(default_factory=lambda: np.empty(0))
     designs: tuple[Any, ...] = ()
@@ -27,7 +28,10 @@ class Silo:
 
 @dataclass(frozen=True, eq=False)
 class Broadcast:
-    """A request for the sums of families, as in `Pool`; without `rates`, for numbers of events and observation time."""
+    """A request for the sums of families (fields as in `Pool`).
+
+    Without `rates`, it is a request for the numbers of events and the observation time.
+    """
 
     rates: FloatArray
     unit: float
@@ -79,8 +83,8 @@ def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
 def _require_families(request: Broadcast, types: int) -> None:
     """Raise `BadInput` unless `request` lists families of `types` event types at points with positive intensities.
 
-    A coordinator may send any request. Compiled code could otherwise read outside the design, and a logarithm that
-    fails at a point would reveal information about a single silo.
+    A coordinator may send any request. Without this check, compiled code could read outside its arrays, and a logarithm
+    that fails at a point would reveal information about a single silo.
     """
     columns, n = 3 if request.pooled else 1 + types, len(request.target)
     shapes = request.target.shape == request.rate.shape == (n,) and request.member.shape == (n, columns)

@@ -458,7 +458,7 @@ def test_effects_in_a_pag_are_those_of_the_rows_or_the_edge_that_hides_them(with
     assert "generalised adjustment criterion" in str(found)
     without = run.effect("x", "y").effects[0]
     assert without.status == "not identified"
-    assert "no model for it, given no covariate: give the run's rows with --data FOLDER" in without.reason
+    assert "no model for this effect, given no covariate: give the run's rows with --data FOLDER" in without.reason
     varied = run.effect("x", "y", data=folder, bootstrap=8, by_silo=True).effects[0]
     assert varied.resampled.interval[0] < 0.7 < varied.resampled.interval[1]
     assert set(varied.silos.estimates) == {"n", "s"}
