@@ -1,4 +1,4 @@
-"""The rooms install as one package: `flows/` is `fedbnsl.flows`, and every folder with an `__init__.py` is found."""
+"""The top-level folders in `ROOMS` install as parts of one package: `flows/` is installed as `fedbnsl.flows`."""
 
 from setuptools import find_packages, setup
 

@@ -47,9 +47,10 @@ class FederatedData:
 
     `tables[silo]` is [n_rows, n_variables], with its columns in the order of `schema.variables`. It is float64 for
     continuous data and time series; for discrete data it has int64 codes, where k means `schema.levels[variable][k]`.
-    Tables of mixed data are float64, with numbers in continuous columns and codes in discrete columns. An empty cell is
-    NaN, or −1 in discrete data; `schema.empty` counts the empty cells. The silos in `schema.streamed` read their tables
-    in passes (`algorithms/statistics/moments.py`).
+    Tables of mixed data are float64, with numbers in continuous columns and codes in discrete columns. Tables of events
+    have the columns `EVENT_COLUMNS`, and further columns with the neighbours of devices. An empty cell is NaN, or −1 in
+    discrete data; `schema.empty` counts the empty cells. The silos in `schema.streamed` read their tables in passes
+    (`algorithms/statistics/moments.py`).
 
     In heterogeneous data (Fassy El Fehri et al., B.1.2), `silo_weights[silo]` are that silo's own true weights,
     [n_variables, n_variables]; otherwise `silo_weights` is empty. If the truth is dynamic, the weights are [lags + 1,
@@ -110,9 +111,9 @@ class FederatedData:
 def pool(data: FederatedData) -> FederatedData:
     """`data` with the single silo "pooled": all rows, silo after silo in sorted order.
 
-    The centralised baselines learn from pooled data. If the rows are continuous or mixed, `stretches` has the number of
-    rows of each silo, for learners that centre rows by silo as federated learners do. The truth stays, and so do the
-    silos' own weights that `weights_after_pooling` keeps. Raises `BadInput` for a silo that reads its rows in passes.
+    The centralised baselines learn from pooled data. If the rows are continuous or mixed and have no conditions,
+    `stretches` has the number of rows of each silo, for learners that centre rows by silo as federated learners do. The
+    truth and `weights_after_pooling` stay. Raises `BadInput` for a silo that reads its rows in passes.
     """
     for silo in data.schema.streamed[:1]:
         raise BadInput(f"silo {quoted(silo)} reads its rows in passes: there are too many to pool in memory")
@@ -243,7 +244,7 @@ def silo_names(count: int) -> tuple[str, ...]:
 def deal_rows(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]], about: Mapping[str, Any]) -> FederatedData:
     """`whole` with its rows, silo after silo in sorted order, redistributed; `parts` has the row numbers by silo.
 
-    Raises `BadInput` for rows that are ordered by their conditions.
+    Raises `BadInput` for rows with a column of conditions.
     """
     if whole.schema.condition_names:
         raise BadInput("rows with a column of conditions cannot be divided: declare the conditions after the division")

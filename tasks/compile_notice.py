@@ -1,4 +1,4 @@
-"""One line for the user while numba compiles, in the process of the run and in one of its workers."""
+"""A line for the user if numba compiles for long, in the process of a run and in one of its workers."""
 
 import math
 import sys
@@ -11,14 +11,14 @@ from fedbnsl.algorithms.core.compiled import on_numba
 
 NOTICE = "compiling numerical code, once after installation: a minute or two"
 COMPILE_SECONDS = 2.0
-"""seconds of compiling after which a run prints a line about it"""
+"""the line is printed if a compilation begins or ends this many seconds after the begin of the first one, or later"""
 
 
 @contextmanager
 def compile_notice(where: str = "") -> Iterator[None]:
-    """Print one line, which may end with `where`, if numba compiles for long within the block.
+    """Print one line, which ends with `where`, if numba compiles for long within the block.
 
-    Numba compiles for long only once after an installation.
+    Compiled functions are cached on disk, so numba usually compiles for long only once after an installation.
     """
     noticed = ExitStack()
     with noticed, on_numba(lambda: noticed.enter_context(_notices(where))):
@@ -26,7 +26,7 @@ def compile_notice(where: str = "") -> Iterator[None]:
 
 
 def _notices(where: str) -> Any:
-    """The block in which the compilation of a function by numba is noticed."""
+    """A context manager that prints the line when numba has compiled for long."""
     from numba.core import event
 
     class Notice(event.Listener):

@@ -1,4 +1,4 @@
-"""How Dask workers start: forked from a process that has imported what they need, without the script of the user."""
+"""How Dask workers start: forked from a process with slow modules imported, and without running the user's script."""
 
 import multiprocessing
 import os
@@ -17,11 +17,11 @@ PRELOADED = (
     "scipy.special",
     "scipy.sparse.csgraph",
 )
-"""slow imports, which would otherwise delay the first round of every learner"""
+"""modules that the fork server imports in advance, because their import is slow and would delay the first round"""
 SAFE_PATH = "PYTHONSAFEPATH"
 """environment variable with which Python imports nothing from the working directory
 
-A file `statistics.py` or a folder `fedbnsl` beside the user's data would replace the module of that name.
+Otherwise, a file `statistics.py` or a folder `fedbnsl` beside the user's data would replace the module of that name.
 """
 
 
@@ -49,9 +49,10 @@ WORKER_NAME = "Dask Worker process"
 
 @contextmanager
 def scripts_not_repeated() -> Iterator[None]:
-    """Within the block, workers do not import the main module, as new Python processes otherwise do.
+    """Within the block, new Dask workers do not import the user's main module.
 
-    Otherwise a script that learns without `if __name__ == "__main__"` would run again in each of its workers, and fail.
+    By default, new Python processes import it. A script without `if __name__ == "__main__"` would then run again in
+    each worker, and fail.
     """
     original = spawn.get_preparation_data
 

@@ -1,4 +1,4 @@
-"""Prefect's undocumented API, used only by this module, so that new versions are checked in one place.
+"""All calls of Prefect's undocumented API, so that new versions of Prefect are checked in one place.
 
 Tested with the versions in `TESTED_VERSIONS`. All other modules import only Prefect's public API (`PUBLIC_MODULES`,
 documented at https://docs.prefect.io). Prefect takes a second to import, so each function imports it when called.
@@ -45,7 +45,7 @@ ABANDON_SECONDS = 5.0
 
 
 def report_task_run(run: "TaskRun", before: "State[None] | None", state: "State[None]") -> None:
-    """Send one event: `run` changed from the state `before` to `state`. Prefect's engine would send three."""
+    """Send one event: `run` changed from the state `before` (None if it had no state) to `state`."""
     from prefect.utilities.engine import emit_task_run_state_change_event
 
     emit_task_run_state_change_event(run, before, state)
@@ -54,8 +54,9 @@ def report_task_run(run: "TaskRun", before: "State[None] | None", state: "State[
 def serve_until_stopped(deployment: Any) -> None:
     """Serve `deployment` until Ctrl-C or SIGTERM, after which `KeyboardInterrupt` is raised.
 
-    Prefect's runner answers SIGTERM with a coroutine that nobody awaits, a warning, and exit code 0. Its last calls to
-    a busy server are repeated for minutes, so they are abandoned after `STOP_SECONDS`, as by a second Ctrl-C.
+    Prefect's own handler of SIGTERM creates a coroutine that nobody awaits, so Python warns and exits with code 0. It
+    is replaced by a handler that acts like Ctrl-C. The runner may then repeat its last calls to a busy server for
+    minutes; a second interrupt ends these calls `STOP_SECONDS` after SIGTERM.
     """
     from prefect import serve
     from prefect.logging import get_logger
@@ -67,7 +68,7 @@ def serve_until_stopped(deployment: Any) -> None:
         again.start()
         signal.raise_signal(signal.SIGINT)
 
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells start background processes
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # shells start background processes so
         signal.signal(signal.SIGINT, signal.default_int_handler)
     again = threading.Timer(STOP_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
     again.daemon = True
@@ -97,7 +98,7 @@ def abandon_services() -> None:
         EventsWorker.set_client_override(NullEventsClient)
     for service in services:
         for instance in tuple(service._instances.values()):
-            # Each event would be retried for ten seconds; Prefect has no call that drops them.
+            # Each pending event would be retried for ten seconds, and Prefect has no call that drops pending events.
             if instance._loop is not None and instance._task is not None:
                 instance._loop.call_soon_threadsafe(instance._task.cancel)
         service.drain_all(timeout=ABANDON_SECONDS, at_exit=False)
@@ -112,7 +113,7 @@ def restore_events() -> None:
 
 
 def _services() -> tuple[Any, ...]:
-    """The background services that send events and logs, one of each per process."""
+    """The classes of the background services that send events and logs; none if Prefect has not been imported."""
     if "prefect" not in sys.modules:
         return ()
     from prefect.events.worker import EventsWorker

@@ -1,7 +1,7 @@
 """The tasks of a round in Prefect, and the threads in which silos are called concurrently.
 
-Prefect shows four tasks: `local_solve` (one per silo, or one for all of many silos), `aggregate`, `dual_update` and
-`check_convergence`, each with the tasks whose results it uses.
+Prefect shows four tasks: `local_solve` (one per silo, or one for more than `MAX_SILO_TASKS` silos), `aggregate`,
+`dual_update` and `check_convergence`. It also shows which tasks use the results of which other tasks.
 """
 
 import time
@@ -67,7 +67,7 @@ def no_recording(task: str, name: str, sources: Ids = ()) -> AbstractContextMana
 def with_retries(work: Callable[[], T]) -> T:
     """The result of `work`, with retries, except after bad input, a lost silo or an aborted secure sum.
 
-    Retries are safe: a silo answers a repeated round from its journal, without new noise and without spending budget.
+    Retries are safe: a silo that has finished the round returns the same reply, without new noise or a second charge.
     """
     for _ in range(RETRIES):
         try:
@@ -125,10 +125,10 @@ class Orchestration:
         self._last: Ids = ()
         """the task run of the coordinator's last step"""
         self._solves: list[UUID] = []
-        """the task runs of the solves since that step"""
+        """the task runs of the solves since the coordinator's last step"""
 
     def lost(self, error: BaseException) -> None:
-        """Continue without Prefect from now on; the first call prints a notice with the `error`."""
+        """Continue without Prefect from now on; the first call prints a notice with `error` and calls `give_up`."""
         with self._lock:
             first, self.connected = self.connected, False
         if first:
@@ -136,7 +136,7 @@ class Orchestration:
             self._give_up()
 
     def report(self, send: Callable[[], None]) -> None:
-        """If Prefect is still connected, call `send`, which sends a report; no step waits for this report."""
+        """If Prefect is connected, call `send`, which reports to Prefect; after an error, continue without Prefect."""
         if self.connected:
             try:
                 send()

@@ -1,8 +1,8 @@
 """Task runs: one record in Prefect for each step of a run, sent when the step ends.
 
-Prefect's engine does not run the steps: it would report every task run three times (before, during and after), at 22 ms
-of CPU in all. One report costs a third of that; a thread of Prefect sends it, and no step waits for it. A step longer
-than `LONG_STEP_SECONDS` is also reported while it runs.
+Prefect's engine does not run the steps, because it would report every task run three times (before, during and after)
+and use 22 ms of CPU. One report takes a third of this time. A thread of Prefect sends it, so no step waits for it. A
+step longer than `LONG_STEP_SECONDS` is also reported while it runs.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class TaskRuns:
     """The task runs of the current flow run, `flow_run_id`."""
 
     def __init__(self, flow_run_id: UUID) -> None:
-        """Start without task runs; every thread reports from the context of the flow, which is copied here."""
+        """Copy the context of the flow, in which all threads report, and watch for long steps."""
         self._flow_run_id = flow_run_id
         self._context = copy_context()
         self._numbers = count()

@@ -1,7 +1,7 @@
-"""The preload of a Dask worker on the coordinator's machine: it hosts silos of a folder, given with their paths.
+"""The preload of a Dask worker on the coordinator's machine, with which the worker hosts silos of a folder.
 
-`--silo NAME=PATH` may be repeated. The worker announces the resource `silo:NAME` for each silo; the paths stay in this
-process. `fedbnsl silo start` starts the workers of silo owners (`transport/silo_worker.py`).
+`--silo NAME=PATH` names a silo and its file, and may be repeated. The worker announces the resource `silo:NAME` for
+each silo, but not its path. `fedbnsl silo start` starts the workers of silo owners (`transport/silo_worker.py`).
 
 Importing this module also initialises Numba's compiler with one small function. The process from which workers are
 forked imports it (`fork_server.py`), which saves each worker 0.3 s in its first round.
@@ -39,7 +39,7 @@ def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
 
 @click.command()
 @click.option("--silo", "silos", multiple=True, required=True, help="NAME=PATH of a silo's rows; repeat for more.")
-@click.option("--notice", is_flag=True, help="Print a line if code is compiled for long: one worker of a run does.")
+@click.option("--notice", is_flag=True, help="Print a line if numba compiles for long (set for one worker).")
 def dask_setup(worker: Any, silos: tuple[str, ...], notice: bool) -> None:
     """Host the silos; Dask calls this when the worker starts, before it announces its resources to the scheduler."""
     restrict_unpickling()

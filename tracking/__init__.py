@@ -1,9 +1,8 @@
 """Results of runs, their reports, pictures, files and checkpoints, and their records in MLflow.
 
-Importing this package sets environment variables of MLflow before anything can import MLflow. They turn off telemetry
-and output, and limit retries to seconds instead of minutes if a tracking server does not answer. Variables that are
-already set stay.
-Functions import MLflow, pgmpy and matplotlib only when they need them.
+Importing this package sets environment variables of MLflow, before a module of the package imports MLflow. They turn
+off telemetry and output, and limit retries to seconds instead of minutes if a tracking server does not answer.
+Variables that are already set keep their values. MLflow, pgmpy and matplotlib are imported by functions that need them.
 """
 
 import os

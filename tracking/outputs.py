@@ -245,7 +245,7 @@ def flat_metrics(result: RunResult) -> dict[str, Metric]:
 
 
 def config(result: RunResult) -> dict[str, Any]:
-    """Everything needed to repeat the run, and the versions of the programs."""
+    """The content of `config.json`: what is needed to repeat the run on the same data, findings, and versions."""
     return {
         "name": result.name,
         "ended": result.ended,

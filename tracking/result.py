@@ -97,12 +97,13 @@ CANDIDATE_COLUMNS = ("candidate", "edges", "instability", "held-out log-likeliho
 
 @dataclass(frozen=True)
 class TunedCandidate:
-    """Candidate settings, and their results on random halves of the rows, as means over the halves."""
+    """Candidate settings, and their results on random halves of the rows; edges and likelihood are means over halves.
+    """
 
     params: dict[str, str]
     edges: float
     instability: float
-    """mean over pairs of 2θ(1 − θ), θ the share of halves that join a pair"""
+    """mean of 2θ(1 − θ) over pairs of variables, where θ is the share of halves in which the pair has an edge"""
     log_likelihood: float | None
     """log-likelihood of a row of the other half, in nats; None if candidates were compared by stability"""
 

@@ -1,7 +1,7 @@
 """`about.json` and the options of reading a folder.
 
-`about.json` has the kind of the data, the levels of discrete columns, the origin of the data, and checksums of the silo
-files. `Reading` has the options of the reader (columns, silos, missing values, privacy), and `Declared` combines both.
+`about.json` describes the data: their kind, their columns, the form and the origin of the files, and checksums of the
+silo files. `Reading` has the options of the reader (columns, silos, missing values, privacy). `Declared` combines both.
 """
 
 import codecs
@@ -162,9 +162,9 @@ def declared_levels(about: Mapping[str, Any], place: str = ABOUT) -> dict[str, t
 
 
 def write_about(folder: Path, about: Mapping[str, Any], silos: Mapping[str, Path]) -> None:
-    """Write `about` with the kind and the checksums of the files of `silos`.
+    """Write `about.json`: `about` (by default of the kind continuous), and the checksums of the files of `silos`.
 
-    Raises `TypeError` if JSON cannot represent it, and `BadInput` for a key that `read_about` would refuse.
+    Raises `TypeError` or `ValueError` if JSON cannot represent it, `BadInput` for an unknown key.
     """
     _check_keys(folder / ABOUT, about)
     content = {"kind": "continuous", **about, "checksums": checksums_of(silos)}
@@ -236,7 +236,7 @@ class Reading:
     transforms: tuple[tuple[str, RequestedTransform], ...] = ()
     """columns with a separate transform"""
     private: bool = False
-    """whether the run has a privacy budget: silos then disclose only the number of their rows"""
+    """whether the run has an ε: silos then disclose only the names of columns and the number of their rows"""
 
     targets: tuple[tuple[str, tuple[str, ...]], ...] | None = None
     """the targets of experiments by silo or, with a column of conditions, by condition; they replace the targets of
@@ -253,7 +253,7 @@ class Reading:
     """whether a learner of time series of numbers models empty cells; otherwise a row with one ends a stretch"""
 
     def __post_init__(self) -> None:
-        """Raise `BadInput` for a column that is in both lists."""
+        """Raise `BadInput` for options that contradict each other, and for options that a run with an ε cannot have."""
         both = sorted(set(self.ignore) & set(self.only))
         if both:
             raise BadInput(f"--ignore and --only both name the column '{both[0]}'")
@@ -355,7 +355,7 @@ class Declared:
     """by silo, the sheet of its spreadsheet; the key "" has the sheet of all other silos"""
 
     def at_silo(self, silo: str) -> "Declared":
-        """The declarations whose `form` has the part of one silo; a repeated call changes nothing."""
+        """The declarations with the recoding, units, sheet and rows of one silo in `form`."""
         recode = tuple((name, tuple(cells.items())) for name, cells in self.recode.get(silo, {}).items())
         scale = tuple((name, by, self.marks.get(name, ())) for name, by in self.scale.get(silo, {}).items())
         sheet = self.sheets.get(silo, self.sheets.get("")) or None
@@ -365,7 +365,7 @@ class Declared:
 
     @property
     def all_targets(self) -> Mapping[str, tuple[str, ...]]:
-        """The targets by silo, from the options or otherwise from `about.json`."""
+        """The targets by silo or condition, from `--targets` or, without this option, from `about.json`."""
         return self.targets if self.reading.targets is None else dict(self.reading.targets)
 
     @property
@@ -415,7 +415,7 @@ class Declared:
         transforms: Mapping[str, Transform],
         dates: Mapping[str, tuple[str, str]],
     ) -> "Declared":
-        """The same declarations for rows without empty cells in the variables, whose kinds and scales are now fixed."""
+        """The declarations for rows without empty cells in the variables of `kinds`, with fixed kinds and scales."""
         fixed: dict[str, Any] = {"fixed_transforms": transforms, "fixed_dates": dates}
         return replace(self, complete=tuple(kinds), columns=kinds, words=self.words_in(levels), **fixed)
 

@@ -46,7 +46,7 @@ from .scan import (
 )
 
 MAX_BATCH_ROWS, MIN_BATCH_ROWS, BATCH_CELLS = 1 << 17, 1 << 10, 1 << 23
-"""limits of a batch: maximum and minimum number of rows, and the number of cells that applies between these limits"""
+"""maximum and minimum number of rows of a batch, and its number of cells if its number of rows is between these two"""
 BUFFER_BYTES = 1 << 18
 """number of bytes that are read ahead in each column of a Parquet file"""
 
@@ -338,7 +338,7 @@ class TextFile:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """The columns whose first cells are not all numbers."""
+        """The columns whose first cells are not all numbers or empty."""
         rows = first_rows(self._head, SNIFFED_ROWS)[1:]
         columns = dict(zip(self._header, zip(*rows, strict=True), strict=bool(rows)))
         return frozenset(name for name, cells in columns.items() if not all(map(self._is_number, cells)))

@@ -98,8 +98,8 @@ def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:
 def series_source(path: Path, declared: Declared) -> Source | None:
     """The rows of the series at `path` if they are read in passes, None if they fit into memory.
 
-    Small folders of Parquet parts and small queries are read into memory, unlike those of other tables, because more
-    can be computed there.
+    If the data are time series, small folders of Parquet parts and small queries are read into memory, because more can
+    be computed in memory. With other data, they are read in passes.
     """
     source = source_of(path, declared)
     plain = source.source if isinstance(source, HarmonisedSource) else source
@@ -112,7 +112,7 @@ def series_source(path: Path, declared: Declared) -> Source | None:
 
 
 def _exceeds(source: QuerySource, cells: int) -> bool:
-    """Whether a query returns more than this number of `cells`; reading stops as soon as it does."""
+    """Whether a query returns more than this number of `cells`; reads no further than this number."""
     read = 0
     for batch in source.batches(source.names):
         read += batch.num_rows * len(source.names)

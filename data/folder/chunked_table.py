@@ -160,8 +160,8 @@ def _with_passes(work: Callable[[Chunked], Found], part: ChunkedRows) -> tuple[F
 def source_of(path: Path, declared: Declared) -> Source | None:
     """The rows at `path` if they must be read in passes, None if they fit into memory.
 
-    Folders of Parquet parts and queries are always read in passes, Parquet files if they have more than
-    `IN_MEMORY_BYTES` / 8 cells, and text files if they have more than `IN_MEMORY_BYTES`.
+    Folders of Parquet parts and queries are always read in passes. Parquet files are read in passes if they have more
+    than `IN_MEMORY_BYTES` / 8 cells, and text files if they have more than `IN_MEMORY_BYTES` bytes.
     """
     source, form = _plain_source(path, declared), declared.form
     harmonised = source is not None and (form.recode or form.scale or form.rows)
@@ -171,9 +171,9 @@ def source_of(path: Path, declared: Declared) -> Source | None:
 def parts_of(source: Source, columns: int) -> Sequence[tuple[Source, int]]:
     """Parts of `source` that can be read separately, in order, with their numbers of rows; empty if there is one part.
 
-    The parts depend only on the files and on the number of `columns` to read. A text file and a query are one part,
-    because the begin of a row is known only after all rows before it. A file in which only some rows belong to the silo
-    is one part, too, because their number is not known.
+    The parts depend only on the files and on the number of `columns` to read. A text file is one part, because it must
+    be read from its begin to find the begin of a row; a query is one part, too. A file in which only some rows belong
+    to the silo is one part, because the number of these rows in each part of the file is unknown.
     """
     if isinstance(source, HarmonisedSource) and source.form.rows is None:
         return [(replace(source, source=part), rows) for part, rows in parts_of(source.source, columns)]
@@ -215,7 +215,7 @@ def open_table(path: Path, declared: Declared, mapper: Mapper = map) -> "AnyTabl
 
 
 def is_streamed(path: Path, declared: Declared) -> bool:
-    """Whether the rows at `path` are read in passes; with an ε this depends on public figures alone."""
+    """Whether the rows at `path` are read in passes; in a run with an ε, this depends on public numbers only."""
     return PrivateTable(path, declared).streamed if declared.reading.private else source_of(path, declared) is not None
 
 

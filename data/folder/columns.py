@@ -133,8 +133,9 @@ def read_columns(path: Path, form: Form = NO_FORM, keep: Keep = lambda name: Tru
 def read_typed(path: Path, form: Form, as_numbers: AsNumbers, keep: Keep = lambda name: True) -> Read:
     """Read the columns of `path` that `keep` accepts, in the rows of the silo, with the recoding and units of `form`.
 
-    The columns that `as_numbers` selects are numbers, unless one of them has a cell that is neither a number nor a
-    marker of a missing value: then all columns are text. Raises `BadInput` as `read_columns` does.
+    In a text file, the columns that `as_numbers` selects are numbers, unless one of them has a cell that is neither a
+    number nor a marker of a missing value: then all columns are text. In other files, columns of a numeric type are
+    numbers, unless `as_numbers` returns False. Raises `BadInput` as `read_columns` does.
     """
     if not path.exists():
         raise BadInput(f"{path}: no such file")
@@ -288,7 +289,7 @@ def _numeric(text: Text, header: Sequence[str], selected: Sequence[str], as_numb
 def _arrow_columns(
     text: Text, header: Sequence[str], selected: Sequence[str], numeric: set[str]
 ) -> list[Column | NumberColumn]:
-    """Parse the rows of a well-formed file; raises `ArrowInvalid` for most other files."""
+    """Parse the rows; raises `ArrowInvalid` for most malformed files, `OverflowError` for an infinite number."""
     import pyarrow
 
     below = HEADER.sub("", text.content, count=1)

@@ -141,7 +141,7 @@ def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
 def dates_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
     """The dates (ISO 8601) in the distinct `cells` as seconds since 1970, and the faults of invalid cells.
 
-    Either all times of day have a time zone or none has: otherwise their differences are not known.
+    If some cells have a time zone, cells without one are invalid, because the difference to them is unknown.
     """
     import pandas as pd  # imported late: data without times do not need it
 

@@ -1,10 +1,11 @@
 """Event sequences: a silo's table with a row for each event, its time, its type and, optionally, its device.
 
 The columns are `time`, `event`, `device` and `neighbours`, in capitals or not. A cell of `neighbours` lists the devices
-that are linked with the device of the row, separated by semicolons. Times are numbers, or dates, which are converted to
-seconds. Without a column `device`, all events of a silo belong to one device. A device is observed from its first to
-its last event or, if `about.json` has `{"window": [begin, end]}`, in this window, which is given in the unit of the
-times or as dates. The variables of the public schema are the types of events over all silos.
+that are linked with the device of the row, separated by semicolons. Times are numbers, quarters or months, which are
+numbered, or dates, which are converted to seconds. Without a column `device`, all events of a silo belong to one
+device. If `about.json` has `{"window": [begin, end]}`, in the unit of the times or as dates, all devices are observed
+in this window. By default, a device is observed from its first to its last event. The variables of the public schema
+are the types of events over all silos.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

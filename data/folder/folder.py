@@ -1,4 +1,4 @@
-"""A federated data set as a folder: a table for each silo, `<silo>.csv`, optional `truth.csv` and `about.json`.
+"""A federated data set as a folder: a table for each silo, `<silo>.csv`, and optionally `truth.csv` and `about.json`.
 
 `formats.py` has the formats of tables. A silo may also be a folder of Parquet parts, or a query, `<silo>.sql`
 (`batches.py`). Instead of a folder, a data set may be one file with the rows of all silos and a column that names the
@@ -242,8 +242,7 @@ def _silos_in(path: Path, by: str) -> dict[str, Path]:
 def read_folder(folder: Path, reading: Reading = READ_ALL) -> FederatedData:
     """Read and validate a whole federated data set; columns are in the order of the first silo by name.
 
-    `about.json` may declare the kind of the data; otherwise `schema_inference.py` infers it from the columns. `reading`
-    has the options.
+    `about.json` may declare the kind of the data. By default, `schema_inference.py` infers the kind from the columns.
     Raises `BadInput` naming file, line or row, column and value for invalid data.
     """
     files, about = silo_files(folder, reading.silos, reading.by), read_about(folder)
@@ -310,7 +309,7 @@ def profiles_of(folder: Path, reading: Reading = READ_ALL) -> dict[str, Profile]
     """The profile of each silo's table. Raises `BadInput` for time series and events, which have no profiles."""
     files, declared = silo_files(folder, reading.silos, reading.by), declarations(read_about(folder), reading)
     if declared.kind == "events" or _are_series(files, declared):
-        raise BadInput(f"{folder}: its silos have time series")
+        raise BadInput(f"{folder}: its silos have time series or events, which have no profiles")
     return {silo: open_table(path, declared.at_silo(silo)).profile() for silo, path in files.items()}
 
 
@@ -366,9 +365,9 @@ def _read_events(
 
 
 def _are_series(files: Mapping[str, Path], declared: Declared) -> bool:
-    """Whether the files are read as time series: as declared, or else whether one of the files has a column `time`.
+    """Whether the files are read as time series: with `--time`, if so declared, or by default with a column `time`.
 
-    Runs with an ε read all tables in one way (`private_table.py`).
+    A run with an ε reads time series like other tables (`private_table.py`). Raises `BadInput` as `have_times` does.
     """
     if declared.reading.private:
         return False
@@ -408,7 +407,7 @@ def _read_series(folder: Path, files: Mapping[str, Path], declared: Declared) ->
 
 
 def declarations_of(schema: Schema) -> dict[str, Any]:
-    """The part of `about.json` that declares data with this `schema`, as far as a run with an ε needs it."""
+    """The part of `about.json` that declares data with this `schema`, such as a run with an ε needs it."""
     about: dict[str, Any] = {"kind": schema.kind}
     if schema.levels:
         about["levels"] = {name: list(levels) for name, levels in schema.levels.items()}

@@ -51,9 +51,10 @@ MAX_WHOLE_BYTES = 1 << 28
 SECOND = 10**9
 """nanoseconds per second"""
 COARSE_CLOCK_SECONDS, FINE_CLOCK_SECONDS = 2.0, 0.1
-"""resolution of file times: within this time, a file can change again without a change of its stamp"""
+"""assumed resolution of file times in whole seconds, and with fractions; within this time, a file can change again
+without a change of its stamp"""
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
-"""errors of decompression, besides `BadInput`"""
+"""errors of reading and decompressing a file, besides `BadInput`"""
 
 
 def ending_of(path: Path) -> str | None:
@@ -150,7 +151,7 @@ def _read_sheet(path: Path, name: str | None, stamp: tuple[str | int, ...]) -> S
 
 
 def file_stamp(name: str, status: os.stat_result) -> tuple[str | int, ...]:
-    """The stamp of a file, which changes with its content: size, times of change and inode."""
+    """The stamp of a file, which changes with its content: name, size, times of change, inode and device."""
     return (name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 

@@ -106,7 +106,7 @@ def factor_of(form: Form, name: str) -> float:
 def harmonised_cells(form: Form, name: str, cells: Sequence[str]) -> list[str]:
     """The `cells` of a column with the recoding and the unit of `form`.
 
-    Multiplied numbers have a notation in which no marker of missing values is written.
+    A multiplied number is written with an exponent, so that it is never equal to a marker of missing values such as 99.
     """
     found = list(cells)
     for column, recoding in form.recode:

@@ -15,7 +15,7 @@ from fedbnsl.algorithms.errors import quoted
 EXAMINED_ROWS = 50
 """number of rows that are compared with the first row"""
 MIN_ASCENDING = 5
-"""number of ascending numbers that name columns; a row has as many with a probability of 1 in 120"""
+"""minimum number of ascending numbers that may name columns; five numbers ascend by chance with probability 1/120"""
 SEPARATOR_LINE = re.compile(r"\s*\"?sep=.?\"?\s*", re.IGNORECASE)
 
 
@@ -42,17 +42,18 @@ def _ascending(numbers: Sequence[float]) -> bool:
 
 
 def _enumerates(numbers: Sequence[float]) -> bool:
-    """Whether all names are numbers that number the columns: ascending, consecutive in any order, or one or two."""
+    """Whether names may number the columns: the numbers ascend, are consecutive in any order, or are at most two."""
     in_order = sorted(numbers)
     consecutive = all(after == before + 1 for before, after in pairwise(in_order))
     return len(numbers) < 3 or in_order == list(numbers) or consecutive
 
 
 def _is_row(names: Sequence[str], numbers: Sequence[float | None], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether each of `names`, with its number if it is one, is like the cells below it.
+    """Whether each of `names` is like the cells below it; `numbers` are the numbers among the names.
 
-    Labels occur below, in at least one column with other labels, too: tables of multiple answers repeat their names in
-    the cells. Whole numbers, which may be years, lie near the numbers below, unless another number has a fraction.
+    A label must occur in a cell below. If all names are labels, some column must also have another label, because
+    tables of multiple answers repeat the name of a column in its cells. A number must have numbers below. If all
+    numbers are whole, they may be years, so each must also be near the numbers below.
     """
     columns = [
         [cell.strip() for cell in column] for column in zip(*(r for r in rows if len(r) == len(names)), strict=True)
@@ -71,7 +72,7 @@ def _is_row(names: Sequence[str], numbers: Sequence[float | None], rows: Sequenc
 
 
 def _near(number: float, column: Sequence[str], *, whole: bool) -> bool:
-    """Whether the `column` has numbers, and `number` exceeds them by at most their range if all numbers are whole."""
+    """Whether the `column` has numbers; with `whole`, `number` may be outside their range by at most its width."""
     below = [other for cell in column if (other := _number(cell)) is not None]
     if not below:
         return False

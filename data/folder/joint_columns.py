@@ -122,7 +122,7 @@ class JointColumn:
 
     @property
     def zeros_apart(self) -> dict[str, int]:
-        """The number of zeros by silo, if all other values of the column are far from 0; else empty."""
+        """The number of zeros by silo, if the column has many values and all others are far from 0; else empty."""
         sized = [part for part in self.parts.values() if part.size is not None]
         if all(part.distinct <= MANY_VALUES for part in sized) or not all(part.apart for part in sized):
             return {}
@@ -276,9 +276,9 @@ def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[
     """By column of words, the words that are labels in it, although they mark missing values among numbers.
 
     A word such as None or NA among other labels is a label, unless there is evidence that it marks missing values.
-    There are two kinds of evidence. The word may occur among the numbers of another column. Or it is a mark that
-    programs write (all but "none"), and its column has other empty cells, or most columns of words have the same mark.
-    The rule is applied to all silos together. Declared levels and marks take precedence.
+    There are two kinds of evidence. First, the word occurs among the numbers of another column. Second, the word is a
+    mark that programs write (any but "none"), and either its column has other empty cells or most columns of words have
+    the same mark. The rule is applied to all silos together. Declared levels and marks take precedence.
     """
     texts = [name for name, column in columns.items() if column.has_words and declared.kind_of(name) != "continuous"]
     words = {name: {fold_spelling(mark) for mark in columns[name].marks} & MISSING_WORDS for name in columns}
@@ -350,7 +350,7 @@ def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
 
 
 MIN_COUNT_VALUES, MIN_MORE_COUNT_VALUES = 7, 4
-"""minimum number of distinct values of counts: in any table, and in a table that has other counts"""
+"""minimum number of distinct values of a column of counts; a lower minimum if another column of counts has as many"""
 
 
 def count_codings(columns: Mapping[str, JointColumn]) -> dict[str, str]:
@@ -428,7 +428,7 @@ def skewed_columns(
 
 
 def scales_of(schema: Schema, new: Schema) -> dict[str, Any]:
-    """The transforms, counts and suggestions of `schema` for the variables of `new`, which describes fewer rows."""
+    """What `schema` has on the scales of the variables of `new`, which describes fewer rows."""
     names = new.variables
     return {
         "transforms": {name: one for name, one in schema.transforms.items() if name in names},

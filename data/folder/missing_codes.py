@@ -1,13 +1,19 @@
-"""Codes that may mark missing values, such as -9, 99, 999, "unknown" and "k.A.", as suggestions to the owner (ours).
+"""Codes that may mark missing values, such as -9, 99, 999, "unknown" and "k.A.", as suggestions to the owner.
 
 Suggestions are not applied: `inspect` prints the entry of `about.json` that declares the codes, and only for a folder
 on this machine, because a code and its count are facts about rows.
 
-A number is suggested if programs and questionnaires use it as a code (`CODES`), if it is repeated, and if it lies far
-outside the range of all other values of its column. A number is far outside the range in three cases: if its distance
-is `FAR` of the range; if it is the only negative value and a spike beside the nearest value other than zero; or, among
-few whole numbers, if its distance is `MIN_STEPS` steps. A number that is outside the range in several columns
-(`MIN_COLUMNS`) need not be far. A label is suggested if it is one of the words of `WORDS`, or a code among words.
+The rules are our own. A number is suggested if programs and questionnaires use it as a code (`CODES`), if it is
+repeated in its column, and if it is far outside the range of the values that are not such codes.
+
+- Among few whole numbers, a code is far if its distance is at least `MIN_STEPS` and at least `FAR` of the range, and if
+  enough cells have it.
+- Among other numbers, a code is far if its distance is at least `FAR` of the range, or if it is below −1 and the other
+  values are not negative. It must also be a spike: `MIN_SPIKE` times as frequent as the nearest value (beside a
+  negative code: other than zero).
+
+A code of more than one digit that is outside the range in several columns (`MIN_COLUMNS`) need not be far. A label is
+suggested if it is one of the words of `WORDS`, or a code among words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -203,6 +209,6 @@ def _outside(values: FloatArray, rows: Any) -> dict[int, bool]:
             # Zeros beside a negative code may be another mark, and many.
             nearest = 1 if negative and inner[0] == 0 else edge
             is_far = (distance >= FAR * span or negative) and count >= MIN_SPIKE * int(inner_rows[nearest])
-        if is_far or (distance > 1 and abs(value) > 9):  # counts have values of 7 to 9 in several columns
+        if is_far or (distance > 1 and abs(value) > 9):  # 7 to 9 must be far: several columns may count so far
             found[int(value)] = is_far
     return found

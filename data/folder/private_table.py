@@ -298,7 +298,7 @@ class ClippedRows:
         return np.clip(np.nan_to_num(values, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
 
     def _marked(self, name: str, values: FloatArray) -> NDArray[np.bool_]:
-        """The cells that a declared mark of missing values makes empty."""
+        """Whether each number is a declared marker of missing values, `[n_rows]`."""
         marks: Mapping[str, tuple[str, ...]] = self.table.declared.marks
         numbers = [float(mark) for mark in marks.get(name, ()) if re.fullmatch(NUMBER, mark)]
         return np.isin(values, numbers)
@@ -326,8 +326,9 @@ def _parsed(column: Any, decimal_comma: bool) -> FloatArray:
 def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Declared) -> Schema:
     """The schema of a run with an ε: silos describe names and numbers of rows, `declared` has everything else.
 
-    Columns have been compared already. Raises `BadInput` for a column without a declared kind, for a discrete column
-    without declared levels, and for declared lengths of time series that do not add up to a silo's rows.
+    All `profiles` must have the same columns. Raises `BadInput` for a column without a declared kind, for a discrete
+    column without declared levels, for time series with labels, and for declared lengths of time series that do not add
+    up to a silo's rows.
     """
     profiles = dict(sorted(profiles.items()))
     variables = next(iter(profiles.values())).variables

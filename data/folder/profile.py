@@ -187,9 +187,9 @@ def profile_cells(
 ) -> ColumnProfile:
     """The profile of a column from its distinct `cells` and their `counts`.
 
-    The profile has the labels if there are few, or if their number is `unlimited`. In a column that is not declared as
-    `labelled`, labels must not be numbers with fractions. `odd` is the place and content of the first word among
-    numbers.
+    The profile has the labels if there are few, or if their number is `unlimited`. In a column that is not `labelled`
+    (declared as discrete), it has them only if no number has a fraction, if at least half of the filled cells are
+    words, or if there is a single label. `odd` is the place and content of the first word among numbers.
     """
     filled, number = ~cells.empty, ~np.isnan(cells.numbers)
     whole = all(WHOLE.fullmatch(label) for label, is_number in zip(cells.labels, number, strict=True) if is_number)
@@ -305,8 +305,8 @@ MAX_LOG_SKEWNESS, MAX_LOG_TAIL_RATIO = 0.2, 5.0
 def suggested_transforms(sample: FloatArray) -> list[Literal["", "log", "normal-scores"]]:
     """For each column of `sample` `[n_rows, d]`, the transform that makes it nearly symmetric; "" if it needs none.
 
-    The transform is the logarithm if all cells are positive and their logarithms are nearly symmetric. Otherwise it is
-    normal scores.
+    A column needs none if it is nearly symmetric, or has too few rows or distinct values to judge this. The transform
+    is the logarithm if all cells are positive and their logarithms are nearly symmetric. Otherwise it is normal scores.
     """
     if len(sample) < MIN_SHAPE_ROWS:
         return [""] * sample.shape[1]
@@ -373,8 +373,8 @@ MAX_PROFILED_COLUMNS = 30
 def derived_columns(names: list[str], rows: NDArray[Any], most_columns: int = MAX_COLUMNS) -> Iterator[tuple[str, ...]]:
     """Yield each column that others determine in the complete `rows` `[n_rows, d]`, with formula and source columns.
 
-    A table with more than `most_columns` columns is not examined: it has too many pairs. Nor is one with a number that
-    exceeds the range of the computations, and is refused later.
+    A table with fewer than `MIN_ROWS` complete rows is not examined, nor a table with more than `most_columns` columns,
+    which has too many pairs. A number beyond `LARGEST` is refused later, so a table with such a number is not examined.
     """
     X = rows[~np.isnan(rows).any(axis=1)].astype(np.float64)
     if len(X) < MIN_ROWS or len(names) > most_columns or (np.abs(X) > LARGEST).any():

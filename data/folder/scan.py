@@ -168,7 +168,7 @@ def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
 
 
 def check_levels_public(place: str, undeclared: Iterable[str]) -> None:
-    """Raise `BadInput` for undeclared levels, because a level that only one record has would reveal it despite ε."""
+    """Raise `BadInput` for undeclared levels, because a level of a single row would disclose this row despite ε."""
     for name in sorted(undeclared):
         raise BadInput(
             f"{place}: column '{name}': its levels come from the rows, which ε does not account for: "
@@ -348,7 +348,8 @@ def _separator(place: str, head: str) -> str:
 
 
 def _is_regular(rows: list[list[str]]) -> bool:
-    """Whether most rows have as many cells as the header, or one cell more or less, as if lines end in a separator."""
+    """Whether most rows have the same number of cells, up to one more or less than the header (a trailing separator).
+    """
     lengths = Counter(map(len, rows[1:]))
     if not lengths:
         return False
@@ -379,7 +380,7 @@ FaultOf = Callable[[str, str], str | None]
 
 
 def read_text(path: Path, form: Form = NO_FORM) -> Text:
-    """The text of a file with its dialect, of which `form` is declared. Raises `BadInput` as `text_of` does."""
+    """The text of a file with its dialect; `form` is the declared part. Raises `BadInput` as `text_of` does."""
     with open_bytes(path) as file:
         return text_of(str(path), file.read(), form)
 
@@ -417,7 +418,7 @@ def check_label_column(path: Path, header: Sequence[str], name: str) -> None:
 
 
 def first_rows(text: Text, count: int | None) -> list[list[str]]:
-    """The header, and the rows with as many cells among the first `count` rows, or all; empty for a broken file."""
+    """The header, and those of the first `count` (None: all) rows that have as many cells; empty for a broken file."""
     try:
         rows = [row for _, row in islice(_rows(text), None if count is None else count + 1)]
     except csv.Error:

@@ -1,10 +1,11 @@
 """Time series: long tables of recordings, and their division into unbroken stretches.
 
-A recording is a long table with a row for each time of each series; times are numbers, or dates, which are converted to
-seconds. `cut` divides a recording at gaps into stretches, which follow each other in a silo's table. Times must be
-regular: the step is the minimum difference between two times of a series, and a difference of several steps is a gap. A
-row with an empty cell is left out and leaves a gap, unless the learner models empty cells. The cells of a column are
-numbers, or labels if about.json declares their levels; the values of labels are the codes of these levels.
+A recording is a long table with a row for each time of each series. Times are numbers, quarters or months, which are
+numbered, or dates, which are converted to seconds. `cut` divides a recording at gaps into stretches, which follow each
+other in a silo's table. Times must be regular: by default the step is the minimum difference between two times of a
+series, and a difference of several steps is a gap. A row with an empty cell is left out and leaves a gap, unless the
+learner models empty cells. The cells of a column are numbers, or labels if about.json declares their levels; the values
+of labels are the codes of these levels.
 """
 
 import math

@@ -40,8 +40,11 @@ class StreamingProfile:
     zeros: int = 0
     number_like: int = 0
     labels: set[str] | None = field(default_factory=set)
+    """the distinct labels, also of numbers; None if there are more than `most`"""
     named: set[str] | None = field(default_factory=set)
+    """the distinct words; None if there are more than `MAX_LEVELS`"""
     texts: set[str] | None = field(default_factory=set)
+    """the distinct cells as written; None if there are more than 2 `MAX_LEVELS`"""
     marks: Counter[str] = field(default_factory=Counter)
     dates: bool = True
     """whether all filled cells are dates"""

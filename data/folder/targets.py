@@ -41,8 +41,8 @@ def declared_targets(path: Path, about: Mapping[str, Any]) -> Named:
 def read_targets(given: str) -> Named:
     """The targets in the file `given`; no targets for the words none and unknown.
 
-    Raises `BadInput` if the file does not exist, has another header or has an empty cell; the error names the file, and
-    the line and the column of the fault.
+    Raises `BadInput` if the file does not exist or is not CSV, for another header, for a line with too few or too many
+    cells, and for an empty cell.
     """
     if given in (NONE, UNKNOWN):
         return {}
@@ -80,13 +80,12 @@ def with_targets(
     *,
     unknown: bool = False,
 ) -> Schema:
-    """`schema` with the targets `named` for its silos, restricted to variables of the schema.
+    """`schema` with the targets `named` for its silos, without targets that are not variables of the schema.
 
-    If the targets are `unknown`, the returned schema has none.
-
-    `named` may also contain `silos` that take no part in the run, or any silo if `silos` is None. With a column
-    `condition`, targets are named for its levels. Raises `BadInput`, with the `place` of the targets, for a silo, level
-    or variable that does not exist, and for a column of conditions without targets.
+    If the targets are `unknown`, the returned schema has none. `named` may also contain `silos` that take no part in
+    the run, or any silo if `silos` is None. With a column `condition`, `named` has the targets by condition. Raises
+    `BadInput` for a silo, condition or column that does not exist, with the `place` of the targets, and for a column of
+    conditions without targets.
     """
     if unknown:
         return replace(schema, targets={})
@@ -139,5 +138,5 @@ def _with_targets_by_condition(
 
 
 def _learned(targets: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
-    """The `targets` that are variables; the remaining targets are columns that were set aside."""
+    """The `targets` that are variables of `schema`; the other targets are columns that were excluded."""
     return tuple(name for name in targets if name in schema.variables)

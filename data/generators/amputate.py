@@ -29,8 +29,9 @@ def amputate(data: FederatedData, mechanism: Mechanism, share: float, rng: np.ra
     The mechanisms are:
 
     - `mcar`: each cell is missing independently of all values.
-    - `mar`: half of the columns stay complete. For each other column, one of the complete columns, drawn at random,
-      determines the missing cells: rows with greater values in the complete column are more likely to lack a cell.
+    - `mar`: at most half of the columns, drawn from the complete ones, stay complete (half is rounded up). One of them,
+      drawn at random for each other column, determines the missing cells of this column: rows with greater values in
+      the complete column are more likely to lack a cell.
     - `mnar`: greater values of a column are more likely to be missing.
 
     Discrete columns use their codes as values. Cells that are empty already stay empty, and the truth stays. Raises

@@ -2,9 +2,9 @@
 
 Source: Chen, Ma & Yue 2025, §7.2. In addition, silos may share the whole model, only its graph, or nothing.
 
-With labels (ours), some variables are states with two or three levels, such as alarms and switches. A state is an
-ordered logit of the same sum of effects. Each level of a state has a score (`SCORES`), and the effect of the state on
-other variables is linear in this score.
+With labels (our addition), some variables are states with two or three levels, such as alarms and switches. A state is
+an ordered logit of the same sum of effects. Each level of a state has a score (`SCORES`), and the effect of the state
+on other variables is linear in this score.
 """
 
 from collections.abc import Callable

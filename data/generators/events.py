@@ -27,8 +27,8 @@ BASE = (0.5, 1.5)
 DELAY = 1.0
 """mean delay between cause and effect, the unit of time"""
 MAX_WEIGHT = 2.0
-"""maximum effect on neighbours: with 2.3 or more, an event could cause more than one event on average, so that the
-process could explode"""
+"""maximum `weight` of `linked_events`: with 2.3 or more, an event of a type could cause more than one event of this
+type on average, so that the process could explode"""
 SPACING = 20.0
 """mean time between two immigrants of a device"""
 
@@ -36,10 +36,11 @@ SPACING = 20.0
 def events(
     variables: int, silos: int, events: int, devices: int, seed: int, degree: float = EVENT_DEGREE
 ) -> FederatedData:
-    """Draw about `events` events of `variables` types on `devices` devices, of which silos have different numbers.
+    """Draw about `events` events of `variables` types on `devices` devices.
 
-    `degree` is the mean number of other types that excite a type. The truth has the weights α. Raises `BadInput` for an
-    invalid value, and if a silo would have fewer than two events.
+    The numbers of devices of the silos have the proportions 1 : 2 : ... : P. `degree` is the mean number of other types
+    that excite a type. The truth has the weights α. Raises `BadInput` for an invalid value, and if a silo would have
+    fewer than two events.
     """
     _check(variables, silos, events, devices, seed, degree)
     rng, d = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))), variables
@@ -91,7 +92,8 @@ def linked_events(
     """Draw about `events` events; in each silo, `devices` devices form a ring, and events excite neighbouring devices.
 
     An event causes α_ij events on its device on average, and `weight` times as many on both neighbours together. The
-    truth has α, and the parameters in `about` have the weight of the one hop. Raises `BadInput` for an invalid value.
+    truth has α, and the parameters in `about` have this weight. Raises `BadInput` for an invalid value, and if a silo
+    would have fewer than two events.
     """
     _check(variables, silos, events, devices * silos, seed, degree)
     if devices < 3:

@@ -1,7 +1,7 @@
-"""Experiments on a linear model: some silos randomise, weaken or change the mechanisms of variables (ours).
+"""Experiments on a linear model: some silos randomise, weaken or change the mechanisms of variables.
 
-Every silo has its own number of rows and its own offsets; the last silos set nothing. In a targeted silo the mechanism
-of a target is
+The design is our own. Every silo has its own number of rows and its own offsets; the last silos have no experiment. In
+a silo with an experiment, the mechanism of a target is
 
 - randomised: N(0, 4), independent of its causes;
 - soft: its causes act with half their strength in the opposite direction, and its noise is twice as large;

@@ -1,7 +1,7 @@
-"""Synthetic mixed federated data: numbers and labels in one random DAG, in silos of unequal size and means (ours).
+"""Synthetic mixed federated data: numbers and labels in one random DAG, in silos of unequal size and means.
 
-The generator follows the simulations of Lee & Hastie 2015 and of Andrews, Ramsey & Cooper 2018 (conditional Gaussian
-mixtures).
+The generator is our own, after the simulations of Lee & Hastie 2015 and of Andrews, Ramsey & Cooper 2018 (conditional
+Gaussian mixtures).
 
 A continuous variable is a linear function of its parents plus N(0, 1); a discrete variable follows a softmax of logits.
 Every continuous parent enters in standard deviations, so that no logit saturates. There are three kinds of effects:

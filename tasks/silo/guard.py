@@ -7,9 +7,9 @@ of them before it touches a row:
   choose marks or kinds, it could count any value, or list the values of a column.
 - Under a policy with a finite ε, and for every private algorithm, tables are read privately (`private_table.py`).
 - The noise of a secure sum is shared, so the other silos must be real. An owner pins them by the fingerprints of their
-  certificates (`Members`), and mask keys are signed with these certificates, which an invented silo does not have. If
-  the owner pins nobody, the silo's own noise must suffice alone, as if all other silos colluded.
-- Errors about rows go to the owner's log. The coordinator is sent one line without path, cell or reason.
+  certificates (`Members`). Silos sign their mask keys with the keys of these certificates, which an invented silo does
+  not have. If the owner pins nobody, the silo's own noise must suffice alone, as if all other silos colluded.
+- Errors about rows go to the owner's log. The coordinator gets one line without path, cell or reason.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,9 +37,9 @@ from .runs import RunTerms
 MIN_DESCRIBED_ROWS = 10
 """minimum number of rows for a description by a silo under a policy: a description of one row would disclose the row"""
 AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms", "targets")
-"""the parts of the coordinator's declaration that must equal the owner's declaration"""
+"""the parts of the coordinator's declaration that, under a policy, must be empty or equal those of the owner"""
 BY_SILO = ("recode", "scale", "sheets")
-"""the parts that are declared for each silo; an owner checks only those of their own silo"""
+"""the parts that are declared for each silo; a silo checks only its own"""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,12 @@ class Guard:
         return max(own, terms.changed_rows)
 
     def declaration(self, silo: str, declared: Declared) -> Declared:
-        """The declaration by which the rows are described or read; raises `NotAllowed` if the owner's differs.
+        """The declaration by which the silo describes or reads its rows.
 
-        The owner's recoding and units replace those of the coordinator for this silo.
+        Without a policy, the owner's recoding, units and sheets replace those of the coordinator for this silo. Raises
+        `NotAllowed`, under a policy, for a part of `declared` that differs from the owner's declaration. If the
+        coordinator is another party, also raises it for a selection of rows (`--by`) and for a column of conditions
+        that the owner does not declare.
         """
         if self.remote and declared.reading.by is not None:
             raise NotAllowed(
@@ -128,7 +131,10 @@ class Guard:
         )
 
     def disclosed(self, silo: str, described: AnyDescribed) -> AnyDescribed:
-        """The description as it is sent; raises `NotAllowed` under a policy for too few rows."""
+        """The description as the silo sends it.
+
+        Raises `NotAllowed` if, under a policy, the silo or one of its conditions has too few rows.
+        """
         least = max(self.policy.rows, MIN_DESCRIBED_ROWS)
         if self.restricted and described.rows < least:
             raise NotAllowed(f"silo {silo}: its owner's policy refuses to describe fewer than {least} rows")
@@ -158,7 +164,11 @@ class Guard:
         return replace(described, targets_by_condition=tuple(own.items()))
 
     def terms(self, silo: str, terms: RunTerms) -> RunTerms:
-        """The terms under which this silo answers; raises `NotAllowed` for silos that are not members."""
+        """The terms under which this silo answers.
+
+        Raises `NotAllowed` if a silo is not a member, if the owner does not allow the declaration or the targets, and
+        if values of a row depend on other rows in a private run.
+        """
         if self.members is not None:
             strangers = sorted(set(terms.schema.rows) - set(self.members.fingerprints))
             if strangers:
@@ -197,7 +207,10 @@ class Guard:
 
     @contextmanager
     def reading(self, silo: str) -> Iterator[None]:
-        """Write faults of the rows read in the block to the owner's log, and raise an error that omits them."""
+        """If the coordinator is another party, log errors about rows in the block, and raise an error without details.
+
+        The log is the owner's. `NotAllowed` and `ReaderLost` are raised unchanged.
+        """
         try:
             yield
         except (NotAllowed, ReaderLost):
@@ -244,7 +257,7 @@ LOCAL = Guard()
 
 
 def with_full_noise(spec: AlgorithmSpec, schema: Schema) -> AlgorithmSpec:
-    """`spec` with enough noise at each silo to suffice alone, if the silos of the algorithm share the noise."""
+    """`spec` with so much noise at each silo that it suffices alone; unchanged if the silos share no noise."""
     colluders = getattr(spec.settings, "colluders", None)
     needed = largest_coalition(len(schema.rows))
     if colluders is None or colluders >= needed:

@@ -1,19 +1,20 @@
 """The private folder `.fedbnsl` beside a silo's rows, the seals of these rows, and the silo's journal.
 
-The folder contains the ledger, the journal and the secret; only its owner can read it. Paths are resolved first, so
-that a link to the rows leads to the same folder as the rows.
+The folder contains the ledger, the journal and the secret; only its owner can read it. Symbolic links are resolved
+first, so that a link to the rows leads to the same folder as the rows.
 
 A seal shows whether rows have changed and discloses nothing about them. A plain digest would allow guessing: anyone who
-knows all rows but one could try every value of the last one. A seal is an HMAC of the digest under a random secret that
-never leaves the silo. Without the secret, it only shows whether two contents are the same within one context.
+knows all rows but one could try every value of the last one. A seal is an HMAC of a context, such as a run, and of the
+digest of the rows, under a random secret that never leaves the silo. Without the secret, two seals of the same context
+only show whether the rows are the same.
 
 The journal is one SQLite file with the silo's replies and its latest state in every open run. A silo that crashes and
 restarts must not solve a round twice, since noise drawn a second time would be a second release. So every round commits
 its reply and the state after it in one transaction, before the reply is sent. A repeated request for that round gets
-the stored reply, provided that its binding is the same: a reply is bound to broadcast, settings and schema, and in a
-private run to the rows. The journal never deletes the numbers of charged rounds, so that a ledger without these charges
-is detected. Every record has a checksum under the silo's secret, because a damaged or forged state would give a wrong
-model without notice.
+the stored reply if the binding is the same. The binding is a digest of broadcast, settings, schema, seed and
+declaration, and in a private run also of the rows. The journal never deletes the numbers of charged rounds, so that a
+ledger without these charges is detected. Every reply and state has a checksum under the silo's secret, because a
+damaged or forged state would give a wrong model without notice.
 """
 
 import hashlib
@@ -76,13 +77,13 @@ def seal(source: Path, context: str) -> str:
 
 
 def sealed(source: Path, context: str, digest: bytes) -> str:
-    """The seal of rows at `source` whose `rows_digest` is known (see `seal`)."""
+    """The seal of rows at `source` whose `rows_digest` is `digest` (see `seal`)."""
     content = context.encode() + b"\0" + digest
     return hmac.new(silo_secret(private_folder(source)), content, hashlib.sha256).hexdigest()
 
 
 def silo_secret(folder: Path) -> bytes:
-    """The secret in `folder`, created at its first use."""
+    """The secret in `folder`, created at its first use; raises `BadInput` if its file is unusable or damaged."""
     path = folder / SECRET
     try:
         if not path.exists():
@@ -144,9 +145,9 @@ class Journal:
     """The journal of one silo; a context manager. Several processes may open the same file."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open or create the journal at `path`; raises `BadRecord` if its folder cannot be written.
+        """Open or create the journal at `path`; without a path, the journal is in memory and ends with the process.
 
-        Without a path the journal is in memory and ends with the process.
+        Raises `BadRecord` if the file cannot be opened or written, `BadInput` if the silo's secret is unusable.
         """
         self.path = path
         self.key = secrets.token_bytes(SECRET_BYTES) if path is None else silo_secret(path.parent)
@@ -259,7 +260,7 @@ class Journal:
         self._db.execute("INSERT OR IGNORE INTO summed VALUES (?, ?, ?)", (run, "\n".join(announced), "\n".join(silos)))
 
     def summed(self, run: str, announced: tuple[str, ...]) -> set[tuple[str, ...]]:
-        """The sets of silos whose sum was unmasked in another run, or in `run` when it had `announced` other silos."""
+        """The sets of silos whose sum was unmasked in another run, or in `run` with another value of `announced`."""
         with self._readable():
             rows = self._db.execute(
                 "SELECT DISTINCT silos FROM summed WHERE run != ? OR announced != ?", (run, "\n".join(announced))
@@ -276,7 +277,7 @@ class Journal:
             self._db.execute("DELETE FROM summed")
 
     def forget(self, run: str) -> None:
-        """Delete all records of a finished run, except the numbers of its charged rounds."""
+        """Delete the records of a finished run, except its charged rounds and the sets of silos in its sums."""
         with self._transaction():
             for table in ("answers", "standings", "sums", "pins"):
                 self._db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))

@@ -1,8 +1,8 @@
 """A silo's privacy ledger on disk: one SQLite file beside its rows, separate from the journal; no run deletes it.
 
 A charge is permanent, even if the run fails or is deleted, or if the process ends between charge and reply. If the file
-cannot be read or written, nothing is released. Each charge includes the seal of the rows, by which ledgers in the same
-folder on the same rows share one budget. So a renamed file gets no new budget.
+cannot be read or written, nothing is released. Each charge includes the seal of the rows. Ledgers in the same folder
+whose charges have the same seal share one budget, so a renamed file gets no new budget.
 """
 
 import fcntl
@@ -77,9 +77,9 @@ class FileLedger:
         return charge.key
 
     def charges(self, run: str | None = None) -> tuple[Charge, ...]:
-        """The charges of `run`; without `run`, all charges, also on the same rows in other ledgers of the folder.
+        """The charges of `run`; without `run`, all charges, including charges on the same rows in the folder's ledgers.
 
-        Raises `BadRecord` if the file is not a ledger, or a charge of this process is missing.
+        Raises `BadRecord` if the file is not a ledger or is damaged, or if a charge of this process is missing.
         """
         own = self._complete(self._own())
         if run is not None:
@@ -175,10 +175,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def reseal(path: Path) -> int:
-    """Under the silo's secret, seal the charges that an earlier version wrote to the ledger at `path`.
+    """Give each charge that an earlier version wrote to the ledger at `path` a checksum under the silo's secret.
 
     Returns the number of these charges. Only the owner may call this function: earlier checksums had no key, so anybody
-    could have written such a charge. Raises `BadRecord` for a charge whose earlier checksum is wrong.
+    could have written such a charge. Raises `BadRecord` if the earlier checksum of a charge is wrong.
     """
     key, count = silo_secret(path.parent), 0
     with closing(_open(path)) as db:

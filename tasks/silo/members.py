@@ -1,8 +1,8 @@
 """The silos whose certificates an owner knows, and the signatures of their mask keys.
 
 The masks of a secure sum hide a summand only if the other silos are real: a coordinator that invents silos knows their
-masks. Every silo therefore signs the keys that it advertises, together with the session, under its certificate, and
-refuses keys that are not signed by a pinned certificate.
+masks. So every silo signs the mask keys that it advertises, together with the session, with the private key of its
+certificate. It refuses keys whose signature does not belong to a certificate that its owner knows.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ class Members:
         return keys + wire.encode((signature, self.certificate))
 
     def check(self, session: SecureSession, silo: str, peer: str, attested: bytes, size: int) -> bytes:
-        """The `size` bytes of keys that `peer` attests; raises `Refused` unless its pinned certificate signed them."""
+        """The keys of `peer`, the first `size` bytes of `attested`; raises `Refused` unless `peer` has signed them.
+
+        The certificate of the signature must have the fingerprint that the owner knows for `peer`.
+        """
         from cryptography import x509
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes

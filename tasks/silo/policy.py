@@ -1,7 +1,7 @@
 """The policy of a silo's owner: its worker refuses every run and request that the policy does not allow.
 
-The same function checks a run twice: before the first round at all silos, so that a run refused by one silo spends no
-budget at any other; and again with every request, because a coordinator could send a request that it did not announce.
+All silos check a run before its first round, so that a run which one silo refuses spends no budget at the others. Each
+silo repeats the check with every request, because a coordinator could send a request that it did not announce.
 """
 
 import math
@@ -21,7 +21,7 @@ from fedbnsl.algorithms.statistics.count_tables import CountLimits
 
 
 class NotAllowed(BadInput):
-    """Refused by the policy of a silo's owner; nothing was spent."""
+    """A silo refuses a request on behalf of its owner; the request has spent no budget."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ class Policy:
             )
 
     def check_difference(self, silo: str, summed: tuple[str, ...], earlier: Iterable[tuple[str, ...]]) -> None:
-        """Raise `NotAllowed` if the silos of a sum differ from the silos of an `earlier` sum by too few silos.
+        """Raise `NotAllowed` if the silos `summed` differ by too few silos from the silos of an `earlier` sum.
 
-        For example, if one silo has left or joined, the two sums differ by the contribution of this silo.
+        For example, if one silo has left, the difference of the two sums is the contribution of this silo.
         """
         least = max(self.silos, MIN_DIFFERENCE)
         for before in earlier:
@@ -150,7 +150,10 @@ class Policy:
         return self._epsilon_excess(algorithm, schema, silo)
 
     def _experiments_refusal_reason(self, silo: str, schema: Schema) -> str:
-        """The reason to refuse the sums that targets of experiments require; their differences are disclosed, too."""
+        """The reason to refuse the sums that targets of experiments require, "" if the policy allows them.
+
+        The coordinator can compute the differences of these sums, so the limits also apply to differences.
+        """
         sums, least = schema.experiments.units(schema.rows), max(self.silos, MIN_DIFFERENCE)
         for one in sums[1:]:
             left_out, summed = {unit[0] for unit in set(sums[0]) - set(one)}, {unit[0] for unit in one}
@@ -169,7 +172,10 @@ class Policy:
         return ""
 
     def _moments_refusal_reason(self, schema: Schema, rows: int) -> str:
-        """The reason to refuse second moments, from which the coordinator can compute counts and any regression."""
+        """The reason to refuse second moments, "" if the policy allows them.
+
+        The coordinator can compute counts of labels and any regression from second moments.
+        """
         if self.cells > 1 and schema.levels:
             return f"sums of products of labels are counts, which may not be below {self.cells}"
         parameters = 1 + coding_of(schema).size

@@ -12,13 +12,13 @@ digests do not depend on the order of rows and columns, the number of files and 
 A replaced row counts as one removed and one added row. The number of changes between two versions is the larger of the
 numbers of removed and of added rows. So k changes concern k records, even if each change is a replacement.
 
-For events, a row is the time and type of an event. If only devices or links between devices have changed, sums are
-refused.
+For events, a row is the time and type of an event. The silo also refuses to answer if no such row has changed, but the
+devices or the links between devices have changed.
 
-Versions over different columns are compared in their common columns. If the file and the selection of rows are the
-same, nothing has changed. Otherwise each common column gives a lower bound on the number of changed rows, because a
+Versions with different columns are compared in their common columns. If the file and the selection of rows are the
+same, nothing has changed. If not, each common column gives a lower bound on the number of changed rows, because a
 changed row changes at most one cell of the column. To compute the bound, the cells of a column are counted in `BUCKETS`
-buckets, which are assigned by a keyed hash of the cell. A run is then refused unless the largest of these bounds is at
+buckets; a keyed hash of a cell determines its bucket. The silo refuses a run unless the largest of these bounds is at
 least k. Versions without a common column are not compared.
 """
 
@@ -68,7 +68,8 @@ class RowVersion:
     seal: str
     """the seal of the content of the file or files"""
     reading: str
-    """a checksum of how the cells are read: the kind of the data, marks of missing values, the form of the file"""
+    """a checksum of how the rows are read: kind of the data, marks of missing values, form of the file, time step,
+    selected silos and stretches"""
     complete: tuple[str, ...]
     """the columns in which an empty cell causes a row to be dropped; empty if no rows are dropped"""
     rows: NDArray[np.uint64]
@@ -76,7 +77,7 @@ class RowVersion:
     cells: NDArray[np.int64]
     """the number of cells of each column in each bucket, `[n_columns, BUCKETS]`"""
     devices: str = ""
-    """for events, a digest that differs if another device has a row or a link; otherwise empty"""
+    """for events, a digest of the events of each device and of the links of devices; empty for other data"""
 
 
 def row_version(
@@ -230,10 +231,10 @@ class Publications:
         self._journal = journal
 
     def check(self, silo: str, now: RowVersion, least: int) -> bool:
-        """Whether `now` is a version that is not kept yet.
+        """Whether `now` is new: no kept version has the same rows and columns.
 
-        Raises `FewRowsChanged` if `now` differs from a kept version in too few rows, and `BadRecord` if a version that
-        the journal names is missing.
+        Raises `FewRowsChanged` if `now` differs from a kept version in at least one, but fewer than `least` rows, and
+        `BadRecord` if a version that the journal names is damaged or missing.
         """
         if any(_is_same(earlier, now) for earlier in self._versions()):
             return False
@@ -308,9 +309,9 @@ def published_path(source: Path, silo: str) -> Path:
 
 
 def forget_publications(source: Path) -> list[Path]:
-    """Delete what was recorded of publications about the rows at `source`, also in journals; returns the deleted files.
+    """Delete the records of publications from the rows at `source`, also in journals; returns the deleted files.
 
-    Only the owner may call it.
+    Only the owner may call this function.
     """
     folder = private_folder(source)
     found = sorted(folder.glob(f"*{PUBLISHED_SUFFIX}"))

@@ -1,4 +1,5 @@
-"""Processes that read the parts of a silo's rows: `workers` on this machine, or the workers of its owner's `cluster`.
+"""Processes that read the parts of a silo's rows: processes on this machine, or the workers of its owner's Dask
+cluster.
 
 Each process applies a function to one part of the rows at a time and returns the result, such as sums. The silo's
 service adds the results up in the order of the parts, so the total has the same bits for any number of processes.
@@ -63,12 +64,12 @@ class Readers:
     faults: tuple[type[BaseException], ...] = (BrokenProcessPool,)
     """the exceptions that a result raises if its process has ended"""
     loss = "a process that reads its rows has ended, killed or out of memory"
-    """the message for this case"""
+    """the reason in the message of `ReaderLost`"""
 
     def __init__(self, silo: str, count: int, log: Callable[[str], None] = print) -> None:
         """Read the rows of `silo` in `count` processes, or in this process if `count` is 1.
 
-        `log` gets a line if a reader ends before it has answered.
+        `log` gets a line if a process ends before it has answered.
         """
         self.silo, self.count, self.log = silo, count, log
         self._pool: Any = None
@@ -220,11 +221,10 @@ def _versions() -> str:
 
 
 def _apply_alone(content: bytes, part: Any) -> bytes:
-    """As `_apply`, in a worker that another program has started.
+    """Apply a function to a part in a worker of the cluster; returns whether it succeeded, with its result or error.
 
-    It uses one thread, because the bits of a product depend on the number of threads.
-    The result or the error is pickled here, because Dask in a silo's process unpickles only the messages of runs
-    (`transport/unpickling.py`).
+    The worker uses one thread, because the bits of a product depend on the number of threads. The result is pickled
+    here, because Dask in a silo's process unpickles only the messages of runs (`transport/unpickling.py`).
     """
     threadpool_limits(1)
     try:
@@ -236,7 +236,7 @@ def _apply_alone(content: bytes, part: Any) -> bytes:
 
 
 def _end_with_service() -> None:
-    """Use one thread, leave interrupts to the service, and end when the service ends, however that happens."""
+    """Use one thread, ignore Ctrl-C, and end when the process of the service ends for any reason."""
     threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     service = multiprocessing.parent_process()

@@ -31,7 +31,7 @@ class Described:
     pins_members: bool = True
     """whether the owner knows the other silos; if not, the silo adds as much noise as if they all colluded"""
     suppresses_cells: bool = False
-    """whether the owner's policy sets small counts to 0; this does not tell whether the rows have such counts"""
+    """whether the owner's policy sets small counts to 0, whether or not the rows have small counts"""
     targets: tuple[str, ...] = ()
     """the variables that an experiment has set in the silo's rows, as the owner declares"""
     targets_by_condition: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -145,9 +145,9 @@ def read_rows(
 ) -> Any:
     """The rows at `source` as numbers or level codes, in memory or as a table to read in passes.
 
-    The columns are the columns of `schema`, in its order. Raises `BadInput` for a cell that cannot be read, with file,
-    column, row and value, and for a number of rows that differs from the number in `schema`. `mapper` applies a
-    function to each part of rows that are read in passes.
+    The columns are the columns of `schema`, in its order. `mapper` applies a function to each part of rows that are
+    read in passes. Raises `BadInput` for a cell that cannot be read, with file, column, row and value, and if columns,
+    conditions or the number of rows differ from `schema`.
     """
     declared = declared.at_silo(silo)
     if _is_pooled(silo, source, declared):

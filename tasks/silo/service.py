@@ -98,7 +98,7 @@ class RowsChanged(BadInput):
 
 @dataclass(frozen=True)
 class Answer:
-    """A silo's reply to a broadcast, encoded only if needed: a masked reply is neither sent nor journaled unmasked."""
+    """A silo's reply to a broadcast; it is encoded at its first use, because some replies are masked instead."""
 
     reply: Any
 
@@ -111,7 +111,7 @@ class Answer:
 class SiloService:
     """One silo: its rows, its owner's policy, its journal and ledger, and its open runs.
 
-    A new service with the same files continues from their state.
+    A new service with the same files continues from the last round in the journal.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class SiloService:
         self._ledger = self._source.ledger(name)
         self._files = ExitStack()
         self._tables: dict[tuple[Any, ...], Any] = {}
-        """the rows, by the parts of the terms that determine columns and codes"""
+        """the rows as numbers, by `_key` of the terms"""
         self._checked_ranges: set[tuple[Any, ...]] = set()
-        """keys of terms whose columns were found to fit masked sums"""
+        """the terms (by `_key` and how values are scaled) under which all values are in the range of masked sums"""
         self._versions: dict[tuple[Any, ...], RowVersion] = {}
-        """the digests of these rows, by the same keys as `_tables`"""
+        """the digests of the rows (`publications.py`), by `_key` of the terms"""
         self._open_runs: dict[str, OpenRun] = {}
         self._described = self._source.described
         """fingerprint of the rows that were last described"""
@@ -155,10 +155,10 @@ class SiloService:
         return self._guard.disclosed(self.name, described)
 
     def admit(self, terms: RunTerms, behind_masks: bool) -> None:
-        """Raise `NotAllowed` for a run that the owner's policy refuses, before spending anything.
+        """Raise `NotAllowed` for a run that this silo refuses; no budget is spent.
 
-        `behind_masks`: whether replies leave as summands of a secure sum. Raises `BadInput` if a private run starts and
-        the ledger has fewer charges than the journal.
+        `behind_masks`: whether replies leave as summands of a secure sum. Raises `BadInput` if the rows have changed
+        since the run began, and if the ledger of a private run has fewer charges than the journal.
         """
         terms = self._admitted(terms, behind_masks)
         # Without a journal, nothing has been published; a silo that never answers writes no file.
@@ -184,7 +184,7 @@ class SiloService:
         return terms
 
     def _check_summed(self, terms: RunTerms, silos: tuple[str, ...]) -> None:
-        """Under a policy that requires masks, raise `NotAllowed` if only few `silos` differ from an earlier sum."""
+        """Under a policy with masks, raise `NotAllowed` if two sums without an ε differ by too few silos."""
         if self._policy.masked and terms.algorithm().private is None and self._source.has_journal():
             earlier = self._journal.summed(terms.pinned_run, terms.announced)
             for one in self._summed(terms, silos):
@@ -265,7 +265,7 @@ class SiloService:
 
     @contextmanager
     def _report_failures(self, number: int) -> Iterator[None]:
-        """Report errors in one line with the name of the silo, as a traceback could show rows."""
+        """Raise errors as one line with the name of the silo, because a traceback could show rows."""
         try:
             with on_one_thread():
                 yield
@@ -329,7 +329,7 @@ class SiloService:
 
     @contextmanager
     def _redact_errors(self, terms: RunTerms, number: int) -> Iterator[None]:
-        """Report only that a round of a private run failed: ε does not account for a value revealed by the reason."""
+        """In a private run, hide the reason of an error: it could reveal a value, and ε does not account for this."""
         try:
             yield
         except (Overspent, BadRecord, SiloFailed):
@@ -367,7 +367,7 @@ class SiloService:
         # written.
         earlier = (self._described, self._rows)
         digest = digest or self._source.durable or any(one is not None and one.digest for one in earlier)
-        # A new run does not reuse the last fingerprint: a query runs again.
+        # A new run does not reuse the last fingerprint: if the rows come from a query, the query runs again.
         with self._guard.reading(self.name):
             now = self._source.fingerprint(None if new else self._rows, digest=digest)
         if self._rows is not None and now is not self._rows and not self._rows.matches(now):
@@ -397,7 +397,7 @@ class SiloService:
         return encoding.encode(algorithm.summand(reply))
 
     def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
-        """Raise `BadInput` for columns that do not fit masked sums; cached, as the check may read all rows."""
+        """Raise `BadInput` for values outside the range of masked sums; cached, because the check may read all rows."""
         schema = terms.schema
         key = (*self._key(terms), *schema.transforms.items(), schema.units, masked.travels_in_units(algorithm, schema))
         self._rows_now(terms, digest=False)
@@ -473,7 +473,7 @@ def _binding_of(broadcast: bytes, terms: str, rows: str) -> str:
 
 @lru_cache(maxsize=1)
 def _message(kind: Any, packed: bytes) -> Any:
-    """A broadcast of finite numbers, decoded once for all silos of this process; algorithms must not modify it."""
+    """The broadcast `packed`, decoded once for all silos of this process; algorithms must not modify it."""
     message = wire.decode(kind, packed)
     require_bounded(message)
     return message

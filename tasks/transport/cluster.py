@@ -1,8 +1,8 @@
 """Silos on Dask workers: the embedded cluster of a run, the client of a coordinator, and the transport over Dask.
 
-A worker is a process with one thread; its nanny restarts it when it dies. It hosts the services of its silos as an
-attribute and announces each by a resource `silo:<name>`. `DaskTransport` pins each call to the worker that hosts the
-silo, where `on_worker` looks up the service.
+A worker is a process with one thread. Dask's nanny process restarts it when it dies. A worker has the services of its
+silos as an attribute, and announces each silo by a resource `silo:<name>`. `DaskTransport` pins each call to the worker
+that hosts the silo, where `on_worker` looks up the service.
 """
 
 import logging
@@ -41,7 +41,7 @@ def resource(silo: str) -> str:
 def host(worker: Any, services: Iterable[SiloService], log: Callable[[str], None] = lambda line: None) -> None:
     """Attach `services` to a Dask `worker` that is starting, and announce each as a resource.
 
-    `log` prints one line for each call that a silo refuses.
+    `log` gets one line for each call that a silo refuses.
     """
     hosted = {service.name: service for service in services}
     setattr(worker, SERVICES_ATTRIBUTE, hosted)
@@ -110,10 +110,11 @@ SCHEDULER_OPTIONS: dict[str, Any] = {"port": 0, "dashboard_address": "127.0.0.1:
 
 @contextmanager
 def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> Iterator[Any]:
-    """Yield a client of min(silos, cores) workers on this machine that host `silos`; they end with the `with` block.
+    """Yield a client of a cluster on this machine whose workers host `silos`; the cluster ends with the `with` block.
 
-    The processes of the cluster connect only to each other, over mutual TLS with keys of this run (`run_keys.py`). They
-    unpickle only the types of messages (`unpickling.py`).
+    There are `workers` workers, by default one per core, and at most one per silo. The processes of the cluster connect
+    only to each other, over mutual TLS with keys of this run (`run_keys.py`). They unpickle only the types of messages
+    (`unpickling.py`).
     """
     import dask
     from distributed import Client, Nanny, Scheduler, SpecCluster
@@ -177,7 +178,7 @@ def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
 def hosted_silos(client: Any) -> tuple[str, ...]:
     """The names of the silos that workers host at this moment, sorted.
 
-    Raises `BadInput` if two workers host the same silo, as they would answer in turn.
+    Raises `BadInput` if two workers host the same silo, because Dask could send each call to either of them.
     """
     prefix = resource("")
     running = [worker for worker in connected_workers(client).values() if worker["status"] == "running"]
@@ -191,8 +192,9 @@ def hosted_silos(client: Any) -> tuple[str, ...]:
 def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum: int | None) -> tuple[str, ...]:
     """Wait until workers host all `silos`, but at most `patience` seconds; returns the hosted silos among them.
 
-    Without names, waits for any silo and returns all hosted silos. A wait of some seconds prints one line. Raises
-    `SilosUnavailable` if fewer than `quorum` silos are hosted, or, without a quorum, if a silo is missing.
+    If `silos` is empty, waits for any silo and returns all hosted silos. After `NOTICE_SECONDS`, prints one line.
+    Raises `SilosUnavailable` if no silo or fewer than `quorum` silos are hosted, or, without a quorum, if a silo is
+    missing.
     """
     begin, printed = time.monotonic(), patience < NOTICE_SECONDS
     while not _all_hosted(silos, present := hosted_silos(client)) and time.monotonic() < begin + patience:
@@ -217,7 +219,7 @@ def _all_hosted(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
 
 
 def _worker_options(silos: Mapping[str, Path], *, notice: bool) -> dict[str, Any]:
-    """Dask's options of a worker that hosts `silos`; with `notice`, it prints a line while it compiles."""
+    """Dask's options of a worker that hosts `silos`; with `notice`, it prints a line if numba compiles for long."""
     hosted = [argument for name, path in silos.items() for argument in ("--silo", f"{name}={path}")]
     return {
         "nthreads": 1,
@@ -277,7 +279,7 @@ class DaskAnswer:
     future: Any
 
     def result(self, timeout: float) -> Any:
-        """The answer; raises the silo's exception.
+        """The answer; raises the silo's exception, or `TimeoutError` after `timeout` seconds.
 
         Raises `SiloLost` if the call killed its worker too often for Dask to retry, or the scheduler is lost.
         """

@@ -31,12 +31,12 @@ class WithoutHttpServer:
 
 
 UNREGISTERED_OPERATIONS = frozenset({"register-worker", "heartbeat_worker", "identity", "unregister", "close"})
-"""operations that a silo's worker may request of the scheduler"""
+"""operations that a silo's worker may request on a connection on which it has not registered"""
 REGISTERED_OPERATIONS = frozenset(
     {"task-finished", "task-erred", "release-worker-data", "long-running", "reschedule", "keep-alive"}
     | {"worker-status-change", "close-stream", "log-event"}
 )
-"""messages that a silo's worker may send once it is registered"""
+"""messages that a silo's worker may send on the connection on which it has registered"""
 
 
 ABOUT_TASKS = frozenset({"task-finished", "task-erred", "long-running", "reschedule", "release-worker-data"})
@@ -53,7 +53,7 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
     def __init__(self, silos: tuple[str, ...], log: Callable[[str], None], **options: Any) -> None:
         """Serve a federation of `silos`, or of any silos if there are none.
 
-        `log` receives a line for each join, exit and refusal.
+        `log` gets a line for each join, exit and refusal; repetitions of the last refusal are left out.
         """
         super().__init__(**options)
         self._silos = silos
@@ -86,9 +86,9 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
         return await super().remove_worker(address, **about)
 
     def impersonates(self, peer: str, message: Mapping[str, Any]) -> str | None:
-        """A line of the log on how `message` of the silo `peer` impersonates another silo; None if it does not.
+        """How `message` of the silo `peer` impersonates another silo, for the log; None if it does not.
 
-        Dask believes the address, the resources and the keys of tasks that a worker writes into its messages.
+        Dask does not check the address, the resources and the keys of tasks that a worker writes into its messages.
         """
         own = {address for address, worker in self.workers.items() if resource(peer) in worker.resources}
         for field in ("address", "worker"):

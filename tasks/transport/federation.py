@@ -114,8 +114,8 @@ class Roster:
     ) -> dict[str, Any]:
         """Send each silo its call, concurrently; returns the answers by silo.
 
-        A silo that does not answer is lost for the rest of the run. In that case, raises `SiloLost` unless
-        `tolerates_dropout` is set and the remaining silos are a quorum.
+        A silo that does not answer is lost for the rest of the run. If a silo is lost, raises `SiloLost` unless
+        `tolerates_dropout` is set and the remaining silos are a quorum. Also raises the first exception of a silo.
         """
         works = {
             silo: partial(wait_for_answer, self.transport, silo, call, self.patience) for silo, call in calls.items()
@@ -148,7 +148,8 @@ def _wait_for_all(waits: Mapping[str, Wait]) -> tuple[dict[str, Any], dict[str, 
 
 
 ATTEMPTS = 3
-"""maximum number of attempts at a secure sum: if a worker dies, its keys are lost, so all silos start with new keys"""
+"""maximum number of failed attempts at a secure sum; among more than `MESH_SILOS` silos, an attempt in which a silo was
+lost does not count, because the next attempt has fewer silos"""
 
 
 @dataclass(frozen=True)
@@ -175,13 +176,17 @@ class SecureTransport:
             for silo, message in messages.items()
             if silo in present
         }
-        # After phase "mask" a silo may be lost: the others can remove its masks.
+        # A silo may be lost in phase "unmask", because the other silos can then reveal its masks.
         tolerates_dropout = self.tolerates_dropout or phase == "unmask"
         return self.roster.ask(calls, tolerates_dropout=tolerates_dropout, start=self.start if solving else None)
 
 
 def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast: Any) -> tuple[Replies[Any], Traffic]:
-    """The sum of the silos' replies to `broadcast`; raises `SiloLost` if too few silos respond."""
+    """The sum of the silos' replies to `broadcast`, and the traffic.
+
+    If a worker dies, its keys are lost, so all silos start another attempt with new keys. Raises `SiloLost` if too few
+    silos respond, or after `ATTEMPTS` failed attempts.
+    """
     roster, terms = transport.roster, transport.terms
     digest = terms.exchange_digest(transport.broadcast, transport.sparse)
     silos, failures = len(terms.schema.silos), 0
@@ -193,7 +198,7 @@ def secure_exchange(algorithm: Algorithm, transport: SecureTransport, broadcast:
             return masked.masked_round(algorithm, session, transport, broadcast, len(transport.broadcast), encoding)
         except Aborted as reason:
             fewer = roster.present != present
-            if silos <= MESH_SILOS or not fewer:  # otherwise the next session has fewer silos
+            if silos <= MESH_SILOS or not fewer:
                 failures += 1
             left = len(roster.present) >= default_threshold(silos)
             if failures == ATTEMPTS or not left or (fewer and isinstance(reason, SumLost)):

@@ -37,7 +37,7 @@ class Identity:
     def security(self) -> Any:
         """The `Security` for Dask: TLS only, with certificates on both sides.
 
-        Raises `BadInput` for missing files, or if they do not match.
+        Raises `BadInput` as `check` does.
         """
         self.check()
         return self._security(str(self.trusted))
@@ -64,7 +64,7 @@ class Identity:
         return self._security(b"".join(pem(one) for one in authorities if _issued(one, own)).decode())
 
     def check(self) -> None:
-        """Raise `BadInput` for a file that is missing or unusable, or a key that others may read."""
+        """Raise `BadInput` for a missing or unusable file, and for a key that other users may read."""
         for path in (self.certificate, self.key, self.trusted):
             if not path.is_file():
                 raise BadInput(f"{path}: no such file; create certificates with `fedbnsl federation init`")
@@ -248,7 +248,7 @@ class Endpoint:
 
 
 def endpoint(text: str, name: str) -> Endpoint:
-    """Parse HOST:PORT; raises `BadInput` with the `name` of the setting for another form."""
+    """Parse HOST:PORT or tls://HOST:PORT; raises `BadInput` with the `name` of the setting for another form."""
     host, colon, port = text.removeprefix("tls://").rpartition(":")
     if not (host and colon and port.isdecimal() and int(port) < 65536) or "/" in host:
         raise BadInput(f"{name} is '{text}': must be HOST:PORT, such as 10.0.0.5:8786")

@@ -58,7 +58,7 @@ class ImmediateAnswer:
 
 
 def in_process_roster(transport: SiloTransport, silos: tuple[str, ...]) -> Roster:
-    """The roster of `silos` over a `transport` in this process: they answer one after the other, without timeouts."""
+    """The roster of `silos` over a `transport` in this process; the silos answer one after the other."""
     return Roster(transport, silos, IMMEDIATE, start=run_on_wait)
 
 
@@ -138,7 +138,7 @@ class InProcessFederation:
             run.services[silo] = SiloService(silo, TableSource(self.tables[silo], self._ledgers[silo], run_state))
 
     def _run(self, algorithm: Algorithm, number: int, silos: tuple[str, ...] = ()) -> "_Run":
-        """The run of `algorithm`, in which these `silos`, or all, are ready for round `number`."""
+        """The run of `algorithm`, in which `silos` (if empty, all silos) are ready for round `number`."""
         if algorithm not in self._runs:
             terms = (self.run_id, _token(algorithm), self.schema, self.seed, self.budget)
             self._runs[algorithm] = _Run(_LocalTerms(*terms, local_algorithm=algorithm), {}, self.transport)

@@ -1,9 +1,9 @@
 """The keys of one run on this machine: mutual TLS between its scheduler, nannies, workers and client.
 
-Every account of a machine can connect to a port on 127.0.0.1, and whoever reaches a Dask scheduler can run code. An
-authority is therefore created for each run. It issues one certificate to the coordinator and one to the workers, and is
-then deleted. Keys are never written to a file: they stay in this process, which sends them to its workers through the
-pipes that start them, even when a nanny restarts a worker. So no key remains after a crash.
+Every account of a machine can connect to a port on 127.0.0.1, and whoever reaches a Dask scheduler can run code. So
+each run has its own certificate authority, in memory. The authority issues one certificate to the coordinator and one
+to the workers, and is then deleted. Keys stay in this process, which sends them to workers through the pipes that start
+the workers, even when a nanny restarts a worker. So no key remains after a crash.
 """
 
 import os

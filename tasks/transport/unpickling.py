@@ -49,7 +49,7 @@ class ForeignObject(pickle.UnpicklingError):
 
 
 class NoTraceback:
-    """The replacement for the traceback of an exception, which would show code and paths of another machine."""
+    """Replaces the traceback of an exception, because a traceback shows code and paths of another machine."""
 
     def __new__(cls, *parts: Any) -> Any:
         """A placeholder for a part of a traceback, and None for the traceback as a whole."""
@@ -80,15 +80,15 @@ _LOCK = Lock()
 
 
 def restrict_unpickling() -> None:
-    """Restrict Dask in this process to unpickling messages from now on; repeated calls have no effect."""
+    """From now on, let Dask in this process unpickle only names on the allow-list; repeated calls have no effect."""
     _restrict("process")
 
 
 @contextmanager
 def restricted_unpickling() -> Iterator[None]:
-    """Restrict Dask in this process to unpickling messages within the block; blocks of several threads may overlap.
+    """Within the block, let Dask in this process unpickle only names on the allow-list; blocks in threads may overlap.
 
-    The process may be a notebook that uses Dask for other purposes after the run.
+    The restriction ends with the block, because the process may be a notebook that uses Dask for other purposes.
     """
     reason = object()
     _restrict(reason)

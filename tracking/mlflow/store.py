@@ -2,8 +2,9 @@
 
 A new SQLite database is a copy of an empty template, which the installation stores, because creating the tables takes
 seconds. The experiment has two saved views: the run table with its scores, and a comparison of runs in charts. MLflow
-stores a view as a tag of the experiment and opens it by a link. The link also selects the pages for model training;
-without it, MLflow 3.17 shows the pages for language models. `source_tags` names the source code of a run.
+stores a view as a tag of the experiment and opens it by a link. The link also selects MLflow's pages for model
+training, because MLflow 3.17 shows the pages for language models by default. `source_tags` names the source code of a
+run.
 """
 
 import json
@@ -39,7 +40,8 @@ def template(program: str) -> Path:
 def create_from_template(program: str, database: Path) -> None:
     """Create `database`, private to this user, as a copy of the template, unless it exists.
 
-    Without a template the file is empty, and `program` creates its tables.
+    Without a template the file is empty, and `program` creates its tables. If the file cannot be written, nothing is
+    created, and `program` reports the error when it opens the database.
     """
     source = template(program)
     if database.exists():

@@ -215,7 +215,7 @@ def reason(error: Exception) -> str:
 
 
 START_TIMEOUT_SECONDS = 3.0
-"""maximum delay of the import of MLflow until the first round, because both would compete for the same processor"""
+"""maximum time that the import of MLflow waits for the first round, because both would compete for a processor"""
 SEND_INTERVAL_SECONDS = 0.5
 """pause between uploads of rounds; an upload costs 15 ms of CPU, for any number of rounds"""
 MAX_QUEUE = 64
@@ -225,8 +225,9 @@ MAX_QUEUE = 64
 class BackgroundTracker:
     """A `Tracker` in a separate thread.
 
-    When the run has an MLflow run, the thread calls `opened` with the start of the run, which can then be saved. So a
-    resumed run can continue the same MLflow run; if saving fails, it starts another MLflow run.
+    After the thread has opened an MLflow run, or failed to, it calls `opened` with the start of the run. The caller can
+    save this start with the id of the MLflow run, so that a resumed run continues the same MLflow run. An `OSError` of
+    `opened` is ignored.
     """
 
     def __init__(

@@ -39,7 +39,8 @@ def draw_result(result: RunResult, title: str = "") -> "Figure":
 
 
 def pictures(result: RunResult) -> dict[str, Any]:
-    """The pictures as SVG: a drawing of the structure, the matrices of a dynamic structure, the measures by round."""
+    """The pictures of the report as SVG, by name, None if there is no such picture; and what the report says on them.
+    """
     structure, truth, strengths = result.structure, result.truth, strengths_in(result)
     found: dict[str, Any] = {"drawing": None, "matrices": None}
     variables = len(structure.variables)
@@ -60,7 +61,7 @@ def pictures(result: RunResult) -> dict[str, Any]:
 
 
 def _averaged_picture(result: RunResult) -> str | None:
-    """The averaged network, if it differs from the learned graph, and if this is drawn as a graph and has no lags."""
+    """The averaged network; None if it equals the learned graph, has lags or has too many variables to draw."""
     structure, found = result.structure, result.confidence
     if not found or structure.lags or len(structure.variables) > MAX_DRAWN_VARIABLES:
         return None
