@@ -97,8 +97,7 @@ CANDIDATE_COLUMNS = ("candidate", "edges", "instability", "held-out log-likeliho
 
 @dataclass(frozen=True)
 class TunedCandidate:
-    """Candidate settings, and their results on random halves of the rows; edges and likelihood are means over halves.
-    """
+    """Candidate settings, and their results on random halves of the rows: means over the halves, and instability."""
 
     params: dict[str, str]
     edges: float

@@ -348,8 +348,7 @@ def _separator(place: str, head: str) -> str:
 
 
 def _is_regular(rows: list[list[str]]) -> bool:
-    """Whether most rows have the same number of cells, up to one more or less than the header (a trailing separator).
-    """
+    """Whether most rows have an equal number of cells, that of the header or one more or less (separators at ends)."""
     lengths = Counter(map(len, rows[1:]))
     if not lengths:
         return False

@@ -51,9 +51,10 @@ INK = "#16202c"
 
 
 def legend_entries(edges: Sequence[Edge], compared: bool) -> list[tuple[Category, str]]:
-    """The categories that occur, each with its label and count; the default category is always included.
+    """The categories that occur, each with its label and count.
 
-    `compared` is whether there was a true graph to compare with.
+    `compared` is whether there was a true graph to compare with. Correct edges or, without a true graph, learned edges
+    are always included.
     """
     always = "right" if compared else "learned"
     return [
@@ -66,8 +67,8 @@ def legend_entries(edges: Sequence[Edge], compared: bool) -> list[tuple[Category
 def layout_order(variables: Sequence[str], edges: Sequence[Edge]) -> tuple[list[Edge], list[IndexArc]]:
     """The edges in their order of priority for the layout, and the arc that represents each edge in the layout.
 
-    True edges come first, and a reversed edge is laid out in its true direction. Undirected edges come last and follow
-    the order that the other edges determine.
+    Directed edges come first; among them, extra edges come last. A reversed edge is laid out in its true direction.
+    Undirected edges come after the directed edges, which determine their order in the layout.
     """
     index = {name: place for place, name in enumerate(variables)}
     rank: dict[Category, int] = dict.fromkeys(STYLES, 0) | {"extra": 1}
@@ -164,7 +165,8 @@ def draw_graph(
 
     Line widths show the `strengths` or, without strengths, the weights. `required` edges have a yellow band behind
     them. If other variables have numbers, variables with `labels` have square, tinted boxes. Dotted lines without marks
-    join the pairs that are `not_identified`; they come last in the layout. Boxes of `targets` have a thick border.
+    join the pairs that are `not_identified`; these lines come last in the layout. Boxes of `targets` have a thick
+    border.
     """
     from matplotlib.figure import Figure
 

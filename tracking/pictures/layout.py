@@ -4,11 +4,11 @@ The four classic steps are: reverse arcs until there is no cycle, assign nodes t
 layer to reduce crossings, and choose coordinates. An edge that spans several layers gets its own slot on each layer
 that it passes, so that it never runs through a node. Lengths are inches; y grows upwards.
 
-The functions are in the order of the steps. Rows are ordered by barycentre sweeps (Sugiyama, Tagawa & Toda 1981), each
-followed by exchanges of neighbours while these help, from several starts.
+The functions are in the order of the steps. The search for the order of the rows begins from several starts. From each
+start, barycentre sweeps (Sugiyama, Tagawa & Toda 1981) alternate with exchanges of neighbours that reduce crossings.
 
-igraph is not used: it is under the GPL, and its drawings are 2 to 7 times as wide, because a slot gets as much room as
-a node, and have 3 to 4.5 times the crossings (`benchmarks/layout.py`).
+igraph is not used, because it is under the GPL. Its drawings are also 2 to 7 times as wide, because a slot gets as much
+room as a node, and have 3 to 4.5 times as many crossings (`benchmarks/layout.py`).
 """
 
 from bisect import bisect_right, insort
@@ -66,7 +66,7 @@ def assign_layers(n: int, arcs: Sequence[IndexArc], capacity: int) -> list[int]:
     """The layer of each node, with layer 0 on top; a node is below all its parents.
 
     A layer has at most `capacity` nodes. Nodes are then pulled towards their children, which makes arcs shorter. Nodes
-    without arcs come last.
+    without arcs are on the last layers, with at most 2 `capacity` nodes each.
     """
     parents: list[set[int]] = [set() for _ in range(n)]
     children: list[set[int]] = [set() for _ in range(n)]

@@ -135,8 +135,8 @@ def _draw_edges(
 def _ports(grid: Grid, within: Sequence[Edge], lagged: Sequence[LaggedEdge]) -> Ports:
     """The heights at which edges touch their boxes, spread over the side of a box so that few edges cross beside it.
 
-    Lagged edges are sorted by their targets. At each box, arcs that lead up are above those that lead down, and wider
-    arcs enclose narrower ones.
+    At each box, lagged edges are sorted by the rows of their other ends. Arcs that lead up are above arcs that lead
+    down, and wider arcs enclose narrower ones.
     """
     sides: dict[tuple[str, int, str], list[tuple[float, tuple[Edge, End]]]] = defaultdict(list)
     for one in lagged:

@@ -39,8 +39,7 @@ def draw_result(result: RunResult, title: str = "") -> "Figure":
 
 
 def pictures(result: RunResult) -> dict[str, Any]:
-    """The pictures of the report as SVG, by name, None if there is no such picture; and what the report says on them.
-    """
+    """By name, the pictures of the report as SVG (None if there is no such picture), and two facts about them."""
     structure, truth, strengths = result.structure, result.truth, strengths_in(result)
     found: dict[str, Any] = {"drawing": None, "matrices": None}
     variables = len(structure.variables)

@@ -44,7 +44,7 @@ class LaidOutGraph:
     """A structure with its layout: y grows downwards, and lengths are in points.
 
     `places` has x, y and width of each variable, and is empty if there are too many edges to draw. `ways` has the
-    points of an edge from its source to its target, for edges that are not straight.
+    points between the source and the target of an edge, for edges that are not straight.
     """
 
     variables: tuple[str, ...]

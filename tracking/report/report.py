@@ -161,7 +161,7 @@ def _title(result: RunResult) -> str:
 
 
 def warnings(result: RunResult) -> list[str]:
-    """Warnings for the top of the page: lost silos, broken privacy, no convergence, time series, cycles."""
+    """Warnings for the top of the page: lost silos, broken privacy, no convergence, limits, small cells, cycles."""
     messages = []
     if result.outcome == "silo lost":
         who = ", ".join(result.lost) or "a silo"
@@ -406,7 +406,7 @@ def _forecasts(result: RunResult) -> dict[str, ReportTable | None] | None:
 
 
 def _communication(result: RunResult) -> ReportTable:
-    """The exchanges and bytes of the whole run."""
+    """The exchanges and bytes of rounds, targets and imputation model; the bytes of parameters and diagnoses."""
     metrics = result.metrics
     rows: list[tuple[str, object]] = [("Exchanges in the rounds", metrics.get("rounds", len(result.rounds)))]
     tested = [("Independence tests", "tests"), ("Tests skipped for lack of rows or memory", "tests_left_out")]

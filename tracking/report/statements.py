@@ -181,10 +181,11 @@ class _Sizes:
 
 
 def _affirmed(one: Effect, levels: tuple[str, ...]) -> tuple[int, tuple[object, object], str]:
-    """The contrast and the level of the outcome, without a denial if possible, and -1 if this reverses the sign.
+    """A sign (−1 or 1), the contrast, and the level of the outcome, without denials such as "no" if possible.
 
-    "with smoke = no instead of yes, the probability of lung = no is higher" has the same content as "with smoke = yes
-    instead of no, the probability of lung = yes is higher", and takes a second reading.
+    The effect must be multiplied by the sign. "with smoke = no instead of yes, the probability of lung = no is higher"
+    has the same content as "with smoke = yes instead of no, the probability of lung = yes is higher", but is harder to
+    read.
     """
     turned, (before, after) = 1, one.values
     level = one.measure[len(f"P({one.outcome} = ") : -1] if one.measure.startswith("P(") else ""
@@ -253,7 +254,7 @@ def _pag_sentence(edge: Edge) -> str:
 
 
 def _support(result: RunResult, edge: Edge) -> str:
-    """The share of resamples with the edge and with its direction."""
+    """The share of resamples with the edge and its direction, as the end of a sentence; empty without resamples."""
     strengths = strengths_in(result)
     if strengths is None:
         return ""

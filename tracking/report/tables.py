@@ -30,8 +30,8 @@ from ..comparison import Comparison
 from ..result import FoundTargets, RunResult, SiloEdge, radius_of, silo_edges
 
 SCROLLING_ROWS = 24
-"""number of rows above which a table scrolls; a reader who does not notice the scroll bar still sees shorter tables
-whole"""
+"""number of rows above which a table scrolls; shorter tables are shown whole, because a reader may not notice the
+scroll bar"""
 MIN_STRENGTH = 0.1
 """minimum strength of a listed edge that is in neither structure"""
 
@@ -54,7 +54,7 @@ class ReportTable:
 
     @property
     def numeric(self) -> list[bool]:
-        """For each column, whether its cells are numbers, or empty."""
+        """For each column, whether it has cells that are not None, and all of them are numbers."""
         columns = ([row[k] for row in self.rows if row[k] is not None] for k in range(len(self.header)))
         return [bool(cells) and all(map(_is_number, cells)) for cells in columns]
 
@@ -178,7 +178,7 @@ def _own_past(structure: Structure, truth: Structure | None) -> ReportTable:
 
 
 def changes_table(changes: Comparison) -> ReportTable | None:
-    """A row for each edge: changed edges first, then the others by the change of their weights; None without edges."""
+    """A row for each changed edge and, with weights, for each other edge by the change of weight; None without rows."""
     edges = [one for one in changes.structure.edges if one.fate != "kept" or changes.weighted]
     rows = [
         (
