@@ -194,8 +194,8 @@ def look_ahead() -> None:
     for name in ("child", "alarm", "win95pts"):
         for search in ("secure-ges", "secure-boss"):
             for ahead in (0, 1, 4, 8, 16) if search == "secure-ges" else (0, 1):
-                label = f"{name}, {search}, ahead = {ahead}"
-                runs[label] = over_seeds(search, {"ahead": ahead}, drawn(name, 5))
+                label = f"{name}, {search}, lookahead = {ahead}"
+                runs[label] = over_seeds(search, {"lookahead": ahead}, drawn(name, 5))
                 line = {"run": label, "exchanges": spread(runs[label], "rounds"), "edges": spread(runs[label], "edges")}
                 line |= {"MB": spread(runs[label], "megabytes", 2), "CPU s": spread(runs[label], "cpu_seconds", 2)}
                 rows.append(line)

@@ -246,7 +246,7 @@ class FedFrankWolfe(RefinedSettings):
     rho1_growth: float = 1.0
     rho2: float = 1.0
     scaled: bool = False
-    settle: bool = False
+    fix_order: bool = False
     send_threshold: float = 0.0
     radius: float = 1.25
     """largest ℓ₁ norm of B per variable (the mean absolute weight in ±[0.5, 2] times one edge per variable)"""

@@ -227,7 +227,7 @@ class Phase:
     """the moves that the silos evaluate"""
     judged: FloatArray = field(default_factory=lambda: EMPTY)
     """the variance change under each move, summed over the silos"""
-    turns: int = 0
+    searches: int = 0
     """number of evaluations of moves; set to the maximum of the settings once no move improves the order enough"""
     variances: FloatArray = field(default_factory=lambda: EMPTY)
     """mean squared residuals under the last sent W, `[d]`, averaged over the silos; empty before the first request"""
@@ -280,7 +280,7 @@ def is_dense(phase: Phase, W: FloatArray) -> bool:
     return bool((W != 0).sum() > DENSE_SHARE * free_entries(phase.place, phase.possible)[: W.shape[1]].sum())
 
 
-def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
+def after_judgement(phase: Phase, least: float, max_searches: int) -> Phase:
     """The phase after the moves that lower the sum of variances by more than `least`.
 
     If there are none, the order is final.
@@ -288,8 +288,8 @@ def after_judgement(phase: Phase, least: float, most_turns: int) -> Phase:
     place = turned(phase.place, phase.moves, phase.judged, least)
     ended = replace(phase, stage=Stage.ORDERED, moves=NO_MOVES, judged=EMPTY)
     if np.array_equal(place, phase.place):
-        return replace(ended, turns=most_turns)
-    return replace(ended, place=place, turns=phase.turns + 1, rounds=0)
+        return replace(ended, searches=max_searches)
+    return replace(ended, place=place, searches=phase.searches + 1, rounds=0)
 
 
 def remaining_support(W: FloatArray, prior: Prior) -> NDArray[np.bool_]:
@@ -345,15 +345,15 @@ def next_phase(
     """
     few_left = rounds >= settings.rounds - RESERVED_ROUNDS
     if phase.stage is Stage.FREE:
-        small = settings.settle_h * max(1.0, W.shape[1] / SETTLED_VARIABLES)
+        small = settings.fix_order_h * max(1.0, W.shape[1] / SETTLED_VARIABLES)
         ripe = h < small and phase.rounds > UNINFORMATIVE_ROUNDS
         return settle_order(phase, W, scale, settings.threshold, prior) if ripe or few_left else phase
     if phase.stage is Stage.JUDGING:
-        judged = after_judgement(phase, worth, settings.turns)
+        judged = after_judgement(phase, worth, settings.order_searches)
         return start_fit(judged, W, prior) if last is Stage.FITTED and judged.rounds else judged
     if not in_agreement or phase.stage in (Stage.FITTED, Stage.RELAXED):
         return phase
-    over = phase.turns >= settings.turns or few_left or (last is Stage.FITTED and is_dense(phase, W))
+    over = phase.searches >= settings.order_searches or few_left or (last is Stage.FITTED and is_dense(phase, W))
     edges = np.abs(W[: W.shape[1]]) > MIN_STRENGTH_SHARE * settings.threshold
     moves = NO_MOVES if over else compatible_moves(proposals(phase.place, edges), phase.place, prior.precedence)
     if len(moves) or last is Stage.FITTED:

@@ -90,38 +90,39 @@ class Additions:
 
     With `scaled`, the silos first send the mean squares of their variables. Their mean over the silos, m, scales every
     penalty: ρ₂·m_i and λ·√(m_i·min m) in row i, ρ₁·min m for h. The consensus is then loose where the loss is flat and
-    tight where the loss is steep, and the result does not depend on a common unit of measurement. With `settle`, the
-    server fixes the order of the variables once h < `settle_h`. What remains is a convex lasso over the entries that
-    respect the order. After that, `turns` improves the order, and `relax` removes the shrinkage of selected entries.
+    tight where the loss is steep, and the result does not depend on a common unit of measurement. With `fix_order`, the
+    server fixes the order of the variables once h < `fix_order_h`. What remains is a convex lasso over the entries that
+    respect the order. After that, `order_searches` improves the order, and `relax` removes the shrinkage of selected
+    entries.
     """
 
     scaled: bool = False
     """scale all penalties by the variables' mean squares"""
-    settle: bool = False
+    fix_order: bool = False
     """fix the order of the variables once h is small"""
-    settle_h: float = 2e-3
+    fix_order_h: float = 2e-3
     """h below which the order is fixed; above 20 variables, the limit is this times d / 20"""
-    turns: int = 0
+    order_searches: int = 0
     """maximum number of searches for a better order after the order is fixed, by reversed edges and by the fitted model
     (0: none)"""
     relax: bool = False
     """with many rows, refit without λ before applying τ: the selected entries, or all entries that the order allows"""
-    rho2_settled: float = 0.03
+    rho2_fixed_order: float = 0.03
     """ρ₂ once the order is fixed: the problem is then convex, and a looser consensus converges sooner"""
     send_threshold: float = 0.0
     """silos send only changes of an entry of at least this size (times √(min m / m_i) with `scaled`)"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        for name in ("rho2_settled", "settle_h"):
+        for name in ("rho2_fixed_order", "fix_order_h"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         require(self.send_threshold >= 0, "send_threshold", self.send_threshold, "0 or more")
-        require(self.turns >= 0, "turns", self.turns, "0 or more")
+        require(self.order_searches >= 0, "order_searches", self.order_searches, "0 or more")
 
     @property
     def any(self) -> bool:
-        """Whether `scaled`, `settle` or `send_threshold` is on; `turns` and `relax` alone do not count."""
-        return self.scaled or self.settle or self.send_threshold > 0
+        """Whether `scaled`, `fix_order` or `send_threshold` is on; `order_searches` and `relax` alone do not count."""
+        return self.scaled or self.fix_order or self.send_threshold > 0
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ class RefinedSettings(Additions, ConsensusSettings):
     l1: float = 0.05
     w_steps: int = 5
     scaled: bool = True
-    settle: bool = True
-    turns: int = 10
+    fix_order: bool = True
+    order_searches: int = 10
     relax: bool = True
     send_threshold: float = 0.01
     center: bool = True

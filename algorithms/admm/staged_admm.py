@@ -359,7 +359,7 @@ def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -
     else:
         rho2 = server.rho2 * settings.rho2_growth
         updated = replace(updated, rho1=server.rho1 * settings.rho1_growth, rho2=rho2)
-    if not settings.settle:
+    if not settings.fix_order:
         return updated
     following = next_phase(
         phase,
@@ -379,7 +379,7 @@ def dual_update(server: Server, model: LinearModel, settings: RefinedSettings) -
 def after_fit(server: Server, settings: RefinedSettings) -> Server:
     """The state after a round of the fit; once the fit has converged, with the order implied by its model."""
     phase = server.phase
-    if not _fit_converged(server, settings) or phase.readings >= settings.turns:
+    if not _fit_converged(server, settings) or phase.readings >= settings.order_searches:
         return server
     least = len(server.variables) / server.rows * float(phase.variances.min())
     following, W = reread(phase, server.W_known, least, server.prior)
@@ -397,12 +397,12 @@ def _start_phase(server: Server, settings: RefinedSettings) -> Server:
     if phase.stage is Stage.FITTED:
         rho = metric_weight(len(server.variables), server.rows / server.silos)
         return replace(server, rho2=rho, beta_sum=np.zeros_like(server.W))
-    return replace(server, rho2=settings.rho2_settled)
+    return replace(server, rho2=settings.rho2_fixed_order)
 
 
 def converged(server: Server, settings: RefinedSettings) -> bool:
     """Whether the last phase has converged or, without settled orders, the papers' criterion is satisfied."""
-    if not settings.settle:
+    if not settings.fix_order:
         return consensus.converged(server, settings)
     if server.phase.stage is Stage.FITTED:
         return server.phase.rounds > 0 and _fit_converged(server, settings)

@@ -194,6 +194,7 @@ MAX_EXACT_INTEGER = 2**53
 
 RENAMED_SETTINGS = {
     "agreeing": "agreeing_starts",
+    "ahead": "lookahead",
     "doubt": "shrinkage",
     "draws": "participant_seed",
     "evidence": "min_log_likelihood_ratio",
@@ -201,9 +202,13 @@ RENAMED_SETTINGS = {
     "most_lags": "max_lags",
     "most_parents": "max_parents",
     "most_sets": "max_sets",
+    "rho2_settled": "rho2_fixed_order",
+    "settle": "fix_order",
+    "settle_h": "fix_order_h",
     "solo": "partial_step_weight",
     "start": "init_seed",
     "targeted": "target_rows",
+    "turns": "order_searches",
 }
 """for each deprecated name of a setting, its new name; version 0.1 accepts deprecated names with a warning"""
 

@@ -41,7 +41,7 @@ class Fdbnl(FedSparse):
     """λ_A / λ_W, the relative price of the weight of a lagged edge"""
     threshold: float = 0.15
     send_threshold: float = 0.001
-    settle_h: float = 0.03
+    fix_order_h: float = 0.03
     center: bool = True
     """subtract each silo's own levels: the means of its columns that differ significantly from zero"""
     closed_form: bool = False

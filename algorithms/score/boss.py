@@ -67,10 +67,10 @@ def boss_from(order: NDArray[np.int64], prior: Prior | None = None) -> BossSearc
     return BossSearch(start, moving, 0, False, np.concatenate([start, moving]), -np.inf, rest, no_trees(), len(start))
 
 
-def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSearch:
+def advance_boss(boss: BossSearch, families: Families, lookahead: int = 0) -> BossSearch:
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
-    If `ahead` is positive, the scores that the other moves of the sweep may need are requested together with the
+    If `lookahead` is positive, the scores that the other moves of the sweep may need are requested together with the
     missing scores. Pending scores of another search do not stop this search. Writes to the arrays of `boss.trees`,
     which are a cache: their content depends only on the scores.
     """
@@ -78,7 +78,7 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
     while not boss.done:
         before = boss = replace(boss, trees=boss.trees.roomy(families, d))
         if not boss.backward.done:
-            backward = advance(boss.backward, families, ahead)
+            backward = advance(boss.backward, families, lookahead)
             boss = _restart_sweep(replace(boss, backward=backward), families) if backward.done else boss
         elif boss.at < moving:
             x = boss.sweep[boss.at]
@@ -86,7 +86,7 @@ def advance_boss(boss: BossSearch, families: Families, ahead: int = 0) -> BossSe
             if not stopped:
                 better = not np.array_equal(order, boss.order)
                 boss = replace(boss, order=order, at=boss.at + 1, moved=boss.moved or better)
-            elif ahead:
+            elif lookahead:
                 for other in boss.sweep[boss.at + 1 :]:
                     better_place(boss.order, other, d, boss.trees.arrays, families.tables, boss.first)
         elif boss.moved:
@@ -369,10 +369,10 @@ def starts_of(orders: NDArray[np.int64], prior: Prior, most_parents: int = 0) ->
     return _begin_starts(Starts(orders, 0, (), no_trees(), orders[0], -np.inf, 0, most_parents, prior))
 
 
-def advance_starts(starts: Starts, families: Families, ahead: int = 0) -> Starts:
+def advance_starts(starts: Starts, families: Families, lookahead: int = 0) -> Starts:
     """Advance the searches as far as the known scores allow, as `advance_boss` does."""
     while not starts.ended:
-        starts = _advance_running(starts, families, ahead)
+        starts = _advance_running(starts, families, lookahead)
         if not all(boss.done for boss in starts.running):
             return starts
         starts = _compare_ends(starts)
@@ -414,11 +414,11 @@ def _begin_starts(starts: Starts) -> Starts:
     return replace(starts, begun=begun, running=running)
 
 
-def _advance_running(starts: Starts, families: Families, ahead: int) -> Starts:
+def _advance_running(starts: Starts, families: Families, lookahead: int) -> Starts:
     """The state with each of its searches advanced; they share the trees."""
     running, trees = [], starts.trees
     for before in starts.running:
-        boss = advance_boss(replace(before, trees=trees), families, ahead)
+        boss = advance_boss(replace(before, trees=trees), families, lookahead)
         trees = boss.trees
         running.append(replace(boss, trees=no_trees()))
     return replace(starts, running=tuple(running), trees=trees)

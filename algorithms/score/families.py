@@ -321,7 +321,7 @@ class SearchSettings(ScoreSettings):
 class SecureSearch(SearchSettings):
     """Settings of `secure-ges` and `secure-boss`."""
 
-    ahead: int = 8
+    lookahead: int = 8
     """number of moves to look ahead (BOSS: any positive number means the whole sweep)"""
     candidates: int | Literal["auto"] = "auto"
     """GES on labels: edges of a variable are considered only to this number of other variables, those with the greatest
@@ -346,7 +346,7 @@ class SecureSearch(SearchSettings):
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
-        require(self.ahead >= 0, "ahead", self.ahead, "0 or more")
+        require(self.lookahead >= 0, "lookahead", self.lookahead, "0 or more")
         require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
         if self.candidates != "auto":
             require(self.candidates >= 0, "candidates", self.candidates, "0 or more, or auto")

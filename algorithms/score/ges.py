@@ -97,18 +97,18 @@ def search_from(
     return EquivalenceSearch(graph, no_gain, all_stale, plan, 0, limit, 0, 0, prior)
 
 
-def advance(search: EquivalenceSearch, families: Families, ahead: int = 0) -> EquivalenceSearch:
+def advance(search: EquivalenceSearch, families: Families, lookahead: int = 0) -> EquivalenceSearch:
     """Advance the search as far as the known scores allow: until it is done, or `families` lacks scores or room.
 
-    If `ahead` is positive and candidates are not sparse, scores that the next `ahead` moves may need are requested
-    together with the missing scores.
+    If `lookahead` is positive and candidates are not sparse, scores that the next `lookahead` moves may need are
+    requested together with the missing scores.
     """
     gain, stale = search.gain.copy(), search.stale.copy()
     search = replace(search, gain=gain, stale=stale)
     while not search.done:
         kind = search.plan[search.phase]
         if _refresh(search, kind, stale, gain, families):
-            return search if search.candidates else _look_ahead(search, families, ahead)
+            return search if search.candidates else _look_ahead(search, families, lookahead)
         if search.candidates and not len(search.candidate_pairs):
             search = replace(search, candidate_pairs=_greatest_gains(gain, search.candidates))
             gain[~search.candidate_pairs] = NO_GAIN

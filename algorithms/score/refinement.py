@@ -80,10 +80,10 @@ def refined_graph(search: RefinedSearch) -> NDArray[np.bool_]:
     return best_graph(search.near[0], search.known) if search.gain else search.graph
 
 
-def advance_refined(search: RefinedSearch, families: Families, ahead: int = 0) -> RefinedSearch:
+def advance_refined(search: RefinedSearch, families: Families, lookahead: int = 0) -> RefinedSearch:
     """Advance GES, then BOSS, as far as the scores of `families` allow, as `ges.advance` and `advance_boss` do."""
     if not search.greedy.done:
-        search = replace(search, greedy=advance(search.greedy, families, ahead))
+        search = replace(search, greedy=advance(search.greedy, families, lookahead))
         if not search.greedy.done:
             return search
     if not search.near:
@@ -102,7 +102,7 @@ def advance_refined(search: RefinedSearch, families: Families, ahead: int = 0) -
             known.with_scores(scores)
             if len(scores) < len(pending):
                 break
-        starts = advance_starts(starts, known, ahead)
+        starts = advance_starts(starts, known, lookahead)
         if known.full:
             known = known.grown()
     return replace(search, near=(starts,), known=known, done=starts.done)

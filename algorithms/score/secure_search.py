@@ -27,7 +27,7 @@ interventional classes, so GES is GIES (Hauser, Bühlmann 2012).
 What leaves a silo: of labels, its part of the summed counts; of numbers, its part of the second moments about its own
 means, once; of mixed data the same, with indicators of labels (`statistics/coding.py`), or its part of the moments by
 configuration; with `weights=own` also its part of the scores. All are masked if there are two silos or more. A round
-costs a silo one pass over its rows for each set of variables. With `ahead`, counts that the next moves may need are
+costs a silo one pass over its rows for each set of variables. With `lookahead`, counts that the next moves may need are
 requested together with those needed now, which takes fewer exchanges but more bytes. The exact search at the end of
 BOSS over few variables requests all sets of up to `exact_parents` + 1 variables, the largest first.
 """
@@ -419,7 +419,7 @@ def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureS
     """The state with the search advanced until it needs scores or is done."""
     state, families = server.state, server.families
     shuffle, before = shuffled(len(server.variables), settings), server.state
-    predicts = settings.own_scores and settings.ahead > 0 and procedure.orders
+    predicts = settings.own_scores and settings.lookahead > 0 and procedure.orders
     while not state.done:
         if len(families.pending):
             pending = shuffle.families(families.pending)
@@ -433,7 +433,7 @@ def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureS
                 break
             else:
                 families = families.with_scores(np.full(len(families.pending), EXCLUDED_SCORE))
-        state = procedure.advance(state, families, 0 if predicts else settings.ahead)
+        state = procedure.advance(state, families, 0 if predicts else settings.lookahead)
         if families.full:
             families = families.grown()
     found = server.found
@@ -461,16 +461,16 @@ def _with_predicted(
     mixture, the steps of a search over classes could form a cycle.
     """
     shuffle = shuffled(len(server.variables), settings)
-    state, ahead = procedure.copy(state), families.copy()
+    state, predicted = procedure.copy(state), families.copy()
     while not state.done:
-        if len(ahead.pending):
-            batch = shuffle.families(ahead.pending)
+        if len(predicted.pending):
+            batch = shuffle.families(predicted.pending)
             scores = common_scores(server, batch, server.own_price)
-            ahead = ahead.with_scores(apply_knowledge(scores, batch, server.prior))
-        state = procedure.advance(state, ahead, 0)
-        if ahead.full:
-            ahead = ahead.grown()
-    return replace(ahead, used=np.array([ahead.used[0], families.used[1], 0]))
+            predicted = predicted.with_scores(apply_knowledge(scores, batch, server.prior))
+        state = procedure.advance(state, predicted, 0)
+        if predicted.full:
+            predicted = predicted.grown()
+    return replace(predicted, used=np.array([predicted.used[0], families.used[1], 0]))
 
 
 def _from_moments(

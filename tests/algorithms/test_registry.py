@@ -7,9 +7,9 @@ from fedbnsl.algorithms.errors import BadInput
 
 def test_text_becomes_the_type_of_the_parameter() -> None:
     settings = registry.specify(
-        "fed-sparse", {"rho1": "2.5", "rounds": "30", "center": "yes", "settle": False}
+        "fed-sparse", {"rho1": "2.5", "rounds": "30", "center": "yes", "fix_order": False}
     ).settings
-    assert settings == FedSparse(rho1=2.5, rounds=30, center=True, settle=False)
+    assert settings == FedSparse(rho1=2.5, rounds=30, center=True, fix_order=False)
     assert isinstance(settings.rounds, int)
 
 

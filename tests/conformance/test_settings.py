@@ -54,7 +54,7 @@ LEARNERS = (
 """one for each class of settings"""
 
 NOISY = {"epsilon": 50.0}
-SETTLED = {"settle": True, "settle_h": 100.0, "rounds": 30}
+SETTLED = {"fix_order": True, "fix_order_h": 100.0, "rounds": 30}
 FREE = {"error_variances": "free"}
 PRIVATE_TESTS = {"epsilon": 10.0, "depth": 1, "orientation": "sepset"}
 CHANGES: dict[str, Change | dict[str, Change]] = {
@@ -62,8 +62,8 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "rho1": {"dp-fed-sparse": Change(3.0, {"acyclicity": "notears"}), "": Change(3.7)},
     "rho1_growth": {"dp-fed-sparse": Change(3.0, {"acyclicity": "notears"}), "": Change(2.9)},
     "rho2": {"dp-fed-sparse": Change(3.0, {"acyclicity": "notears"}), "": Change(2.3)},
-    "rho2_growth": Change(2.0, {"settle": False}),
-    "rho2_settled": Change(3.0, SETTLED),
+    "rho2_growth": Change(2.0, {"fix_order": False}),
+    "rho2_fixed_order": Change(3.0, SETTLED),
     "rho_max": Change(0.5),
     "l1": {"secure-sum": Change(0.2, {"learner": "notears"}), "": Change(0.4)},
     "l2": Change(0.3),
@@ -82,7 +82,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
         "notears-mlp": Change(10.0),
     },
     "h_tolerance": {
-        "": Change(100.0, {"tolerance": 0.1, "rounds": 40, "settle": False}, hard=True),
+        "": Change(100.0, {"tolerance": 0.1, "rounds": 40, "fix_order": False}, hard=True),
         "pfdbnl": Change(100.0, {"tolerance": 100.0, "rounds": 4}),
         "fed-frank-wolfe": Change(100.0, {"tolerance": 100.0, "rounds": 20}),
         "notears-mlp-admm": Change(100.0, {"tolerance": 100.0, "rounds": 5}),
@@ -94,16 +94,16 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
         "secure-linear": Change(9.0),
         "secure-sum": Change(9.0),
     },
-    "repair": Change(True, {"threshold": 0.0, "settle": False, "rounds": 3}),
+    "repair": Change(True, {"threshold": 0.0, "fix_order": False, "rounds": 3}),
     "center": {"": Change(False), "var": Change(True)},
     "scaled": {
         "": Change(False),
         "dp-fed-sparse": Change(False, {"acyclicity": "notears"}),
         "fed-frank-wolfe": Change(True),
     },
-    "settle": {"": Change(False), "fed-frank-wolfe": Change(True, {"settle_h": 100.0, "rounds": 30})},
-    "settle_h": Change(100.0, {"settle": True, "rounds": 20}),
-    "turns": {"": Change(0, {"rounds": 100}), "fed-frank-wolfe": Change(0, SETTLED | {"rounds": 40})},
+    "fix_order": {"": Change(False), "fed-frank-wolfe": Change(True, {"fix_order_h": 100.0, "rounds": 30})},
+    "fix_order_h": Change(100.0, {"fix_order": True, "rounds": 20}),
+    "order_searches": {"": Change(0, {"rounds": 100}), "fed-frank-wolfe": Change(0, SETTLED | {"rounds": 40})},
     "send_threshold": Change(0.2),
     "gamma": Change(0.4),
     "local_tolerance": Change(0.5),
@@ -203,7 +203,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "most_cells": Change(8),
     "exact": Change(0, hard=True),
     "exact_parents": Change(1, hard=True),
-    "ahead": Change(0),
+    "lookahead": Change(0),
     "candidates": Change(1, hard=True),
     "weights": Change("own", kind="continuous"),
     "segments": Change(2, {"weights": "own", "lags": 1}, "time-series"),

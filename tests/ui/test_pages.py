@@ -179,7 +179,7 @@ def test_the_form_of_a_deployment_begins_with_few_fields(shown, page):
             "Secure aggregation",
             "Seed",
             "Ignore",
-            "settle (O",
+            "fix_order (O",
         ]
         places = [shown_text.index(title) for title in titles]
         assert places == sorted(places)

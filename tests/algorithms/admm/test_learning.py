@@ -127,9 +127,9 @@ def test_silos_of_different_size_and_kind_count_by_their_rows(name: str) -> None
 
 def test_a_cycle_that_is_left_says_so_and_is_broken_only_when_asked() -> None:
     data = homogeneous(8, 2, 500, 74)
-    algorithm, run = learn("fed-sparse", data, settle=False, rounds=2, threshold=0.05)
+    algorithm, run = learn("fed-sparse", data, fix_order=False, rounds=2, threshold=0.05)
     structure = algorithm.structure(run[-1].server)
     assert run[-1].outcome == "out of rounds"
     assert not structure.acyclic
-    repaired, again = learn("fed-sparse", data, settle=False, rounds=2, threshold=0.05, repair=True)
+    repaired, again = learn("fed-sparse", data, fix_order=False, rounds=2, threshold=0.05, repair=True)
     assert repaired.structure(again[-1].server).acyclic

@@ -205,9 +205,8 @@ def test_the_papers_presets_are_the_papers():
     paper, sachs, ours = PRESETS["paper"], PRESETS["paper-sachs"], PRESETS["sachs"]
     assert (paper.rho1 * 8, paper.rho2, paper.l1, paper.gamma, paper.threshold) == (1000, 1, 0.1, 0.5, 0.3)
     assert (sachs.rho1 * 3, sachs.rho2, sachs.l1, sachs.gamma, sachs.threshold) == (10_000, 5, 1, 0.1, 0.1)
-    assert not any(
-        one.scaled or one.settle or one.send_threshold or one.turns or one.relax for one in (paper, sachs, ours)
-    )
+    for one in (paper, sachs, ours):
+        assert not any((one.scaled, one.fix_order, one.send_threshold, one.order_searches, one.relax))
     assert not paper.center
     assert not sachs.center
     assert ours == replace(sachs, center=True, threshold=0.3)

@@ -82,7 +82,7 @@ def test_a_set_is_found_after_the_tree_has_grown():
 @pytest.mark.parametrize("search", [secure_boss, secure_ges])
 def test_a_run_counts_each_set_once(search, drawing):
     """This includes the last exchanges, whose families are subsets of sets counted for other families."""
-    algorithm, drawn = search(SecureSearch(ahead=2)), drawing(8, 1500, 3)
+    algorithm, drawn = search(SecureSearch(lookahead=2)), drawing(8, 1500, 3)
     federation, requested = drawn.dealt(3), []
     for progress in rounds(algorithm, federation):
         if not progress.server.done:

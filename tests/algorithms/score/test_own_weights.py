@@ -107,7 +107,7 @@ def test_common_weights_gain_more_where_weights_are_equal(running):
 
 def test_predictions_save_exchanges_and_change_nothing(running):
     tables, _ = silos_of(5, 0.4, d=8)
-    ahead, plain = (running("secure-boss", federation(tables), weights="own", ahead=ahead, exact=0) for ahead in (1, 0))
+    ahead, plain = (running("secure-boss", federation(tables), weights="own", lookahead=n, exact=0) for n in (1, 0))
     np.testing.assert_array_equal(ahead.server.found, plain.server.found)
     assert 5 * ahead.number < plain.number
     small = running("secure-boss", federation(tables), weights="own", exact=0, cells=500, most_cells=500)

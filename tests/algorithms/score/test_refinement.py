@@ -62,7 +62,7 @@ def test_sums_find_what_pooled_rows_do(most_levels, ahead, drawing, learning):
         dealt = drawing(8, 300, seed, 0.5, most_levels).dealt(4)
         whole = pool(FederatedData(dealt.schema, dict(dealt.tables)))
         pooled = learning("ges", InProcessFederation(whole.schema, whole.tables), refine=True)
-        found = learning("secure-ges", dealt, refine=True, ahead=ahead)
+        found = learning("secure-ges", dealt, refine=True, lookahead=ahead)
         np.testing.assert_array_equal(found.weights, pooled.weights)
 
 

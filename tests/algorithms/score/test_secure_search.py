@@ -41,7 +41,7 @@ class TestTheSameAsPooled:
     @pytest.mark.parametrize("ahead", [0, 1, 20])
     def test_however_far_it_looks_ahead(self, name, ahead, drawing, learning):
         drawn = drawing(9, 1000, 4)
-        found = learning(name, drawn.dealt(3), ahead=ahead)
+        found = learning(name, drawn.dealt(3), lookahead=ahead)
         np.testing.assert_array_equal(found.weights, learning(POOLED[name], drawn.dealt()).weights)
         assert found.adjacency.any()
 
@@ -75,7 +75,7 @@ class TestTheSameAsPooled:
         dealt = drawn.dealt(3)
         masked = InProcessFederation(dealt.schema, dealt.tables, secure=True)
         np.testing.assert_array_equal(
-            learning(name, masked, ahead=2).weights, learning(POOLED[name], drawn.dealt()).weights
+            learning(name, masked, lookahead=2).weights, learning(POOLED[name], drawn.dealt()).weights
         )
 
     def test_silos_that_hold_one_level_each(self, name, drawing, learning):
@@ -99,7 +99,7 @@ class TestExchanges:
 
     def test_about_one_an_operator_without(self, drawing, running):
         for seed in range(3):
-            last = running("secure-ges", drawing(12, 3000, seed, 0.3).dealt(3), ahead=0)
+            last = running("secure-ges", drawing(12, 3000, seed, 0.3).dealt(3), lookahead=0)
             assert last.number <= last.server.state.moves + 3
 
     @both
@@ -216,7 +216,7 @@ class TestBadInput:
             ("secure-ges", "most_cells", 0),
             ("secure-ges", "cells", 5),
             ("secure-ges", "candidates", -1),
-            ("secure-boss", "ahead", -1),
+            ("secure-boss", "lookahead", -1),
             ("fed-ges", "limit", 0),
             ("fed-ges", "quota", 1.5),
             ("fed-ges", "client_quota", -0.5),
@@ -253,7 +253,7 @@ def test_only_sums_are_seen_of_two_silos_or_more(name, drawing):
 )
 def test_a_search_that_ends_early_has_a_class_near_the_final_one_and_says_so(name, params, drawing):
     drawn = drawing(9, 1000, 4)
-    algorithm = registry.build(registry.specify(name, {"ahead": 0, "exact": 0, **params}))
+    algorithm = registry.build(registry.specify(name, {"lookahead": 0, "exact": 0, **params}))
     every = list(rounds(algorithm, drawn.dealt(3)))
     sent = np.cumsum([one.traffic.total for one in every])
     assert len(every) > 8

@@ -29,7 +29,7 @@ def test_every_algorithm_has_a_class_whose_fields_are_its_parameters(name):
 
 def test_the_fields_that_differ_from_their_defaults_are_what_is_asked_for():
     assert requested_algorithm(settings.FedSparse(rounds=60, l1=0.5), {}) == ("fed-sparse", {"rounds": 60, "l1": 0.5})
-    assert requested_algorithm(settings.SecureGes(ahead=2), {}) == ("secure-ges", {"ahead": 2})
+    assert requested_algorithm(settings.SecureGes(lookahead=2), {}) == ("secure-ges", {"lookahead": 2})
     assert requested_algorithm("fed-sparse", {"rounds": 60}) == ("fed-sparse", {"rounds": 60})
 
 

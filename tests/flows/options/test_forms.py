@@ -141,6 +141,6 @@ def test_the_form_begins_with_what_most_runs_set():
 
 def test_a_setting_that_is_true_or_false_is_no_switch():
     """A switch without a default would show "off" for a setting that is on."""
-    settle = settings_schema("fed-sparse")["properties"]["settle"]
-    assert settle["enum"] == [True, False]
-    assert "type" not in settle
+    fix_order = settings_schema("fed-sparse")["properties"]["fix_order"]
+    assert fix_order["enum"] == [True, False]
+    assert "type" not in fix_order
