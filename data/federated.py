@@ -26,7 +26,7 @@ Stamp = tuple[tuple[str | int, ...], ...]
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Identifies the content of the rows at a path; it must not leave the silo (see `folder/fingerprint.py`)."""
+    """Identifies the content of the rows at a path. A fingerprint must not leave the silo (`folder/fingerprint.py`)."""
 
     stamp: Stamp
     settled: bool
@@ -52,10 +52,10 @@ class FederatedData:
     discrete data; `schema.empty` counts the empty cells. The silos in `schema.streamed` read their tables in passes
     (`algorithms/statistics/moments.py`).
 
-    In heterogeneous data (Fassy El Fehri et al., B.1.2), `silo_weights[silo]` are that silo's own true weights,
-    [n_variables, n_variables]; otherwise `silo_weights` is empty. If the truth is dynamic, the weights are [lags + 1,
-    n_variables, n_variables], with lag k at index k. In pooled data, `silo_weights` keeps the names of the original
-    silos. `about` describes the origin of the data, in the form of `about.json`.
+    If silos have true weights of their own (heterogeneous data, Fassy El Fehri et al., B.1.2), `silo_weights[silo]` has
+    them, [n_variables, n_variables]. If the truth is dynamic, these weights are [lags + 1, n_variables, n_variables],
+    with lag k at index k. In pooled data, `silo_weights` keeps the names of the original silos. `about` describes the
+    origin of the data, in the form of `about.json`.
     """
 
     schema: Schema

@@ -11,7 +11,7 @@ from fedbnsl.algorithms.core.compiled import on_numba
 
 NOTICE = "compiling numerical code, once after installation: a minute or two"
 COMPILE_SECONDS = 2.0
-"""the line is printed if a compilation begins or ends this many seconds after the begin of the first one, or later"""
+"""minimum time from the begin of the first compilation to the begin or end of one at which the line is printed"""
 
 
 @contextmanager

@@ -26,7 +26,7 @@ Otherwise, a file `statistics.py` or a folder `fedbnsl` beside the user's data w
 
 
 def fork_server() -> bool:
-    """Start the fork server unless it runs, without waiting for it; returns False if the system does not support it."""
+    """Start the fork server in the background unless it runs; returns False if the system has no fork servers."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return False
     from multiprocessing import forkserver

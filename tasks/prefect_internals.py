@@ -31,7 +31,7 @@ PUBLIC_MODULES = (
 SERVER_APP = "prefect.server.api.server:create_app"
 """the factory of the server's ASGI application, in uvicorn's notation"""
 EPHEMERAL_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-"""environment variables of a server for one run, with which it starts no unused services"""
+"""environment variables that keep the server of a single run from starting services that the run does not use"""
 COUNT_OLD_RUNS = """SELECT COUNT(*) FROM flow_run WHERE parent_task_run_id IS NULL AND end_time < ?
     AND state_type IN ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')"""
 COUNT_OLD_EVENTS = "SELECT COUNT(*) FROM events WHERE occurred < ?"
@@ -54,9 +54,9 @@ def report_task_run(run: "TaskRun", before: "State[None] | None", state: "State[
 def serve_until_stopped(deployment: Any) -> None:
     """Serve `deployment` until Ctrl-C or SIGTERM, after which `KeyboardInterrupt` is raised.
 
-    Prefect's own handler of SIGTERM creates a coroutine that nobody awaits, so Python warns and exits with code 0. It
-    is replaced by a handler that acts like Ctrl-C. The runner may then repeat its last calls to a busy server for
-    minutes; a second interrupt ends these calls `STOP_SECONDS` after SIGTERM.
+    Prefect's own handler of SIGTERM creates a coroutine that nobody awaits, so Python warns and exits with code 0. This
+    function replaces it by a handler that acts like Ctrl-C. The runner may then repeat its last calls to a busy server
+    for minutes. A second interrupt ends these calls `STOP_SECONDS` after SIGTERM.
     """
     from prefect import serve
     from prefect.logging import get_logger

@@ -35,7 +35,7 @@ _THREADS = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="silo")
 
 
 def run_on_wait(works: Mapping[str, Work]) -> Mapping[str, Wait]:
-    """Run the work for each silo in the thread that waits for it, when it waits."""
+    """Start nothing yet: the thread that waits for a silo also does the work for this silo."""
     return works
 
 
@@ -81,7 +81,7 @@ def with_retries(work: Callable[[], T]) -> T:
 
 @dataclass
 class _SharedTask:
-    """The task run that many silos share: it ends with the last of their solves, and fails if one solve fails."""
+    """The task run that many silos share. The task run ends with the last solve, and fails if a solve fails."""
 
     recording: AbstractContextManager[UUID | None]
     remaining: int
@@ -146,7 +146,7 @@ class Orchestration:
     def solves(self, label: str) -> Start:
         """A function that starts the solves of the round `label`, such as "round 4", each in a thread.
 
-        Every silo has its own `local_solve` task; if there are more than `MAX_SILO_TASKS` silos, they share one task.
+        Up to `MAX_SILO_TASKS` silos have separate `local_solve` tasks; more silos share a single task.
         """
 
         def start(solves: Mapping[str, Work]) -> Mapping[str, Wait]:
@@ -172,7 +172,7 @@ class Orchestration:
     def perform(self, task: str, label: str, work: Callable[[], T]) -> T:
         """Record `work`, a step of the coordinator, as "`task` `label`"; returns its result or raises its exception.
 
-        The step uses the results of the solves since the last step; without such solves, the result of the last step.
+        The step uses the results of the solves since the last step or, if there are none, the result of the last step.
         """
         with self._lock:
             sources, self._solves = tuple(self._solves) or self._last, []

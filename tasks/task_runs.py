@@ -1,8 +1,8 @@
 """Task runs: one record in Prefect for each step of a run, sent when the step ends.
 
 Prefect's engine does not run the steps, because it would report every task run three times (before, during and after)
-and use 22 ms of CPU. One report takes a third of this time. A thread of Prefect sends it, so no step waits for it. A
-step longer than `LONG_STEP_SECONDS` is also reported while it runs.
+and use 22 ms of CPU. A single report takes a third of this time. A thread of Prefect sends the reports, so no step
+waits for them. A step longer than `LONG_STEP_SECONDS` is also reported while the step runs.
 """
 
 from collections.abc import Iterator

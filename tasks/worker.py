@@ -4,7 +4,7 @@
 each silo, but not its path. `fedbnsl silo start` starts the workers of silo owners (`transport/silo_worker.py`).
 
 Importing this module also initialises Numba's compiler with one small function. The process from which workers are
-forked imports it (`fork_server.py`), which saves each worker 0.3 s in its first round.
+forked imports this module (`fork_server.py`), so that each worker saves 0.3 s in its first round.
 """
 
 import os

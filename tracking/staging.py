@@ -2,8 +2,9 @@
 
 Files are first written under temporary names inside the run's folder, then moved into place. The folder may be a mount
 point, so a rename from elsewhere could fail. Write errors name their file, even if the disk is full. New folders and
-files are private to the user under any umask, because edges, scores and checkpoints describe the rows of all silos; to
-share results, change their mode. A notice is one line on stderr, for example about a failed observer of the run.
+files are private to the user under any umask, because edges, scores and checkpoints describe the rows of all silos.
+Users who want to share results can change the mode. A notice is one line on stderr, for example about an MLflow server
+that cannot be reached.
 """
 
 import os

@@ -239,10 +239,10 @@ class Reading:
     """whether the run has an ε: silos then disclose only the names of columns and the number of their rows"""
 
     targets: tuple[tuple[str, tuple[str, ...]], ...] | None = None
-    """the targets of experiments by silo or, with a column of conditions, by condition; they replace the targets of
-    `about.json`, which are used if this is None"""
+    """the targets of experiments by silo or, with a column of conditions, by condition; if None, the targets of
+    `about.json` are used"""
     finds_targets: bool = False
-    """whether the run finds the targets (`--targets unknown`); it then uses only the conditions from `about.json`"""
+    """whether the run finds the targets (`--targets unknown`) and ignores the targets of `about.json`"""
     learned_from: bool = False
     """whether a learner computes with the numbers: values whose powers overflow or underflow are then refused"""
     by: str | None = None
@@ -250,7 +250,8 @@ class Reading:
     condition: str | None = None
     """the column that names the condition of each row, if experiments set variables in some rows of a silo"""
     series_gaps: bool = False
-    """whether a learner of time series of numbers models empty cells; otherwise a row with one ends a stretch"""
+    """whether a learner of time series of numbers models empty cells; if not, a row with an empty cell ends a stretch
+    """
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for options that contradict each other, and for options that a run with an ε cannot have."""

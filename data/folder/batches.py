@@ -9,7 +9,7 @@ A query is a file `<silo>.sql` whose first line names the database in a comment.
 
 The database is a URL for SQLAlchemy (https://docs.sqlalchemy.org/en/20/core/engines.html), or
 `duckdb:///data/hospital.duckdb`. A relative path starts at the working directory of the silo's process. Every pass
-executes the query again, so it must return the same rows in the same order during a run.
+executes the query again, so the query must return the same rows in the same order during a run.
 """
 
 import codecs
@@ -299,8 +299,8 @@ NO_FORM = Form()
 HEAD_BYTES = 1 << 20
 """size of the part of a file from which its dialect is detected"""
 BLOCK_BYTES, MAX_BLOCK_BYTES, LINES_OF_BLOCK = 1 << 19, 1 << 24, 64
-"""size of the blocks in which a file is parsed, maximum size of a block if lines are long, and the number of lines that
-a block should have; 32 blocks are read ahead"""
+"""minimum and maximum size in bytes of the blocks in which a file is parsed, and the number of the longest lines that
+fit into a block between these sizes; pyarrow reads 32 blocks ahead"""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Checks of tables, names and levels, and of the entries of a folder, with errors of one line.
 
-Errors name the place in the user's terms: "line N" is the N-th line of a text file (the header is line 1, empty lines
-count), "row N" the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are quoted as
+Errors name a place as users count: "line N" is the N-th line of a text file, where the header is line 1 and empty lines
+count. "row N" is the N-th row of a parquet file or of a table in memory, counted from 1. Names and values are quoted as
 in Python, so that a message is always one line.
 
 Every entry of a folder is a silo, is known not to be a silo, or raises an error. If files of unknown formats were
@@ -176,10 +176,10 @@ IGNORED_STEMS = ("readme", "license", "licence", "copying", "notes", "changelog"
 """names of documents that are often plain text"""
 TEXT_ENDINGS = ("", ".txt")
 IGNORED_FOLDERS = ("runs", "mlruns", "mlartifacts")
-"""folders of results, which are in the data set if it is the working folder"""
+"""folders of results, which a run writes to the working folder, so that they may be in the folder of the data"""
 TRACKING = "mlflow.db"
-"""prefix of the tracking database and of SQLite's files beside it, which are in the data set if it is the working
-folder"""
+"""prefix of the tracking database and of SQLite's files beside it; a run writes them to the working folder, which may
+be the folder of the data"""
 DATABASES = tuple(
     f".{kind}{beside}" for kind in ("db", "sqlite", "sqlite3", "duckdb") for beside in ("", "-wal", "-shm")
 )

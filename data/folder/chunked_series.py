@@ -1,10 +1,10 @@
 """Time series that a silo reads in passes, because they exceed its memory: their stretches, and their rows.
 
-The first complete pass reads all columns and cuts the series into stretches, as `series.py` does in memory. If the step
-must be found, one or two passes over the times come before. Later passes read the measured columns only
-(`ChunkedRows`): from the lengths of the stretches, learners know where windows end. Rows must be sorted by series and
-time, because sorting them here would take memory. Series with labels, and empty cells that a learner models, are
-refused.
+The first complete pass reads all columns and cuts the series into stretches, as `series.py` does in memory. If the time
+step is not declared, one or two passes over the times come before, to find the step. Later passes read the measured
+columns only (`ChunkedRows`): from the lengths of the stretches, learners know where windows end. Rows must be sorted by
+series and time, because sorting would need all rows in memory. Series with labels are refused, and so are empty cells
+that a learner would model.
 """
 
 import math
@@ -86,7 +86,7 @@ def have_times(files: Mapping[str, Path], declared: Declared) -> bool:
 
 
 def open_series(path: Path, declared: Declared) -> SeriesTable | SeriesPasses:
-    """The series at `path`, in memory or, if they are too large for that, in passes.
+    """The series at `path`, in memory or, if they exceed the memory limit, in passes.
 
     Raises `BadInput` as `read_series` does, and for declarations that need series in memory.
     """
@@ -264,7 +264,10 @@ class LargeSeries:
         return np.repeat(found, np.diff(np.append(begins, len(codes))))
 
     def _times(self, column: Any, dates: bool | None, start: int) -> tuple[FloatArray, bool]:
-        """The times of a batch, and whether they are dates; `dates` says this of earlier batches, None at the first."""
+        """The times of a batch, and whether the times are dates.
+
+        `dates` is whether the times of earlier batches are dates, None for the first batch.
+        """
         import pyarrow
 
         kind = column.type

@@ -205,7 +205,10 @@ def part_count(path: Path, declared: Declared) -> int:
 
 
 def open_table(path: Path, declared: Declared, mapper: Mapper = map) -> "AnyTable":
-    """The table at `path`, in memory or, if it is too large for that, in passes; `mapper` then reads its parts."""
+    """The table at `path`, in memory or in passes (see `source_of`); `mapper` reads the parts of a table in passes.
+
+    Raises `BadInput` for a column of conditions in a table that is read in passes.
+    """
     if declared.reading.private:
         return PrivateTable(path, declared, mapper)
     source = source_of(path, declared)

@@ -79,7 +79,7 @@ EMPTY += ["NaN", "-NaN", "+NaN"]
 class Column:
     """A column of text: row i has the text `cells[codes[i]]`; distinct `cells` are in the order of their first rows.
 
-    An exception is the empty cell that stands for missing values of a parquet file: it is the last of `cells`.
+    The empty cell that stands for missing values of a parquet file is always the last of `cells`.
     """
 
     name: str

@@ -57,7 +57,7 @@ def moment(cell: str, order: str) -> datetime | None:
 
 
 def first_dates(cells: Iterable[str], *, report: bool) -> FirstDates:
-    """The orders in which all `cells` are dates, with the first date if it is to be reported."""
+    """The orders in which all `cells` are dates, each with the first date; with "" instead unless `report` is set."""
     given, found = list(cells), []
     for order in ORDERS:
         moments = [moment(cell, order) for cell in given]
@@ -122,8 +122,8 @@ def periods_of(cells: Sequence[str]) -> NDArray[np.float64] | None:
 def times_of(cells: Sequence[str]) -> tuple[FloatArray, dict[str, str]]:
     """The times in the distinct `cells` of a column, and the faults of invalid cells.
 
-    Cells may be numbers, or quarters or months such as 2001Q3 and 1999-04, which are numbered. Otherwise, if any cell
-    is a date (ISO 8601), times are seconds since 1970.
+    The cells may be all numbers, all quarters or all months, such as 2001Q3 and 1999-04; quarters and months are
+    numbered. In all other columns with a date (ISO 8601), times are seconds since 1970.
     """
     faults = {cell: fault for cell in cells if (fault := cell_fault(cell))}
     periods = periods_of(cells)

@@ -22,10 +22,10 @@ BLOCK_BYTES = 1 << 20
 
 
 def fingerprint(source: Path, before: Fingerprint | None = None, *, digest: bool = False) -> Fingerprint:
-    """The fingerprint of the rows at `source`; it is `before` itself if the stamps show that nothing has changed.
+    """The fingerprint of the rows at `source`; returns `before` itself if the stamps show that nothing has changed.
 
-    Otherwise the content is read if a `digest` is requested, if `before` has a digest, or if the stamps have not
-    settled. Raises `BadInput` for unreadable files.
+    If `before` cannot be returned, the content is read if a `digest` is requested, if `before` has a digest, or if the
+    stamps have not settled. Raises `BadInput` for unreadable files.
     """
     status = _statuses(source)
     stamp = tuple(file_stamp(name, one) for name, one in status)
@@ -53,7 +53,7 @@ def _is_part(name: str) -> bool:
 
 
 def rows_digest(source: Path) -> bytes:
-    """A BLAKE2b digest (32 bytes) of the content at `source`. It must not leave the silo, as it can confirm guesses.
+    """A BLAKE2b digest (32 bytes) of the content at `source`; must not leave the silo, because it can confirm guesses.
 
     The digest of a file covers its bytes but not its name, the digest of a folder covers the names and bytes of its
     files, and the digest of a query covers the columns and rows of its result. The digest of an unchanged file is

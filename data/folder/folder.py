@@ -407,7 +407,7 @@ def _read_series(folder: Path, files: Mapping[str, Path], declared: Declared) ->
 
 
 def declarations_of(schema: Schema) -> dict[str, Any]:
-    """The part of `about.json` that declares data with this `schema`, such as a run with an ε needs it."""
+    """The part of `about.json` that declares data with this `schema`."""
     about: dict[str, Any] = {"kind": schema.kind}
     if schema.levels:
         about["levels"] = {name: list(levels) for name, levels in schema.levels.items()}

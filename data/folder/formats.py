@@ -333,7 +333,7 @@ def _array(cells: Sequence[Any]) -> NDArray[Any]:
 
 
 def _dated(cell: Any) -> Any:
-    """The date if `cell` is a time at midnight, as which spreadsheets store dates; otherwise `cell`."""
+    """The date if `cell` is a time at midnight, because spreadsheets store dates as such times; if not, `cell`."""
     midnight = isinstance(cell, datetime) and (cell.hour, cell.minute, cell.second, cell.microsecond) == (0, 0, 0, 0)
     return cell.date() if midnight else cell
 

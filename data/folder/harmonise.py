@@ -1,10 +1,10 @@
 """Declarations of `about.json` about the rows of a single silo: replaced labels, and other units.
 
 `{"recode": {"clinic": {"smokes": {"Ja": "yes"}}}}` replaces cells of a column at one silo; null stands for an empty
-cell. `{"scale": {"clinic": {"weight": 0.4536}}}` multiplies the numbers of a column. Both are applied cell by cell
-where the silo's rows are read, before anything is inferred or learned from them. First cells are replaced, then missing
-values are recognised, then numbers are multiplied. `Declared.at_silo` puts the part of one silo into the `Form` of its
-file, which also has the column that names the silo of each row (`--by`).
+cell. `{"scale": {"clinic": {"weight": 0.4536}}}` multiplies the numbers of a column. The silo applies both declarations
+cell by cell when it reads its rows, before anything is inferred or learned from the rows. First cells are replaced,
+then missing values are recognised, then numbers are multiplied. `Declared.at_silo` puts the declarations of one silo
+into the `Form` of the silo's file. `Form` also has the column that names the silo of each row (`--by`).
 """
 
 import math

@@ -110,7 +110,8 @@ class JointColumn:
     def majority(self, of: Callable[[ColumnProfile], str], otherwise: str) -> str:
         """The value of `of` at the silos, weighted by filled cells.
 
-        It is "" if at least half of the cells have the value "", and `otherwise` if the other cells disagree.
+        The value is "" if at least half of the cells are at silos with "", and `otherwise` if no other value has more
+        than half of the cells.
         """
         votes = Counter[str]()
         for part in self.parts.values():
@@ -156,10 +157,11 @@ LACKING = ColumnProfile(0, 0, 0, whole=True, unique=True, consecutive=True)
 def joined_columns(
     place: str, profiles: Mapping[str, Profile], declared: Declared
 ) -> tuple[dict[str, Profile], dict[str, str]]:
-    """The `profiles` with the same columns, and the columns that were left out to this end, with the reason.
+    """The `profiles` with the same columns, and the columns that were left out for this purpose, with the reason.
 
-    With `--columns union` a column that a silo does not have is empty there; with `common` it is left out. Otherwise
-    the profiles stay as they are. Raises `BadInput` for a union in a run with an ε, and if no column is common.
+    With `--columns union`, a column that a silo lacks counts as empty at this silo. With `--columns common`, the column
+    is left out. With `--columns same`, the profiles stay unchanged. Raises `BadInput` for a union in a run with an ε,
+    and if no column is common.
     """
     how, names = declared.reading.columns, dict.fromkeys(name for one in profiles.values() for name in one.variables)
     lacking = [name for name in names if not all(name in one.columns for one in profiles.values())]
@@ -273,7 +275,7 @@ Columns = Mapping[str, JointColumn]
 
 
 def labels_among_marks(columns: Columns, declared: Declared) -> dict[str, tuple[str, ...]]:
-    """By column of words, the words that are labels in it, although they mark missing values among numbers.
+    """By column of words, the words that are labels of this column although they can mark missing values.
 
     A word such as None or NA among other labels is a label, unless there is evidence that it marks missing values.
     There are two kinds of evidence. First, the word occurs among the numbers of another column. Second, the word is a

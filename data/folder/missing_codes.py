@@ -1,7 +1,7 @@
 """Codes that may mark missing values, such as -9, 99, 999, "unknown" and "k.A.", as suggestions to the owner.
 
-Suggestions are not applied: `inspect` prints the entry of `about.json` that declares the codes, and only for a folder
-on this machine, because a code and its count are facts about rows.
+Suggestions are not applied. `inspect` prints the entry of `about.json` that declares the codes. It does so only for a
+folder on this machine, because a code and its count disclose rows.
 
 The rules are our own. A number is suggested if programs and questionnaires use it as a code (`CODES`), if it is
 repeated in its column, and if it is far outside the range of the values that are not such codes.
@@ -36,11 +36,11 @@ CODES = frozenset(
 ) | {-1}
 """numbers that may mark missing values: repeated digits, as in 99 and 888, nines before a last digit, as in 998; -1"""
 FAR, MIN_STEPS, MIN_COLUMNS = 0.5, 3, 2
-"""minimum distance of a code from all other values as a fraction of their range; minimum distance among few whole
-numbers; minimum number of columns with the same code"""
+"""minimum distance of a code from the other values as a fraction of their range; minimum distance among few whole
+numbers; minimum number of columns in which a code that is not far is outside the range"""
 MIN_COUNT, MIN_SPIKE, MIN_SHARE = 2, 2.0, 0.005
-"""minimum number of cells with a code; minimum ratio of this number to the number of cells with the nearest value;
-minimum share of cells with a code among few whole numbers"""
+"""minimum number of cells with a code (one more among few whole numbers); minimum ratio of this number to the number of
+cells with the nearest value; minimum share of cells with a code among few whole numbers"""
 MAX_STEPS = 12
 """maximum range of whole numbers that count as few"""
 WORDS = frozenset(

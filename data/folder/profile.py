@@ -45,7 +45,7 @@ MIN_DISTANCE_FROM_ZERO = 0.25
 MIN_INTEGER_FROM_ZERO = 5
 """minimum integer that is far from zero: in counts, the values 1 to 4 are as near to 0 as to each other"""
 SAMPLED_NUMBERS = 2000
-"""number of cells to examine first: they usually show that there are many values, which saves sorting the column"""
+"""number of cells to examine first; if these have many distinct values, the column need not be sorted"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ColumnProfile:
     whole: bool
     """whether all numbers are integers"""
     labels: tuple[str, ...] | None = None
-    """the distinct labels in canonical order; None if there are too many (`are_few_labels`) or they have fractions"""
+    """the distinct labels in canonical order; None if they are too many (`are_few_labels`) or numbers with fractions"""
     distinct: int = 0
     """number of distinct values, at most `MAX_LEVELS` + 1"""
     number_like: int = 0

@@ -7,8 +7,8 @@ Unicode code points.
 The dialect of a file is its separator, encoding and decimal mark. A declaration in `about.json` takes precedence.
 Otherwise the dialect is detected; if several are plausible, an error proposes a declaration.
 
-Reading row by row is slow. It is used for the first rows of a file, and for the whole file only to locate a fault after
-the fast reader (`columns.py`) has failed.
+Reading row by row is slow. So it is used for the first rows of a file, and for the whole file only to find the place of
+a row or of a fault, or if the fast reader (`columns.py`) has failed.
 """
 
 import csv
@@ -245,7 +245,7 @@ POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Text:
-    """The text of a file with its dialect; `legacy` means that it is not Unicode and its encoding is a guess."""
+    """The text of a file with its dialect; `legacy` means that the file is not Unicode, so its encoding is a guess."""
 
     content: str
     separator: str = ","

@@ -96,8 +96,8 @@ def read_recording(
 
     The default keys are columns with the names `series` and `time`, if they exist. Only columns that `keep` accepts are
     read; `form` is the declared dialect, and `levels` has the levels of columns of labels. Raises `BadInput` naming
-    file, line, column and value as `read_columns` does. It is also raised for a missing column, a series without a
-    name, an invalid time, and a cell that is neither a finite number, nor a declared level, nor empty.
+    file, line, column and value as `read_columns` does, for a missing column, a series without a name, an invalid time,
+    and a cell that is neither a finite number, nor a declared level, nor empty.
     """
     columns = read_columns(path, form, keep)
     header = [column.name for column in columns]

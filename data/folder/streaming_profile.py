@@ -28,7 +28,7 @@ SAMPLED_SIZES, SAMPLED_SHAPE = 64, 256
 
 @dataclass
 class StreamingProfile:
-    """The profile of a column over the rows that were read so far; it stores few labels, unless `unlimited` is set."""
+    """The profile of a column over the rows that were read so far; stores few labels unless `unlimited` is set."""
 
     labelled: bool = False
     """whether the column is declared as discrete"""

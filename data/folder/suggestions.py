@@ -1,7 +1,7 @@
-"""Suggestions on the columns of a data set, for the owner of all its rows: `fedbnsl inspect` prints them.
+"""Suggestions on the columns of a data set, which `fedbnsl inspect` prints for the owner of all rows.
 
-They concern columns that other columns determine, variables that no other column can cause (age, sex), and rows that
-follow each other in time. `learn` also suggests a column that names the silo of each row (`is_site`).
+The suggestions concern columns that other columns determine, variables that no other column can cause (age, sex), and
+rows that follow each other in time. `learn` also suggests a column that names the silo of each row (`is_site`).
 """
 
 import json

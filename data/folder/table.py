@@ -49,7 +49,7 @@ MIN_CONDITION_ROWS = 10
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of a file: as numbers if they are certainly numbers, else as text."""
+    """The columns of a file, each as numbers or as text (`read_typed`)."""
 
     path: Path
     columns: dict[str, Column | NumberColumn]
@@ -294,7 +294,7 @@ class Table:
             raise BadInput(f"{place}, column {quoted(names[v])}: the cell is empty, {rule}")
 
     def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
-        """The profile of a column; it names places in the file only if the table is `whole`."""
+        """The profile of a column, with the place of a word among numbers if the table is `whole` (has all rows)."""
         column = self.columns[name]
         if isinstance(column, NumberColumn):
             return replace(profile_numbers(column.values), marks=column.marks)

@@ -4,9 +4,9 @@
 and a line for each target; its targets replace those of `about.json`. A silo on its owner's machine describes its own
 targets.
 
-If a column names the condition of each row (`--condition`, or `condition` in `about.json`), `about.json` has the
-targets by condition instead, and the file has the columns condition and variable. The rows of a silo are then ordered
-by condition.
+A column may name the condition of each row (`--condition`, or `condition` in `about.json`). In this case, `about.json`
+has the targets by condition, the file of `--targets` has the columns condition and variable, and the rows of a silo are
+ordered by condition.
 """
 
 import csv

@@ -6,8 +6,8 @@ CPDAG. The types of a PAG are the marks at source and target: `-->`, `<->`, `o->
 images (`fedbnsl.algorithms.graphs.edges`).
 
 In a dynamic DAG or CPDAG, an edge of lag k starts at the source k steps earlier; its type is `directed`. Without a
-column `lag`, or with only lags of 0, the graph does not specify lags. For time series it is then a summary of effects
-at any lag, and may have cycles.
+column `lag`, or with only lags of 0, the graph does not specify lags. For time series, such a graph is a summary of
+effects at any lag, and may have cycles.
 
 Background knowledge has the header `rule,source,target`, one line per rule:
 

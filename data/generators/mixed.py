@@ -13,7 +13,8 @@ Every continuous parent enters in standard deviations, so that no logit saturate
   number from [.25, 1.75].
 - "configurations" (conditional Gaussian, Andrews, Ramsey & Cooper 2018): in addition, every configuration has a
   separate intercept, so that a discrete parent may have no effect on average. A strict conditional Gaussian network has
-  no discrete child of a continuous parent. A random DAG may have such a child; its slopes and intercepts are in logits.
+  no discrete child of a continuous parent. A random DAG may have such a child; the slopes and intercepts of the child
+  are then in logits.
 """
 
 from dataclasses import asdict, dataclass
@@ -228,7 +229,7 @@ def mixed(
 
 
 def _random_levels(plan: MixedSettings, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw the number of levels of each variable, `[d]`; for continuous variables, half rounded up, it is 0."""
+    """Draw the number of levels of each variable, `[d]`; 0 for continuous variables, which are half, rounded up."""
     sizes = np.zeros(plan.variables, np.int64)
     chosen = rng.permutation(plan.variables)[: plan.variables // 2]
     sizes[chosen] = rng.integers(plan.levels[0], plan.levels[1] + 1, len(chosen))

@@ -169,10 +169,10 @@ def linear_sem(
 ) -> FloatArray:
     """Draw `rows` from the linear model of the acyclic `weights` [n_variables, n_variables]: [n_rows, n_variables].
 
-    `noise` has scale 1 and mean 0. It is N(0, 1), or Exponential(1) − 1 with variance 1, or Gumbel(0, 1) minus its mean
-    with variance π²/6. (NOTEARS does not subtract the mean of the last two, but centres the table, which this function
-    does not.) `deviations` [n_variables] multiply the noise. The first rows do not depend on the number of rows. Raises
-    `BadInput` for an unknown noise, `ValueError` for weights with a cycle.
+    `noise` has scale 1 and mean 0: N(0, 1), or Exponential(1) − 1 with variance 1, or Gumbel(0, 1) minus its mean with
+    variance π²/6. (NOTEARS does not subtract the mean of exponential and Gumbel noise, but centres the table instead.)
+    `intercepts` [n_variables] are added, and `deviations` [n_variables] multiply the noise. The first rows do not
+    depend on the number of rows. Raises `BadInput` for an unknown noise, `ValueError` for weights with a cycle.
     """
     variables = len(weights)
     values = draw_noise(noise, (rows, variables), rng)

@@ -2,9 +2,9 @@
 
 The Causality Workbench publishes the graph and the probabilities of LUCAS0 (I. Guyon et al., "Design and analysis of
 the causation and prediction challenge", JMLR W&CP 3, 2008). LUCAS1 and LUCAS2 have interventions on some variables,
-which cut these variables from their parents. The probabilities of the interventions are not published; those used here
-are the shares of the value 1 in the test files of the program of Wang, Ma & Wang 2023 (10,000 rows, standard error at
-most 0.005).
+which cut these variables from their parents. The probabilities of the interventions are not published. This module uses
+the shares of the value 1 in the test files of the program of Wang, Ma & Wang 2023 (10,000 rows, standard error at most
+0.005).
 """
 
 from typing import get_args

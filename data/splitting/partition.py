@@ -276,7 +276,7 @@ def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData,
 
 
 def _deal(whole: FederatedData, parts: Mapping[str, NDArray[np.intp]]) -> FederatedData:
-    """Give every silo its rows; the schema no longer lists excluded columns, as the tables do not have them."""
+    """Give every silo its rows; the schema lists no excluded columns, because the tables do not have these columns."""
     dealt = deal_rows(whole, parts, {})
     return replace(dealt, schema=replace(dealt.schema, aside={}), notes=whole.notes)
 

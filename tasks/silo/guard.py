@@ -63,8 +63,8 @@ class Guard:
     def changed_rows(self, terms: RunTerms) -> int:
         """The minimum number of rows that must change between two publications without an ε; 0 means no minimum.
 
-        An owner who runs the coordinator and has set no policy can see all rows anyway. Then only the terms can set a
-        minimum, as they do in scheduled runs.
+        An owner who runs the coordinator and has set no policy can see all rows anyway. In this case, the minimum is
+        that of the terms, which scheduled runs set.
         """
         own = self.policy.changed_rows if self.remote or self.restricted else 0
         return max(own, terms.changed_rows)
@@ -74,8 +74,8 @@ class Guard:
 
         Without a policy, the owner's recoding, units and sheets replace those of the coordinator for this silo. Raises
         `NotAllowed`, under a policy, for a part of `declared` that differs from the owner's declaration. If the
-        coordinator is another party, also raises it for a selection of rows (`--by`) and for a column of conditions
-        that the owner does not declare.
+        coordinator is another party, also raises `NotAllowed` for a selection of rows (`--by`) and for a column of
+        conditions that the owner does not declare.
         """
         if self.remote and declared.reading.by is not None:
             raise NotAllowed(
@@ -257,7 +257,7 @@ LOCAL = Guard()
 
 
 def with_full_noise(spec: AlgorithmSpec, schema: Schema) -> AlgorithmSpec:
-    """`spec` with so much noise at each silo that it suffices alone; unchanged if the silos share no noise."""
+    """`spec` with enough noise at each silo if all other silos collude; unchanged if silos share no noise."""
     colluders = getattr(spec.settings, "colluders", None)
     needed = largest_coalition(len(schema.rows))
     if colluders is None or colluders >= needed:

@@ -182,7 +182,7 @@ class Journal:
         self._db.close()
 
     def run_state(self, run: str) -> RunState:
-        """The last finished round of `run` and the state after it; raises `BadRecord` if they are damaged."""
+        """The last finished round of `run` and the state after this round; raises `BadRecord` for damaged records."""
         with self._readable():
             row = self._db.execute("SELECT round, state, checksum FROM standings WHERE run = ?", (run,)).fetchone()
         if row is None:
@@ -193,7 +193,7 @@ class Journal:
     def reply(self, run: str, number: int, binding: str) -> bytes | None:
         """The stored reply of round `number` of `run`, None if that round is not finished.
 
-        Raises `BadInput` if the reply has a binding other than `binding`, `BadRecord` if it is damaged.
+        Raises `BadInput` if the reply has a binding other than `binding`, `BadRecord` if the record is damaged.
         """
         with self._readable():
             row = self._db.execute(

@@ -1,8 +1,8 @@
 """The silos whose certificates an owner knows, and the signatures of their mask keys.
 
 The masks of a secure sum hide a summand only if the other silos are real: a coordinator that invents silos knows their
-masks. So every silo signs the mask keys that it advertises, together with the session, with the private key of its
-certificate. It refuses keys whose signature does not belong to a certificate that its owner knows.
+masks. So every silo signs its mask keys, together with the session, with the private key of its certificate. A silo
+refuses mask keys whose signature does not belong to a certificate that the silo's owner knows.
 """
 
 from __future__ import annotations

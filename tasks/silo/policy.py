@@ -34,7 +34,7 @@ class Policy:
     algorithms: tuple[str, ...] = ()
     """algorithms that may run; if empty, all algorithms may run"""
     steps: tuple[str, ...] | None = None
-    """further exchanges that a run may request (parameters, diagnoses, resamples …); if None, it may request all"""
+    """further exchanges that a run may request (parameters, diagnoses, resamples …); if None, all are allowed"""
     epsilon: float = math.inf
     """the largest ε of a run at the owner's δ; if it is finite, runs that promise no ε are refused"""
     total_epsilon: float = math.inf

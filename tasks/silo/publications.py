@@ -12,8 +12,8 @@ digests do not depend on the order of rows and columns, the number of files and 
 A replaced row counts as one removed and one added row. The number of changes between two versions is the larger of the
 numbers of removed and of added rows. So k changes concern k records, even if each change is a replacement.
 
-For events, a row is the time and type of an event. The silo also refuses to answer if no such row has changed, but the
-devices or the links between devices have changed.
+For events, a row is the time and type of an event. If no such row has changed, the silo still refuses to answer if the
+devices of events or the links between devices have changed.
 
 Versions with different columns are compared in their common columns. If the file and the selection of rows are the
 same, nothing has changed. If not, each common column gives a lower bound on the number of changed rows, because a
@@ -117,8 +117,8 @@ def _device_digest(table: NDArray[Any], schema: Schema, labels: NDArray[np.uint6
     """A digest of the devices of the events in `table` `[n, 5 + links]`, and of their links.
 
     This digest includes the number of each device, but not its window. The digests of single events
-    (`RowVersion.rows`) leave out both: the number depends on the other devices and the window on the device's other
-    events, so one more event would change many of them.
+    (`RowVersion.rows`) leave out both, because one more event could change the numbers of other devices or the window
+    of its own device, and thus many digests.
     """
     device, time, event = (table[:, schema.table_columns.index(name)] for name in ("device", "time", "event"))
     codes = np.column_stack([_number_codes(device), _number_codes(time), labels[event.astype(np.int64)]])
@@ -192,7 +192,7 @@ def changed_rows(earlier: NDArray[np.uint64], now: NDArray[np.uint64]) -> int:
 
 
 def discloses_rows(earlier: RowVersion, now: RowVersion, least: int) -> bool:
-    """Whether the two versions may differ in at least one, but fewer than `least` rows."""
+    """Whether the two versions may differ in at least one, but fewer than `least` rows; for events, also in devices."""
     if earlier.columns == now.columns:
         changed = changed_rows(earlier.rows, now.rows)
         return changed < least and (changed > 0 or earlier.devices != now.devices)
@@ -223,7 +223,7 @@ def _same_rows(earlier: RowVersion, now: RowVersion) -> bool:
 
 
 class Publications:
-    """The versions of a silo's rows from which it has published, in the file at `path` and in its journal."""
+    """The versions of a silo's rows behind its publications, in the file at `path` and in the silo's journal."""
 
     def __init__(self, path: Path, journal: Journal) -> None:
         """Use the file at `path`, which the first publication creates."""

@@ -59,7 +59,7 @@ class Pending(Protocol):
 
 
 class Readers:
-    """Processes that read parts; they start with the first request, and end with `close` or with this process."""
+    """Processes that read parts: started by the first request, ended by `close` or with this process."""
 
     faults: tuple[type[BaseException], ...] = (BrokenProcessPool,)
     """the exceptions that a result raises if its process has ended"""
@@ -221,7 +221,7 @@ def _versions() -> str:
 
 
 def _apply_alone(content: bytes, part: Any) -> bytes:
-    """Apply a function to a part in a worker of the cluster; returns whether it succeeded, with its result or error.
+    """Apply a function to a part in a worker of the cluster; returns (True, result) or (False, error), pickled.
 
     The worker uses one thread, because the bits of a product depend on the number of threads. The result is pickled
     here, because Dask in a silo's process unpickles only the messages of runs (`transport/unpickling.py`).

@@ -29,7 +29,7 @@ class Described:
     streamed: bool = False
     """whether the silo's rows are read in passes, because they exceed its memory limit"""
     pins_members: bool = True
-    """whether the owner knows the other silos; if not, the silo adds as much noise as if they all colluded"""
+    """whether the owner knows the other silos; if not, the silo adds as much noise as if all other silos colluded"""
     suppresses_cells: bool = False
     """whether the owner's policy sets small counts to 0, whether or not the rows have small counts"""
     targets: tuple[str, ...] = ()

@@ -57,8 +57,8 @@ class RunTerms:
     step_of: str = ""
     """if this run is a step before or after the rounds of another run, the id of that run; both use the same rows"""
     changed_rows: int = 0
-    """without an ε: the minimum number of changed rows since each earlier publication, if any row has changed since it;
-    the larger of this and the owner's minimum applies"""
+    """without an ε: the minimum number of rows that have changed since an earlier publication, if any row has; the
+    larger of this number and the owner's minimum applies"""
 
     @property
     def pinned_run(self) -> str:

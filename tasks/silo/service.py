@@ -224,7 +224,7 @@ class SiloService:
             return self._secure_sums.answer(terms, number, request, lambda: self._summand(admitted, number, request))
 
     def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:
-        """The charges in the ledger for a run, or for all runs on these rows; they disclose nothing about the rows.
+        """The charges in the ledger for a run, or for all runs on these rows; charges disclose nothing about the rows.
 
         Raises `BadInput` if the ledger has fewer charges than the journal.
         """
@@ -356,7 +356,7 @@ class SiloService:
         return _binding_of(broadcast, terms_digest(terms), rows)
 
     def _rows_now(self, terms: RunTerms, *, digest: bool) -> Fingerprint:
-        """The current fingerprint of the rows; if it has changed, cached data are dropped.
+        """The current fingerprint of the rows; if the rows in memory have another one, drops all cached data.
 
         Raises `RowsChanged` if the rows have changed since the run began. A change between the fingerprint and the
         reading of the rows shows in the fingerprint of the next round.
@@ -409,7 +409,7 @@ class SiloService:
             self._checked_ranges.add(key)
 
     def _far_cell(self, terms: RunTerms, variable: str) -> str:
-        """Advice on numbers that are out of range; it names the most extreme cell only on the owner's machine."""
+        """Advice on numbers out of range; names the most extreme cell unless the coordinator is another party."""
         remedy = "" if terms.declared.reading.outliers == "set-aside" else FAR_CELLS
         place = self._source.far_cell(self._table(terms), terms.schema, variable, terms.declared)
         if self._guard.remote and place:

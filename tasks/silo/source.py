@@ -55,7 +55,7 @@ class SiloSource(Protocol):
         ...
 
     def far_cell(self, table: Any, schema: Schema, variable: str, declared: Declared) -> str:
-        """Place and content of the cell that is farthest from a variable's other cells; empty if it is unknown."""
+        """Place and content of the cell that is farthest from a variable's other cells; "" if the place is unknown."""
         ...
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:

@@ -1,8 +1,8 @@
 """Silos on Dask workers: the embedded cluster of a run, the client of a coordinator, and the transport over Dask.
 
-A worker is a process with one thread. Dask's nanny process restarts it when it dies. A worker has the services of its
-silos as an attribute, and announces each silo by a resource `silo:<name>`. `DaskTransport` pins each call to the worker
-that hosts the silo, where `on_worker` looks up the service.
+A worker is a process with one thread. If a worker dies, Dask's nanny process restarts it. A worker has the services of
+its silos as an attribute, and announces each silo by a resource `silo:<name>`. `DaskTransport` pins each call to the
+worker that hosts the silo. There, `on_worker` looks up the service.
 """
 
 import logging
@@ -113,7 +113,7 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     """Yield a client of a cluster on this machine whose workers host `silos`; the cluster ends with the `with` block.
 
     There are `workers` workers, by default one per core, and at most one per silo. The processes of the cluster connect
-    only to each other, over mutual TLS with keys of this run (`run_keys.py`). They unpickle only the types of messages
+    only to each other, over mutual TLS with keys of this run (`run_keys.py`), and unpickle only the types of messages
     (`unpickling.py`).
     """
     import dask

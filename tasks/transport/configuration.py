@@ -151,9 +151,9 @@ def _members(path: Path, table: "_Table", identity: Identity) -> Members | None:
 
 
 def _declared(path: Path, table: "_Table", rows: Path) -> Declared | None:
-    """The owner's declaration, from the file that the key `about` names, else from an `about.json` beside the rows.
+    """The owner's declaration: from the file that the key `about` names or, without it, from `about.json` by the rows.
 
-    It is None if there is no such file.
+    The declaration is None if there is no such file. Raises `BadInput` if the named file does not exist.
     """
     about = path.parent / table.text("about") if "about" in table.values else rows.parent / ABOUT
     if about.name != ABOUT or ("about" in table.values and not about.exists()):

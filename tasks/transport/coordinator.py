@@ -40,7 +40,7 @@ REGISTERED_OPERATIONS = frozenset(
 
 
 ABOUT_TASKS = frozenset({"task-finished", "task-erred", "long-running", "reschedule", "release-worker-data"})
-"""messages about a task, which they identify by its key"""
+"""messages about a task; each has the key of the task"""
 
 
 class Refusal(Exception):  # noqa: N818 - sent to a peer, not a fault of this process

@@ -2,8 +2,8 @@
 
 `SiloTransport` is the interface to the silos: over Dask, or by direct calls in one process. `Patience` has the timeouts
 after which the coordinator gives a silo up. A `Roster` has the participating and the lost silos of a run, and calls
-several silos concurrently. `SiloFederation` runs the exchanges. An exchange is one call of `solve` per silo or, if it
-is masked, a secure sum, from which the coordinator learns the sum of the replies and nothing else about them.
+several silos concurrently. `SiloFederation` runs the exchanges. An exchange is one call of `solve` per silo. A masked
+exchange is a secure sum: the coordinator learns the sum of the replies and nothing else about them.
 """
 
 import contextlib

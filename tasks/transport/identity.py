@@ -55,8 +55,8 @@ class Identity:
     def coordinator_security(self) -> Any:
         """The `Security` of a coordinator's client, which accepts only a coordinator as the scheduler.
 
-        A coordinator also trusts the silos' authority, because it must accept their workers. This `Security` trusts
-        only the authority that issued the coordinator's own certificate.
+        A coordinator also trusts the silos' authority, because it must accept the workers of silos. This `Security`
+        trusts only the authority that issued the coordinator's own certificate.
         """
         self.check()
         own = x509.load_pem_x509_certificate(self.certificate.read_bytes())

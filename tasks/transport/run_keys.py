@@ -1,4 +1,4 @@
-"""The keys of one run on this machine: mutual TLS between its scheduler, nannies, workers and client.
+"""The keys of one run on this machine, for mutual TLS between Dask's scheduler, nannies, workers and client.
 
 Every account of a machine can connect to a port on 127.0.0.1, and whoever reaches a Dask scheduler can run code. So
 each run has its own certificate authority, in memory. The authority issues one certificate to the coordinator and one
@@ -46,8 +46,8 @@ class RunSecurity(Security):
 def load_chain(context: ssl.SSLContext, chain: bytes) -> None:
     """Load a key with its certificate into `context`.
 
-    Python reads them only from a file. On Linux this is a file in memory, elsewhere a temporary file in a private
-    folder.
+    Python can read a key and a certificate only from a file. On Linux, this function writes them to a file in memory,
+    and on other systems to a temporary file that only this user can read.
     """
     if not hasattr(os, "memfd_create"):
         with tempfile.NamedTemporaryFile() as file:

@@ -1,7 +1,7 @@
 """A silo's worker on its owner's machine: it joins the federation, answers calls, and reconnects after interruptions.
 
-It runs the calls of a coordinator (`MethodCall`) and nothing else: Dask's other handlers are removed, and only messages
-of this project are unpickled (`unpickling.py`).
+The worker runs only the calls of a coordinator (`MethodCall`). Dask's handlers that are not in `ALLOWED_HANDLERS` are
+removed, and only messages of this project are unpickled (`unpickling.py`).
 """
 
 import ast

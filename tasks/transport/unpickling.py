@@ -1,8 +1,9 @@
 """Restricted unpickling: the processes of a run accept only this project's messages, and no code.
 
 Dask sends tasks and results as pickles, and a pickle may call any importable function. Here only names on an allow-list
-are resolved: this project's message classes, which are plain values; arrays; and Dask's envelope around the one
-function that a coordinator may call. Every other name is refused before an object is built.
+are resolved: this project's message classes and exceptions, plain values, arrays, the exceptions of Python and Dask,
+and Dask's envelope around the one function that a coordinator may call. Every other name is refused before an object is
+built.
 """
 
 import io

@@ -1,9 +1,10 @@
 """One MLflow run per execution of `learn`, logged by the coordinator with explicit run ids.
 
-`RunStart`, `RoundEvent` and `RunEnd` are the records of a run as plain values; `RunLog` logs them, and `tracker.py`
-stores them if MLflow is not available. There is no active run and no global tracking URI, so that several runs can be
-logged in one process. Each round logs its metrics, named `round/…`, its structure as JSON, and sometimes a picture of
-the adjacency matrix. The end of the run logs the scores, files and model, and metrics with plain names.
+`RunStart`, `RoundEvent` and `RunEnd` are the records of a run as plain values. `RunLog` sends these records to MLflow,
+and `tracker.py` stores them if MLflow is not available. MLflow's active run and global tracking URI are not used, so
+that several runs can be logged in one process. Each round logs its metrics, named `round/…`, its structure as JSON, and
+in some rounds a picture of the adjacency matrix. The end of the run logs the scores, files and model, and metrics with
+plain names.
 """
 
 import re
@@ -236,7 +237,7 @@ class RunLog:
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        # MLflow would look up a URI "models:/..." in the store of this process' environment, maybe another store.
+        # MLflow would look up a URI "models:/..." in the store that the environment names, which may be another store.
         source = self.client.get_logged_model(model.removeprefix("models:/")).artifact_location
         version = self.client.create_model_version(ending.register, source, run_id=self.run_id).version
         self.client.set_registered_model_alias(ending.register, REGISTERED_ALIAS, version)

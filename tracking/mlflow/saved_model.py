@@ -110,9 +110,9 @@ class TrackedData:
 
     @property
     def digest(self) -> str:
-        """A digest of the files' checksums or, without checksums, of names and sizes.
+        """A digest of the files' checksums or, without checksums, of variables and numbers of rows.
 
-        It distinguishes data sets with the same name.
+        The digest distinguishes data sets with the same name.
         """
         known = self.about.get("checksums") or {"variables": self.schema.variables, "rows": self.schema.rows}
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]

@@ -73,7 +73,7 @@ def save_template(program: str, database: Path, without: tuple[str, ...] = ()) -
 VIEW_TAG = "mlflow.sharedViewState."
 SCORES, COMPARISON = "fedbnsl-scores", "fedbnsl-comparison"
 SAVED_MILLISECONDS = 1_767_225_600_000
-"""the constant time stamp of the views, in milliseconds, so that they are written only once"""
+"""the constant time stamp of the views, in milliseconds; with a changing one, each run would write the views again"""
 TABLE_COLUMNS = (
     *("metrics.`shd`", "metrics.`f1`", "metrics.`megabytes`", "metrics.`epsilon`"),
     *("params.`algorithm`", "params.`dataset`", "params.`family`", "params.`seed`"),
@@ -220,7 +220,7 @@ def open_client(uri: str) -> "MlflowClient":
 
 
 def experiment_id(client: "MlflowClient", uri: str) -> str:
-    """The id of the experiment, which is created with its views if needed; two processes may create it at once.
+    """The id of the experiment; creates the experiment with its views if needed, also if another process does so.
 
     The artifacts of an SQLite database are beside it, in `mlartifacts`; a server stores artifacts in its own place.
     """

@@ -1,8 +1,8 @@
 """Tracking of a run that does not depend on MLflow: every call to MLflow is guarded here.
 
-Records that MLflow misses because it cannot be reached go to an outbox in the run's folder and are uploaded later. The
-outbox is one file: the start of the run, then a record for each round, and a record for the end. Before each record are
-its length and a checksum. The file only grows, so a run that is killed loses only the record that it was writing.
+If MLflow cannot be reached, records go to an outbox in the run's folder and are uploaded later. The outbox is one file:
+the start of the run, then a record for each round, and a record for the end. Before each record are its kind, its
+length and a checksum. Records are appended, so a run that is killed loses at most the record that it was writing.
 Nothing is pickled.
 
 `BackgroundTracker` calls MLflow in a thread, in order, so that no round waits for MLflow or for its import.
@@ -122,7 +122,7 @@ class Tracker:
     def __init__(self, folder: Path, opening: RunStart, rows: tuple[dict[str, float], ...] = ()) -> None:
         """Continue the MLflow run that `opening` names; if there is none, or if it was deleted, start a new run.
 
-        Of the metrics of earlier rounds, `rows`, those that MLflow does not have are logged.
+        `rows` has the metrics of earlier rounds; the metrics that MLflow does not have are logged.
         """
         self._folder, self._opening = folder, opening
         self._log: RunLog | None = None

@@ -31,7 +31,8 @@ def draw_forest(effects: Sequence[Effect], title: str = "") -> "Figure":
     """A figure of the `effects`, one row each, with a row for resamples and for each silo where they are known.
 
     An estimate is a dot, a range over a class of graphs is a thick bar, and a 95 % interval is a thin line. A hollow
-    dot is an effect that is zero by the graph. An effect that is not identified has a row with only this text.
+    dot is an effect that is zero by the graph. An effect that is not identified has a row with the text "not
+    identified" and without marks.
     """
     from matplotlib.figure import Figure
 

@@ -31,7 +31,7 @@ IndexArc = tuple[int, int]
 def reverse_feedback_arcs(n: int, arcs: Sequence[IndexArc]) -> list[IndexArc]:
     """All `arcs`, where each arc that would close a cycle with earlier arcs is reversed.
 
-    This is only for drawing; `graphs.dag.break_cycles` drops the weakest edges of a learned graph instead.
+    The reversal is for drawing only. `graphs.dag.break_cycles` drops the weakest edges of a learned graph.
     """
     reaches = np.eye(n, dtype=bool)
     turned: list[IndexArc] = []

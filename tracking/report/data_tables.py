@@ -1,4 +1,4 @@
-"""The columns of the data as plain tables, for the report and the terminal; they need no result."""
+"""The columns of the data as plain tables, for the report and the terminal; made from a schema alone."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ MAX_LEVEL_LETTERS = 40
 
 
 def has_findings(schema: Schema, notes: tuple[str, ...]) -> bool:
-    """Whether there is more to report on the data than that they are tables of numbers, or tables of labels."""
+    """Whether there is something to report on the data: notes, empty cells, exclusions, transforms, or mixed tables."""
     found = notes or schema.gaps or schema.aside or schema.complete_rows or schema.transforms
     return bool(found) or schema.kind == "mixed"
 

@@ -2,7 +2,7 @@
 
 `contents` gathers the content of the report as plain values, and `tables.py` makes its tables. The sentences and the
 HTML are in `templates/`, with one file for each part of the page. A Content-Security-Policy forbids the browser to load
-anything. It allows only the scripts of `explore.py`, which are identified by their hashes.
+other files, and to run scripts other than those of `explore.py`, which it identifies by their hashes.
 """
 
 from collections.abc import Iterable, Sequence
