@@ -325,7 +325,7 @@ class Declared:
     columns: Mapping[str, ColumnKind] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """by column, additional markers of missing values; if there are none, only cells without content are missing"""
+    """by column, additional markers of missing values; with an empty tuple, only cells without content are missing"""
     form: Form = NO_FORM
     step: float | None = None
     """the time between two rows of a time series"""
