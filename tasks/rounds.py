@@ -60,7 +60,7 @@ RETRY_PAUSE_SECONDS = 1.0
 
 
 def no_recording(task: str, name: str, sources: Ids = ()) -> AbstractContextManager[UUID | None]:
-    """Record nothing."""
+    """Record nothing; the context manager yields None."""
     return nullcontext()
 
 

@@ -124,7 +124,7 @@ class Tuning:
 
     @property
     def rows(self) -> list[tuple[str, float, float, float | None, str]]:
-        """A row for each candidate: settings, edges, instability, log-likelihood, and whether it was chosen."""
+        """A row for each candidate: settings, edges, instability, log-likelihood, and "chosen" for the chosen one."""
         return [
             (
                 ", ".join(f"{name}={value}" for name, value in one.params.items()),
@@ -456,7 +456,7 @@ class SiloEdge:
 
     @property
     def mean(self) -> float | None:
-        """The mean weight over the silos that have the edge."""
+        """The mean weight over the silos that have the edge; None if no weight is known."""
         return fmean(self.known) if self.known else None
 
 

@@ -314,7 +314,7 @@ class TextFile:
 
     @cached_property
     def _head(self) -> Text:
-        """The first lines and the dialect."""
+        """The first lines and the dialect; raises `BadInput` if the file cannot be read."""
         try:
             with open_bytes(self.path) as stream:
                 content: bytes = stream.read(HEAD_BYTES)

@@ -206,7 +206,7 @@ class LargeSeries:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The measured columns."""
+        """The measured columns; raises `BadInput` if there are none."""
         names = tuple(name for name in self.source.names if self.declared.keeps(name) and name not in self._keys.names)
         if not names:
             raise BadInput(f"{self._path}: no column besides {', '.join(map(quoted, self._keys.names))}")
@@ -248,7 +248,10 @@ class LargeSeries:
             start, last_series, last_time = start + n, int(series[-1]), float(times[-1])
 
     def _series(self, column: Any, numbers: dict[str, int], last: int, start: int) -> NDArray[np.int64]:
-        """The number of the series of each row, in the order of their first rows."""
+        """The number of the series of each row, in the order of first rows.
+
+        Raises `BadInput` for an empty cell, and for rows that are not sorted by series.
+        """
         texts, codes = cells_in(column)
         labels, faults, name = labels_of(texts, None), empty_cells(texts), self._keys.series or ""
         begins = np.flatnonzero(np.diff(codes, prepend=-1))
@@ -264,7 +267,7 @@ class LargeSeries:
         return np.repeat(found, np.diff(np.append(begins, len(codes))))
 
     def _times(self, column: Any, dates: bool | None, start: int) -> tuple[FloatArray, bool]:
-        """The times of a batch, and whether the times are dates.
+        """The times of a batch, and whether the times are dates; raises `BadInput` for a cell that is not a time.
 
         `dates` is whether the times of earlier batches are dates, None for the first batch.
         """

@@ -228,7 +228,10 @@ def _codes(column: Column) -> tuple[tuple[str, ...], Any]:
 def _windows(
     path: Path, clock: Column, times: FloatArray, devices: Any, declared: Declared
 ) -> tuple[FloatArray, FloatArray]:
-    """The window of each event's device. Raises `BadInput` for an event outside a declared window."""
+    """The begin and the end of the window of each event's device, `[n]` each.
+
+    Raises `BadInput` for an event outside a declared window, and for an invalid window.
+    """
     window = _window_of(declared, path)
     if window is None:
         number = int(devices.max()) + 1

@@ -37,7 +37,10 @@ def fingerprint(source: Path, before: Fingerprint | None = None, *, digest: bool
 
 
 def _statuses(source: Path) -> list[tuple[str, os.stat_result]]:
-    """The names and `stat` results of the files at `source`, sorted; a single file has the name ""."""
+    """The names and `stat` results of the files at `source`, sorted; a single file has the name "".
+
+    Raises `BadInput` for unreadable files.
+    """
     try:
         status = os.stat(source)
         if not stat.S_ISDIR(status.st_mode):

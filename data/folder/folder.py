@@ -192,7 +192,7 @@ def silo_files(folder: Path, only: tuple[str, ...] = (), by: str | None = None) 
 
 
 def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
-    """The file of each silo of `folder`, and the entries of unknown formats."""
+    """The file of each silo of `folder`, and the entries of unknown formats; raises `BadInput` as `silo_files` does."""
     files: dict[str, Path] = {}
     unread: list[Path] = []
     for path in visible_entries(folder):
@@ -351,7 +351,7 @@ def _inferred_schema(
 def _read_events(
     folder: Path, files: Mapping[str, Path], declared: Declared
 ) -> tuple[InferredSchema, dict[str, NDArray[np.float64]]]:
-    """The schema of the silos' files of events, and their tables."""
+    """The schema of the silos' files of events, and their tables; raises `BadInput` in a run with an ε."""
     if declared.reading.private:
         raise BadInput(NO_EPSILON)
     tables = {silo: read_events(path, declared.at_silo(silo)) for silo, path in files.items()}

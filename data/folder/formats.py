@@ -92,7 +92,10 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def _member(path: Path) -> BinaryIO:
-    """The only file in the archive at `path`, without the folders and hidden files that programs add."""
+    """The only text table in the archive at `path`; folders and hidden files, which programs add, are ignored.
+
+    Raises `BadInput` unless there is exactly one, and if the archive is encrypted.
+    """
     archive = zipfile.ZipFile(path)
     names = [name for name in archive.namelist() if not _is_hidden(name)]
     tables = [name for name in names if name.lower().endswith(TEXT_ENDINGS)]
@@ -174,7 +177,10 @@ def _package(path: Path) -> Any:
 
 
 def _spreadsheet(path: Path, name: str | None) -> Sheet:
-    """The table in a sheet: its header is the first row that is not empty; empty columns without a name are dropped."""
+    """The table in a sheet: its header is the first row that is not empty; empty columns without a name are dropped.
+
+    Raises `BadInput` for a file that openpyxl cannot read, without rows, or whose first row does not name the columns.
+    """
     openpyxl = _package(path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -216,7 +222,10 @@ def empty_column_notes(count: int) -> tuple[str, ...]:
 
 
 def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, tuple[Any, ...]]]:
-    """The rows that are not blank, each with its number, of the sheet `name` or of the only sheet with cells."""
+    """The rows that are not blank, each with its number, of the sheet `name` or of the only sheet with cells.
+
+    Raises `BadInput` if there is no such sheet or, without a `name`, if several sheets have cells.
+    """
     names = [sheet.title for sheet in book.worksheets]
     if name is not None and name not in names:
         raise BadInput(f"{path}: there is no sheet {quoted(name)}; available: {', '.join(map(quoted, names))}")
@@ -244,7 +253,7 @@ def _rows_of_sheet(path: Path, book: Any, name: str | None) -> list[tuple[int, t
 
 
 def _labelled(path: Path) -> Sheet:
-    """The table in a file of SPSS or Stata, with its value labels."""
+    """The table in a file of SPSS or Stata, with its value labels; raises `BadInput` for an unreadable file."""
     pyreadstat = _package(path)
     read = pyreadstat.read_dta if path.suffix.lower() == ".dta" else pyreadstat.read_sav
     try:
@@ -278,7 +287,10 @@ def _is_nothing(cell: Any) -> bool:
 
 
 def _json_lines(path: Path) -> Sheet:
-    """The objects in the lines of `path`, a column for each key; a key that a line lacks is an empty cell."""
+    """The objects in the lines of `path`, a column for each key; a key that a line lacks is an empty cell.
+
+    Raises `BadInput` for a file that is empty or not UTF-8 text, and for a line that is not an object.
+    """
     records: list[dict[str, Any]] = []
     numbers: list[int] = []
     try:

@@ -401,6 +401,7 @@ def with_declared_transforms(schema: Schema, declared: Declared) -> Schema:
     """`schema` with the declared transforms, for time series and for runs with an ε, in which no cell may decide.
 
     The logarithm is ln x for time series, and ln(1 + x) in runs with an ε, in which a number below 0 counts as 0.
+    Raises `BadInput` for a transform of a column that has labels or does not exist.
     """
     numbers = [name for name in schema.variables if name not in schema.levels]
     for name in dict(declared.reading.transforms):

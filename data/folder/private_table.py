@@ -224,7 +224,7 @@ class PrivateTable:
 
     @contextmanager
     def _redacted(self) -> Iterator[None]:
-        """Raise errors that name only the file, because the message of a database or a library may quote rows."""
+        """Raise each `BadInput` of the block without its reason, because the reason may quote rows."""
         try:
             yield
         except BadInput:
@@ -356,7 +356,10 @@ def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Decla
 
 
 def _stretches(place: str, rows: Mapping[str, int], declared: Declared) -> dict[str, tuple[int, ...]]:
-    """The lengths of the unbroken series of each silo; if none are declared, all its rows are one series."""
+    """The lengths of the unbroken series of each silo; without a declaration, all rows of a silo are one series.
+
+    Raises `BadInput` if declared lengths do not add up to the rows of a silo.
+    """
     found = {}
     for silo, count in rows.items():
         lengths = declared.stretches.get(silo, (count,))

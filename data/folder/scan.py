@@ -291,7 +291,7 @@ def _unnamed(text: str, separator: str) -> int:
 
 
 def _encoding(place: str, content: bytes) -> tuple[str, bool]:
-    """The encoding of `content`, and whether it is a guess; UTF-8 and UTF-16 are detected with certainty."""
+    """The encoding of `content`, and whether it is a guess; raises `BadInput` if no encoding is plausible."""
     if found := utf_16(content):
         return found, False
     try:
@@ -334,7 +334,7 @@ def rows_of(text: str, separator: str) -> list[list[str]]:
 
 
 def _separator(place: str, head: str) -> str:
-    """The separator of the columns: it occurs in the header, and equally often in most rows."""
+    """The mark that occurs in the header and equally often in most rows; raises `BadInput` for several such marks."""
     rows_by_mark = {mark: rows_of(head, mark) for mark in SEPARATORS}
     in_header = [mark for mark, rows in rows_by_mark.items() if rows and len(rows[0]) > 1]
     fitting = [mark for mark in in_header if _is_regular(rows_by_mark[mark])]
@@ -357,7 +357,7 @@ def _is_regular(rows: list[list[str]]) -> bool:
 
 
 def _decimal(place: str, head: str, separator: str) -> str:
-    """The decimal mark: a comma only if it is not the separator and no cell has a decimal point."""
+    """The decimal mark; raises `BadInput` if commas in numbers may separate decimals or thousands."""
     if separator == ",":
         return "."
     rows = rows_of(head, separator)[1:]

@@ -437,7 +437,7 @@ def _kind_of_table(declared: Declared, kinds: set[ColumnKind]) -> Kind:
 
 
 def _levels(place: str, name: str, column: JointColumn, declared: Declared) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The levels of a discrete column, and the labels that were merged into other labels."""
+    """The levels of a discrete column, and the labels merged into others; raises `BadInput` for too many levels."""
     if name in declared.levels:
         return tuple(declared.levels[name]), ()
     levels, joined = merged_levels(column.labels or ())

@@ -358,7 +358,7 @@ def _columns(path: Path, declared: Declared) -> Read:
 
 
 def _periods(path: Path, year: Column, part: Column, form: Form) -> Column:
-    """The column of quarters or months, from a column of years and a column of the numbers of quarters or months."""
+    """The column of quarters or months, from columns of years and of numbers; raises `BadInput` for other columns."""
     word = next((word for word in ("quarter", "month") if word in part.name.lower()), None)
     if word is None:
         raise BadInput(f"{path}: --time: {quoted(part.name)} is named neither like a quarter nor like a month")
@@ -426,7 +426,8 @@ def series_and_time(stretches: Sequence[int]) -> dict[str, NDArray[np.int64]]:
 
 
 def _is_next_step(recording: Recording, step: float | None, remedy: str) -> tuple[NDArray[np.bool_], float]:
-    """Whether each row but the first is one step after its predecessor, `[n_rows - 1]`, and the step."""
+    """Whether each row after the first is one step after the row before, `[n_rows - 1]`; and the step. Raises as `cut`.
+    """
     same_series = np.diff(recording.series) == 0
     differences = np.diff(recording.times)
     duplicates = np.flatnonzero(same_series & (differences == 0))

@@ -357,7 +357,10 @@ def read_table(path: Path, declared: Declared = NO_DECLARATION) -> Table:
 
 
 def _condition(path: Path, columns: dict[str, Column | NumberColumn], by: str | None) -> Column | None:
-    """Remove the column `by`, which names the conditions, from `columns`; raises `BadInput` if there is none."""
+    """Remove the column `by`, which names the conditions, from `columns` and return it; None without `by`.
+
+    Raises `BadInput` if `columns` does not have the column `by`.
+    """
     if by is None:
         return None
     if by not in columns:

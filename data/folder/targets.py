@@ -112,7 +112,10 @@ def named_targets(schema: Schema) -> Named:
 def _with_targets_by_condition(
     schema: Schema, named: Mapping[str, tuple[str, ...]], place: str, condition: str, *, some: bool
 ) -> Schema:
-    """`schema` with the targets `named` by condition; if only `some` silos are read, unknown conditions are allowed."""
+    """`schema` with the targets `named` by condition; if only `some` silos are read, unknown conditions are allowed.
+
+    Raises `BadInput` as `with_targets` does.
+    """
     if not schema.condition_names:
         raise BadInput(f"--condition {quoted(condition)} is for tables, and the data are {schema.kind}")
     known = sorted({name for names in schema.condition_names.values() for name in names})

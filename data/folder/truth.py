@@ -98,7 +98,7 @@ def read_truth(
 def _graph(
     rows: Sequence[_Row], variables: Sequence[str], excluded: Collection[str] = ()
 ) -> tuple[Structure, dict[str, NDArray[np.float64]]]:
-    """The graph in the `rows` of a file, and each silo's own weights, as `read_truth` returns them."""
+    """The graph in the `rows` of a file, and each silo's own weights; returns and raises as `read_truth` does."""
     silos, kind, edges = _edges_in(rows)
     edges = [edge for edge in edges if edge.source not in excluded and edge.target not in excluded]
     place = {name: number for number, name in enumerate(variables)}
@@ -190,7 +190,10 @@ def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float6
 
 
 def _rows(path: Path) -> list[_Row]:
-    """The cells of each line that is not empty, with its place for messages; the header is first."""
+    """The cells of each line that is not empty, with its place for messages; the header is first.
+
+    Raises `BadInput` if the file does not exist, is empty, or is not CSV in UTF-8.
+    """
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
     try:
@@ -204,7 +207,7 @@ def _rows(path: Path) -> list[_Row]:
 
 
 def _edges_in(rows: Sequence[_Row]) -> tuple[list[str], GraphKind, list[_Edge]]:
-    """The silos with weights of their own, the kind of graph, and the edges with their lines."""
+    """The silos with weights of their own, the kind of graph, and the edges; raises `BadInput` as `read_truth` does."""
     header = rows[0][1]
     _check_header(*rows[0])
     edges = []
@@ -263,7 +266,7 @@ def _edge(place: str, cells: dict[str, str]) -> _Edge:
 
 
 def _lag(place: str, cell: str, type_: str) -> int:
-    """The lag in a cell of an edge of this type; an empty cell means 0."""
+    """The lag in a cell of an edge of this type; an empty cell means 0. Raises `BadInput` for an invalid lag."""
     if not cell:
         return 0
     lag = -1.0 if cell_fault(cell) else float(cell)
@@ -307,7 +310,10 @@ def read_knowledge(path: Path, variables: Sequence[str]) -> Knowledge:
 
 
 def _rules(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield the place and the three cells of each line below the header that is not empty."""
+    """Yield the place and the three cells of each line below the header that is not empty.
+
+    Raises `BadInput` for another header, and for a file that is not CSV in UTF-8.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
@@ -322,7 +328,10 @@ def _rules(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
 
 
 def _variable(place: str, column: str, cell: str, variables: Sequence[str]) -> str:
-    """The variable in a cell, which has its plain name or the escaped name as in the files of a run."""
+    """The variable in a cell with its plain name, or its escaped name as in the files of a run.
+
+    Raises `BadInput` if there is no such variable.
+    """
     name = cell if cell in variables else unescape_formula(cell)
     if name not in variables:
         raise BadInput(f"{place}, column {column!r}: {quoted(cell)} is not a column of the data")

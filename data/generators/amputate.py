@@ -59,7 +59,10 @@ def amputate(data: FederatedData, mechanism: Mechanism, share: float, rng: np.ra
 def _determining_columns(
     data: FederatedData, mechanism: Mechanism, rng: np.random.Generator
 ) -> Mapping[int, int | None]:
-    """For each column that gets missing values, the column that determines them: None, another column, or itself."""
+    """For each column that gets missing values, the column that determines them: None, another column, or itself.
+
+    Raises `BadInput` for `mar` without a complete column beside another one.
+    """
     d = len(data.schema.variables)
     if mechanism != "mar":
         return {j: j if mechanism == "mnar" else None for j in range(d)}

@@ -212,7 +212,7 @@ def _silo_model(shared: FloatArray, plan: DynamicSettings, rng: np.random.Genera
 
 
 def _stable_model(draw: Callable[[], FloatArray], remedy: str) -> FloatArray:
-    """The first drawn model that is stable and has an edge at its last lag."""
+    """The first drawn model that is stable and has an edge at its last lag; raises `BadInput` if there is none."""
     for _ in range(MAX_TRIES):
         model = draw()
         if model[-1].any() and spectral_radius(model[0], model[1:]) < MAX_SPECTRAL_RADIUS:

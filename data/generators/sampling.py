@@ -127,7 +127,7 @@ def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> Federate
     """`data`, whose truth is a DAG, without `latent` of its variables; the truth becomes the PAG over the rest.
 
     Wang, Ma & Wang 2023, §7.4 hide variables at random; here common causes of other variables are hidden first
-    (`choose_hidden`). Raises `BadInput` if fewer than two variables would stay.
+    (`choose_hidden`). Raises `BadInput` if fewer than two variables would stay, and `ValueError` without a truth.
     """
     if latent == 0:
         return data

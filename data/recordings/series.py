@@ -59,7 +59,7 @@ def _series_column(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Col
 
 
 def _rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """The header, the rows of cells, and the number of blank lines before each row."""
+    """The header, the rows of cells, and the number of blank lines before each row; raises as `read_challenge`."""
     if not path.exists():
         raise BadInput(f"{path}: no such file")
     try:
@@ -165,7 +165,7 @@ def _series_pieces(recording: Recording, found: Cut, silos: int | None) -> Piece
 
 
 def read_netsim(path: Path) -> tuple[Recording, Structure | None]:
-    """The subjects' series, and the mean of their networks as the truth, if the file has networks.
+    """The subjects' series, and the mean of their networks as the truth; the truth is None without networks.
 
     This truth does not specify lags, and may have cycles. Raises `BadInput` naming file and array for a file that does
     not exist or is not a MATLAB file up to version 7, and for a missing array or an array of another shape.

@@ -251,7 +251,10 @@ def _check_choice(
 
 
 def _read(path: Path, kind: Kind | None, by: str | None) -> tuple[FederatedData, list[str]]:
-    """The table as the data of a single silo, without the column `by`, and the labels of that column."""
+    """The table as the data of a single silo, without the column `by`, and the labels of that column.
+
+    Raises `BadInput` for time series.
+    """
     beside = read_about(path.parent) if (path.parent / ABOUT).is_file() else {}
     about = beside if path.name in beside.get("checksums", {}) else {}
     if kind is not None:
@@ -291,7 +294,10 @@ def _codes_of(path: Path, whole: FederatedData, skew: str) -> NDArray[np.int64]:
 
 
 def _surrogate_codes(whole: FederatedData, columns: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Codes [n_rows, columns] of random columns: levels, 1 for numbers above the median and 0 below, or -1 if empty."""
+    """Codes [n_rows, columns] of random columns: levels, 1 for numbers above the median and else 0, or -1 if empty.
+
+    Raises `BadInput` for a number of `columns` that the table does not have.
+    """
     variables = whole.schema.variables
     if not 1 <= columns <= len(variables):
         raise BadInput(f"surrogate: {columns} is not between 1 and {len(variables)}, the number of columns")

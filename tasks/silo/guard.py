@@ -207,9 +207,10 @@ class Guard:
 
     @contextmanager
     def reading(self, silo: str) -> Iterator[None]:
-        """If the coordinator is another party, log errors about rows in the block, and raise an error without details.
+        """If the coordinator is another party, write a `BadInput` of the block to the owner's log, and hide its reason.
 
-        The log is the owner's. `NotAllowed` and `ReaderLost` are raised unchanged.
+        In its place, `BadInput` or `BadRecord` is raised without details. `NotAllowed` and `ReaderLost` are raised
+        unchanged.
         """
         try:
             yield

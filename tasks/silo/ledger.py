@@ -92,7 +92,7 @@ class FileLedger:
         self._require(self._own(), charged)
 
     def finish(self, run: str) -> None:
-        """Overwrite the noise keys of the finished `run`; its charges remain."""
+        """Overwrite the noise keys of the finished `run`, keep its charges; raises `BadRecord` as `reserve` does."""
         if not self.path.exists():
             return
         try:

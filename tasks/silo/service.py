@@ -265,7 +265,7 @@ class SiloService:
 
     @contextmanager
     def _report_failures(self, number: int) -> Iterator[None]:
-        """Raise errors as one line with the name of the silo, because a traceback could show rows."""
+        """Raise unexpected errors as `SiloFailed` with one line, because a traceback could show rows."""
         try:
             with on_one_thread():
                 yield
@@ -329,7 +329,7 @@ class SiloService:
 
     @contextmanager
     def _redact_errors(self, terms: RunTerms, number: int) -> Iterator[None]:
-        """In a private run, hide the reason of an error: it could reveal a value, and ε does not account for this."""
+        """In a private run, raise `SiloFailed` without a reason: a reason may reveal values, which ε does not cover."""
         try:
             yield
         except (Overspent, BadRecord, SiloFailed):
@@ -417,7 +417,7 @@ class SiloService:
         return remedy + (f"; {place}" if place and not self._guard.remote else "")
 
     def _run_before(self, terms: RunTerms, number: int) -> OpenRun:
-        """The run before round `number`, from memory or reopened from the journal."""
+        """The run before round `number`, from memory or reopened; raises `SiloFailed` if it is at another round."""
         run = self._open_runs.get(terms.run_id)
         if run is None or run.number != number - 1:
             run_state = self._journal.run_state(terms.run_id) if self._source.durable else self._source.initial_state

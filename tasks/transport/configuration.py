@@ -123,7 +123,7 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
 
 
 def _cluster(table: "_Table") -> str | None:
-    """The address of the owner's cluster, if it names one."""
+    """The address of the owner's cluster, None if the file names none; raises `BadInput` for an unusable address."""
     if "cluster" not in table.values:
         return None
     if "workers" in table.values:

@@ -140,7 +140,7 @@ class RunLog:
     def finish(self, ending: RunEnd, folder: Path) -> str | None:
         """Log scores, the output files in `folder` and the model, and end the run; returns the URI of the model.
 
-        If there is no model, the tag `model` has the reason.
+        If there is no model, returns None, and the tag `model` has the reason.
         """
         number = ending.rounds
         if number > self.pictured:

@@ -217,7 +217,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
 
 
 def _findings(result: RunResult) -> ReportTable | None:
-    """The findings of the diagnoses, each with its advice."""
+    """The findings of the diagnoses, each with its advice; None without findings."""
     rows = [(one.name, one.message, one.advice) for one in result.diagnosed.findings]
     return ReportTable(("finding", "observation", "what to do"), rows) if rows else None
 
@@ -265,7 +265,7 @@ def _data(result: RunResult) -> dict[str, Any] | None:
 
 
 def _knowledge(result: RunResult) -> dict[str, str] | None:
-    """The required and forbidden arcs, and the required arcs that the graph contains."""
+    """The required and forbidden arcs, and the required arcs that the graph contains; None without knowledge."""
     known, structure = result.knowledge, result.structure
     if not known:
         return None
@@ -298,7 +298,7 @@ def _set_variables(schema: Schema) -> list[tuple[str, str]]:
 
 
 def _experiments(result: RunResult) -> dict[str, Any] | None:
-    """The variables that were set in each silo, and the arcs that are directed only because of these experiments."""
+    """The variables set in each silo, and the arcs whose direction rests on this; None without experiments."""
     if not result.targets:
         return None
     arcs = result.experimental
@@ -355,7 +355,7 @@ def _confidence(result: RunResult) -> ReportTable | None:
 
 
 def _model(result: RunResult) -> ReportTable | None:
-    """The kind of model, the source of its parameters, and its file."""
+    """The kind of model, the source of its parameters, and its file; None without a model."""
     network = result.parameters.network
     if network is None:
         return None
@@ -378,7 +378,7 @@ def _model(result: RunResult) -> ReportTable | None:
 
 
 def _intensities(result: RunResult) -> dict[str, Any] | None:
-    """The intensities of a Hawkes process, the most frequent types first, and the times of its effects."""
+    """The intensities of a Hawkes process, the most frequent types first, and its delays; None without a delay."""
     found = result.parameters.intensities
     if found is None or not found.delay:
         return None
@@ -394,7 +394,7 @@ def _intensities(result: RunResult) -> dict[str, Any] | None:
 
 
 def _forecasts(result: RunResult) -> dict[str, ReportTable | None] | None:
-    """The dynamics and the forecast errors of a model of time series."""
+    """The dynamics and the forecast errors of a model of time series; None for other models."""
     network = result.parameters.network
     if not isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
         return None
@@ -434,7 +434,7 @@ def _communication(result: RunResult) -> ReportTable:
 
 
 def _privacy(result: RunResult) -> dict[str, ReportTable] | None:
-    """The privacy loss of a private run: total, by release and by ledger."""
+    """The privacy loss of a run with an ε: total, by release and by ledger; None for other runs."""
     privacy = result.privacy
     if privacy is None:
         return None

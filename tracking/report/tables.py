@@ -207,7 +207,8 @@ def drift_table(changes: Comparison) -> ReportTable | None:
 
 
 def confidence_table(result: RunResult, averaged: Structure, strengths: Strengths) -> ReportTable | None:
-    """A row for each edge that was learned, is in the averaged network or is frequent in resamples, by strength."""
+    """A row for each edge that is learned, averaged or frequent in resamples, the strongest first; None without rows.
+    """
     learned = {_pair(edge): edge for edge in _all_edges(result.structure)}
     average = {_pair(edge): edge for edge in _all_edges(averaged)}
     truth = {_pair(edge) for edge in _all_edges(result.truth)} if result.truth else set()
