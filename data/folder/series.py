@@ -426,8 +426,7 @@ def series_and_time(stretches: Sequence[int]) -> dict[str, NDArray[np.int64]]:
 
 
 def _is_next_step(recording: Recording, step: float | None, remedy: str) -> tuple[NDArray[np.bool_], float]:
-    """Whether each row after the first is one step after the row before, `[n_rows - 1]`; and the step. Raises as `cut`.
-    """
+    """Whether each row is one step after the row before, `[n_rows - 1]`, and the step; raises `BadInput` as `cut`."""
     same_series = np.diff(recording.series) == 0
     differences = np.diff(recording.times)
     duplicates = np.flatnonzero(same_series & (differences == 0))

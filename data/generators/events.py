@@ -36,11 +36,10 @@ SPACING = 20.0
 def events(
     variables: int, silos: int, events: int, devices: int, seed: int, degree: float = EVENT_DEGREE
 ) -> FederatedData:
-    """Draw about `events` events of `variables` types on `devices` devices.
+    """Draw about `events` events of `variables` types; the silos have `devices` in the proportions 1 : 2 : ... : P.
 
-    The numbers of devices of the silos have the proportions 1 : 2 : ... : P. `degree` is the mean number of other types
-    that excite a type. The truth has the weights α. Raises `BadInput` for an invalid value, and if a silo would have
-    fewer than two events.
+    `degree` is the mean number of other types that excite a type. The truth has the weights α. Raises `BadInput` for an
+    invalid value, and if a silo would have fewer than two events.
     """
     _check(variables, silos, events, devices, seed, degree)
     rng, d = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))), variables

@@ -220,7 +220,7 @@ def open_client(uri: str) -> "MlflowClient":
 
 
 def experiment_id(client: "MlflowClient", uri: str) -> str:
-    """The id of the experiment; creates the experiment with its views if needed, also if another process does so.
+    """The id of the experiment; creates the experiment with its views if needed, at the same time as other processes.
 
     The artifacts of an SQLite database are beside it, in `mlartifacts`; a server stores artifacts in its own place.
     """

@@ -163,10 +163,9 @@ def draw_graph(
 ) -> "Figure":
     """A figure as large as the graph needs: one inch of layout is one inch on paper.
 
-    Line widths show the `strengths` or, without strengths, the weights. `required` edges have a yellow band behind
-    them. If other variables have numbers, variables with `labels` have square, tinted boxes. Dotted lines without marks
-    join the pairs that are `not_identified`; these lines come last in the layout. Boxes of `targets` have a thick
-    border.
+    Line widths show the `strengths` or, without strengths, the weights. `required` edges have a yellow band. If other
+    variables have numbers, variables with `labels` have square, tinted boxes. Dotted lines without marks join the pairs
+    that are `not_identified`; these lines come last in the layout. Boxes of `targets` have a thick border.
     """
     from matplotlib.figure import Figure
 

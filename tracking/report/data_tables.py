@@ -18,7 +18,7 @@ MAX_LEVEL_LETTERS = 40
 
 
 def has_findings(schema: Schema, notes: tuple[str, ...]) -> bool:
-    """Whether there is something to report on the data: notes, empty cells, exclusions, transforms, or mixed tables."""
+    """Whether the data have notes, empty cells, left-out rows or columns, transforms, or columns of both kinds."""
     found = notes or schema.gaps or schema.aside or schema.complete_rows or schema.transforms
     return bool(found) or schema.kind == "mixed"
 

@@ -207,8 +207,7 @@ def drift_table(changes: Comparison) -> ReportTable | None:
 
 
 def confidence_table(result: RunResult, averaged: Structure, strengths: Strengths) -> ReportTable | None:
-    """A row for each edge that is learned, averaged or frequent in resamples, the strongest first; None without rows.
-    """
+    """A row for each edge that is learned, averaged or frequent in resamples, by strength; None without edges."""
     learned = {_pair(edge): edge for edge in _all_edges(result.structure)}
     average = {_pair(edge): edge for edge in _all_edges(averaged)}
     truth = {_pair(edge) for edge in _all_edges(result.truth)} if result.truth else set()
