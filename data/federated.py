@@ -167,7 +167,7 @@ def events(tables: Mapping[str, NDArray[np.float64]], types: tuple[str, ...]) ->
 
 
 def renumbered_devices(tables: Iterable[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """The `tables` of events with new numbers of devices, distinct over all tables, and the same number of columns."""
+    """The `tables` of events, as wide as the widest, with numbers of devices that are distinct over all tables."""
     found, devices, whole = [], 0.0, list(tables)
     width = max(table.shape[1] for table in whole)
     for table in whole:

@@ -477,5 +477,5 @@ def silo_edges(structures: Mapping[str, Structure]) -> list[SiloEdge]:
 
 
 def _turns(edge: Edge) -> bool:
-    """Whether the edge could have the opposite direction; a lagged edge could not, as time determines its direction."""
+    """Whether the edge could have the opposite direction; not so for a lagged edge, whose direction is that of time."""
     return edge.directed and not isinstance(edge, LaggedEdge)

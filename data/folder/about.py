@@ -84,7 +84,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 @cache
 def known_keys() -> tuple[str, ...]:
-    """The keys that `about.json` may have, as the JSON schema beside this module lists them."""
+    """The keys that `about.json` may have, from the JSON schema beside this module."""
     schema: dict[str, Any] = json.loads(files(__package__).joinpath(SCHEMA).read_text("utf-8"))
     return tuple(schema["properties"])
 
@@ -293,7 +293,7 @@ class Reading:
 
     @property
     def conditions_column(self) -> str | None:
-        """The column whose levels are conditions; None if there is no such column or targets are not used."""
+        """The column whose levels are conditions; None without such a column, and if the run does not use targets."""
         return None if self.targets == () and not self.finds_targets else self.condition
 
     def leaves_out(self, name: str) -> str | None:
@@ -375,7 +375,7 @@ class Declared:
         return f"{ABOUT}: targets" if self.reading.targets is None else "--targets"
 
     def levels_among(self, variables: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """The declared levels of those `variables` that have any."""
+        """The declared levels, for the `variables` that have declared levels."""
         return {name: tuple(self.levels[name]) for name in variables if name in self.levels}
 
     def kind_of(self, name: str) -> Literal["continuous", "discrete"] | None:

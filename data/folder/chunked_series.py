@@ -304,7 +304,9 @@ class LargeSeries:
             raise BadInput(f"{place} is before the time of the row above: {SORT}")
 
     def _step(self) -> float:
-        """The mean of all differences of times that equal the minimum up to rounding, as for series in memory."""
+        """The time step: the mean of all differences of times that equal the minimum up to rounding (as
+        `series._step`).
+        """
         if self._keys.time is None:
             return 1.0
         least = np.inf

@@ -414,7 +414,7 @@ def _empty(cells: Cells | None, codes: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def columns_in_memory(source: Source, keep: Keep) -> list[Column]:
-    """The columns of `source` that `keep` accepts, as text with all rows in memory, as `read_columns` reads a file."""
+    """The columns of `source` that `keep` accepts, with all rows in memory, in the form that `read_columns` returns."""
     names = [name for name in source.names if keep(name)]
     numbers: dict[str, dict[str, int]] = {name: {} for name in names}
     codes: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}

@@ -327,7 +327,7 @@ def _record(place: str, line: str) -> dict[str, Any]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The pairs of a JSON object, as a dict would hide a key that occurs twice."""
+    """The pairs of a JSON object; unlike a dict, they show a key that occurs twice."""
 
 
 def _array(cells: Sequence[Any]) -> NDArray[Any]:

@@ -37,7 +37,7 @@ def header_fault(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str | N
 
 
 def _ascending(numbers: Sequence[float]) -> bool:
-    """Whether the numbers ascend, as wavelengths and years do, and are too many for a row that ascends by chance."""
+    """Whether at least `MIN_ASCENDING` numbers ascend, like wavelengths or years that name columns."""
     return len(numbers) >= MIN_ASCENDING and all(map(lt, numbers, numbers[1:]))
 
 

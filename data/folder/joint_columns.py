@@ -269,7 +269,7 @@ MAX_LISTED_MARKS = 30
 """maximum number of columns that the note on marks of missing values lists"""
 
 MIN_COMMON_COLUMNS = 2
-"""number of columns of words up to which all of them may have the same word as a label"""
+"""number of columns up to which a word that occurs in all columns of words may still be a label"""
 
 Columns = Mapping[str, JointColumn]
 
@@ -431,7 +431,10 @@ def skewed_columns(
 
 
 def scales_of(schema: Schema, new: Schema) -> dict[str, Any]:
-    """What `schema` has on the scales of the variables of `new`, which describes fewer rows."""
+    """The transforms, dates, formulas, counts and suggestions in `schema`, for the variables of `new`.
+
+    The schema `new` describes fewer rows, from which these facts must not be decided again.
+    """
     names = new.variables
     return {
         "transforms": {name: one for name, one in schema.transforms.items() if name in names},

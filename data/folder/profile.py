@@ -100,7 +100,7 @@ class ColumnProfile:
 
     @property
     def constant(self) -> bool:
-        """Whether all filled cells are the same."""
+        """Whether all filled cells have one value."""
         return self.distinct == 1
 
     @property
@@ -235,7 +235,9 @@ def _marks_among(cells: Cells, counts: NDArray[np.integer[Any]]) -> tuple[tuple[
 
 
 def _number_facts(cells: Cells, counts: NDArray[np.integer[Any]]) -> dict[str, Any]:
-    """The facts on distinct `cells` with these `counts`, all of which are numbers or empty."""
+    """Fields of `ColumnProfile` for a column without words: distinct `cells`, which are numbers or empty, `counts`
+    each.
+    """
     number = ~np.isnan(cells.numbers)
     order = np.argsort(cells.numbers[number], kind="stable")
     values, repeats = cells.numbers[number][order], counts[number][order]
@@ -299,7 +301,7 @@ MAX_SKEWNESS, MAX_TAIL_RATIO = 0.5, 8.0
 """greatest absolute skewness by Kelly, (q₉₀ + q₁₀ − 2 q₅₀)/(q₉₀ − q₁₀), and greatest ratio of (q₉₉ − q₁) to (q₇₅ − q₂₅)
 of a column that needs no transform"""
 MAX_LOG_SKEWNESS, MAX_LOG_TAIL_RATIO = 0.2, 5.0
-"""the same bounds for logarithms that count as nearly symmetric"""
+"""greatest skewness and tail ratio, as above, of logarithms that count as nearly symmetric"""
 
 
 def suggested_transforms(sample: FloatArray) -> list[Literal["", "log", "normal-scores"]]:

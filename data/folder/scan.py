@@ -161,7 +161,7 @@ def fold_spelling(label: str) -> str:
 
 
 def codes_of(labels: Sequence[str], levels: Sequence[str]) -> list[int]:
-    """The code of each label: the code of the equal level, else of the level with the same folded spelling, else -1."""
+    """The code of each label: of the equal level or else of a level with equal `fold_spelling`; -1 without any."""
     place = {fold_spelling(level): code for code, level in reversed(list(enumerate(levels)))}
     place |= {level: code for code, level in enumerate(levels)}
     return [place.get(label, place.get(fold_spelling(label), -1)) for label in labels]
@@ -417,7 +417,7 @@ def check_label_column(path: Path, header: Sequence[str], name: str) -> None:
 
 
 def first_rows(text: Text, count: int | None) -> list[list[str]]:
-    """The header, and those of the first `count` (None: all) rows that have as many cells; empty for a broken file."""
+    """The header, and the rows as long as the header among the first `count` (None: all) rows; empty if unreadable."""
     try:
         rows = [row for _, row in islice(_rows(text), None if count is None else count + 1)]
     except csv.Error:

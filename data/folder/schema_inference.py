@@ -363,7 +363,7 @@ def _levels_of_columns(
 def _kinds(
     place: str, columns: Mapping[str, JointColumn], declared: Declared
 ) -> tuple[dict[str, ColumnKind], dict[str, str]]:
-    """The kind of each column, as declared or inferred in view of the other columns, and the coding of counts."""
+    """The kind of each column, declared or inferred in view of the other columns, and the coding of counts."""
     declared_kinds = {name: declared.kind_of(name) for name in columns}
     texts = {name for name in columns if declared_kinds[name] is None and _is_text(place, name, columns[name])}
     fractions = any(not column.whole for name, column in columns.items() if declared_kinds[name] != "discrete")

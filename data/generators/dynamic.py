@@ -3,8 +3,8 @@
 Source: Chen, Ma & Yue 2025, §7.2. In addition, silos may share the whole model, only its graph, or nothing.
 
 With labels (our addition), some variables are states with two or three levels, such as alarms and switches. A state is
-an ordered logit of the same sum of effects. Each level of a state has a score (`SCORES`), and the effect of the state
-on other variables is linear in this score.
+drawn by an ordered logit model, whose linear predictor is the sum of effects x_t W + Σ x_{t−i} A_i. Each level of a
+state has a score (`SCORES`), and the effect of the state on other variables is linear in this score.
 """
 
 from collections.abc import Callable
@@ -165,8 +165,8 @@ def labelled_svar(
 ) -> FloatArray:
     """Draw `rows` consecutive times of `model` `[lags + 1, d, d]` with states of `widths` levels, `[n_rows, d]`.
 
-    Each variable is drawn given the earlier rows and its parents in the same row. A state is an ordered logit, and its
-    values are codes of levels.
+    Each variable is drawn given the earlier rows and its parents in the same row. A state is drawn by an ordered logit
+    model; its values are codes of levels.
     """
     lags, d = len(model) - 1, model.shape[1]
     order = topological_order(model[0] != 0)

@@ -7,7 +7,7 @@ a silo with an experiment, the mechanism of a target is
 - soft: its causes act with half their strength in the opposite direction, and its noise is twice as large;
 - inhibiting: its causes act with `strength` times their strength.
 
-The first mechanism cuts a target off from its causes; the other two do not.
+Only the randomised mechanism cuts a target off from its causes.
 """
 
 from dataclasses import asdict, replace

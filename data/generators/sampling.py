@@ -124,7 +124,7 @@ MIN_VISIBLE = 2
 
 
 def hide(data: FederatedData, latent: int, rng: np.random.Generator) -> FederatedData:
-    """`data`, whose truth is a DAG, without `latent` of its variables; the truth becomes the PAG over the rest.
+    """`data`, whose truth is a DAG, without `latent` variables; the truth becomes the PAG over the visible variables.
 
     Wang, Ma & Wang 2023, §7.4 hide variables at random; here common causes of other variables are hidden first
     (`choose_hidden`). Raises `BadInput` if fewer than two variables would stay, and `ValueError` without a truth.

@@ -34,9 +34,10 @@ def surrogate(
 ) -> FederatedData:
     """Draw `silos` · `rows` rows and split them by a hidden child C of `parents` visible variables.
 
-    Source: Wang, Ma & Wang 2023, Def. 1. The same rows as in `discrete` with these settings, or rows of a published
-    `network` or BIF file, are drawn; only the split differs. Silos have `rows` rows on average. The program of Wang, Ma
-    & Wang 2023 uses 5 parents. Raises `BadInput` for an invalid value, and for a silo with fewer than two rows.
+    Source: Wang, Ma & Wang 2023, Def. 1. Without a `network`, the rows are those of `discrete` with these settings,
+    split in another way. A `network` is a published network or a BIF file. Silos have `rows` rows on average. The
+    program of Wang, Ma & Wang 2023 uses 5 parents. Raises `BadInput` for an invalid value, and for a silo with fewer
+    than two rows.
     """
     check_counts(silos, rows, seed)
     parameters: dict[str, Any] = {"silos": silos, "rows": rows, "parents": parents, "concentration": concentration}

@@ -164,9 +164,9 @@ def split_table(
     - `sizes`: parts of these sizes.
     - `by`: a silo for each value of the column `by`, which is dropped.
 
-    `kind` is the kind of the data. By default, kind and levels are those of the federated data set whose about.json
-    lists the table. If there is none, they are inferred. Raises `BadInput` for time series, for other combinations of
-    arguments, for a silo with fewer than two rows, and as `read_table` does.
+    `kind` is the kind of the data. By default, kind and levels come from the about.json beside the table, if it has a
+    checksum of the table. If not, kind and levels are inferred. Raises `BadInput` for time series, for other
+    combinations of arguments, for a silo with fewer than two rows, and as `read_table` does.
     """
     _check_choice(silos, sizes, concentration, by, seed, skew, surrogate, kind)
     whole, owners = _read(path, kind, by)

@@ -35,7 +35,7 @@ class Described:
     targets: tuple[str, ...] = ()
     """the variables that an experiment has set in the silo's rows, as the owner declares"""
     targets_by_condition: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """the same targets by condition, if the owner declares a column of conditions"""
+    """the targets by condition instead, if the owner declares a column of conditions"""
 
     @property
     def variables(self) -> tuple[str, ...]:

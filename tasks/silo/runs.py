@@ -3,7 +3,7 @@
 `RunTerms` has what the coordinator sends unchanged in every round. Broadcasts and requests for secure sums are
 separate. `OpenRun` is the state of a run between two rounds.
 
-`SecureSums` holds the keys of the masked sums and refuses requests that would unmask more than these sums. A silo
+`SecureSums` has the keys of the masked sums and refuses requests that would unmask more than these sums. A silo
 generates one key per run. It derives the keys of each attempt at a sum from this key and from fresh secrets. Keys are
 never written to disk. If a worker dies, its keys are lost, and the coordinator starts another attempt. The journal
 records which sum of a round the silo helped to unmask, so that nobody obtains two different sums of the same replies.
@@ -39,7 +39,7 @@ from .members import Members
 
 @dataclass(frozen=True, eq=False)
 class RunTerms:
-    """The terms of a run, the same in every round; sent by the coordinator with each request.
+    """The terms of a run, which the coordinator sends with each request; they do not change from round to round.
 
     They are compared by identity, so that `terms_digest` can cache the digest of an object. For an equal copy, the
     digest is computed again, which costs only time.
@@ -147,8 +147,8 @@ class OpenRun:
 def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret: bytes | None = None) -> OpenRun:
     """Open the run of `terms` on `table` `[n_rows, n_variables]`, in its state after the last round in the journal.
 
-    With a `secret`, resamples have a seed that the coordinator does not know. Otherwise the coordinator would know
-    which rows are in each sum, and could compute every row from as many sums as there are rows.
+    With a `secret`, resamples have a seed that the coordinator does not know. A coordinator that knows the seed would
+    know which rows are in each sum, and could compute every row from as many sums as there are rows.
     """
     algorithm, seed = terms.algorithm(), terms.seed
     if secret is not None and registry.unpack(terms.spec).wrappers:

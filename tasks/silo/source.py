@@ -190,7 +190,7 @@ class TableSource:
         return ""
 
     def fingerprint(self, before: Fingerprint | None, *, digest: bool) -> Fingerprint:
-        """The fingerprint of the table; a digest is recomputed each time, as changes in memory leave no trace."""
+        """The fingerprint of the table; a digest is computed each time, because changes in memory leave no trace."""
         return Fingerprint((), settled=True, digest=table_digest(self.table)) if digest else IN_MEMORY
 
     def seal(self, context: str, now: Fingerprint | None = None) -> str:

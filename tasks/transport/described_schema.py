@@ -27,7 +27,7 @@ def schema_from_descriptions(
 ) -> InferredSchema:
     """The public schema of `silos` from their descriptions; raises `BadInput` if they disagree or cannot be read.
 
-    Each silo describes its columns, including labels if there are few. The `declared` facts take precedence. The
+    Each silo describes its columns, including labels if there are few. Declarations in `declared` take precedence. The
     coordinator may declare targets of experiments for all `expected` silos, and a silo's owner for that silo.
     """
     first = _described(transport, silos, declared)

@@ -110,7 +110,7 @@ def certificate_fingerprint(file: Path) -> str:
 
 
 def peer_of(comm: Any) -> str | None:
-    """The holder of the certificate of the other side of a Dask `comm`, None without a certificate."""
+    """The holder of the certificate that the peer of a Dask `comm` has shown, None without a certificate."""
     certificate = comm.extra_info.get("peercert") or {}
     names = dict(pair for entry in certificate.get("subject", ()) for pair in entry)
     return names.get("commonName")
@@ -196,7 +196,7 @@ def _unsigned(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, years: int
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
-    # Valid from yesterday, as the clocks of the silos' machines may differ.
+    # Valid from yesterday, because the clocks of the silos' machines may differ.
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

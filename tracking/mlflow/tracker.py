@@ -66,9 +66,9 @@ def read_outbox(folder: Path) -> Outbox | None:
 def upload_outbox(outbox: Outbox, folder: Path, rows: Iterable[dict[str, float]] = ()) -> RunLog:
     """Upload the `outbox` of the run in `folder`, and delete it there; returns the log of the run.
 
-    Continues the MLflow run, or starts a new MLflow run if it was deleted. Also logs the metrics of earlier rounds that
-    MLflow does not have. These are `rows`, by default the rows of `rounds.csv`. Raises `BadInput` if the store cannot
-    be opened, and any error of MLflow.
+    Continues the MLflow run, or starts a new MLflow run if the former was deleted. `rows` has the metrics of all
+    earlier rounds, by default from `rounds.csv`; those that MLflow does not have are logged, too. Raises `BadInput` if
+    the store cannot be opened, and any error of MLflow.
     """
     opening = outbox.opening
     log = (reopen_run(opening.run_id, opening.uri) if opening.run_id else None) or open_run(opening)
@@ -186,7 +186,7 @@ class Tracker:
             self._store(record)
 
     def _check_there(self) -> None:
-        """Raise `FileNotFoundError` if the database was deleted, as SQLite would still write to the deleted file."""
+        """Raise `FileNotFoundError` if the database was deleted; SQLite would still write to the deleted file."""
         database = database_of(self._opening.uri)
         if database is not None and not database.exists():
             raise FileNotFoundError(f"{database} was deleted")

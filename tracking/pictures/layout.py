@@ -90,7 +90,7 @@ def assign_layers(n: int, arcs: Sequence[IndexArc], capacity: int) -> list[int]:
 
 
 def _without_gaps(layer: list[int], joined: list[int], width: int) -> list[int]:
-    """The layers renumbered from 0; isolated nodes are below the others, with `width` nodes on a layer."""
+    """The layers renumbered from 0; isolated nodes are below all other nodes, with up to `width` nodes on a layer."""
     used = sorted({layer[node] for node in joined})
     renumbered = {node: used.index(layer[node]) for node in joined}
     alone = [node for node in range(len(layer)) if node not in renumbered]

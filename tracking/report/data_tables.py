@@ -53,7 +53,7 @@ def rows_line(schema: Schema) -> str:
 
 
 def stretches_line(schema: Schema) -> str:
-    """The number of unbroken stretches of time series in words, and what ends one."""
+    """The number of unbroken stretches of time series and the reasons why a stretch ends, in words."""
     number = sum(map(len, schema.stretches.values()))
     ends = (
         "its series ends or a time is missing"
@@ -91,7 +91,7 @@ def _empty(schema: Schema, v: int) -> tuple[str, ...]:
 
 
 def _share(empty: int, rows: int) -> str:
-    """The share of empty cells in per cent, or "few" for a handful, as an exact share would reveal their number."""
+    """The share of empty cells in per cent, in words if an exact share would reveal a small number of cells."""
     if not empty:
         return ""
     if empty == rows:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_SILO_PICTURES, MAX_SILO_VARIABLES = 6, 20
-"""maximum number of silos whose own graphs are drawn, and number of variables up to which they are drawn"""
+"""maximum number of silos whose own graphs are drawn, and maximum number of variables of these graphs"""
 
 
 def draw_result(result: RunResult, title: str = "") -> "Figure":

@@ -20,7 +20,7 @@ INSTALLATION_FILES = Path(sys.prefix) / "share" / "fedbnsl"
 
 @cache
 def report_template() -> "Template":
-    """The template of the report, with the templates that it includes; jinja2 compiles those that are not stored."""
+    """The template of the report and the templates that it includes; jinja2 compiles those not stored in this form."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     folder = files(__package__).joinpath("templates")
