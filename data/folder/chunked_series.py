@@ -374,5 +374,5 @@ class LargeSeries:
 
 
 def passes_notes(schema: Schema) -> tuple[str, ...]:
-    """A note for each silo that reads its series in passes, on the checks that then use only some of its rows."""
+    """A note for each silo that reads its series in passes: some diagnoses use only some of the silo's rows."""
     return tuple(f"{silo}: it {PASSES_NOTE}" for silo in schema.streamed)

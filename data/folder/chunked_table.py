@@ -171,8 +171,8 @@ def source_of(path: Path, declared: Declared) -> Source | None:
 def parts_of(source: Source, columns: int) -> Sequence[tuple[Source, int]]:
     """Parts of `source` that can be read separately, in order, with their numbers of rows; empty if there is one part.
 
-    The parts depend only on the files and on the number of `columns` to read. A text file is one part, because it must
-    be read from its begin to find the begin of a row; a query is one part, too. A file in which only some rows belong
+    The parts depend only on the files and on the number of `columns` to read. A text file is one part, because the
+    begin of a row is found only by reading all rows before. A query is one part. A file in which only some rows belong
     to the silo is one part, because the number of these rows in each part of the file is unknown.
     """
     if isinstance(source, HarmonisedSource) and source.form.rows is None:

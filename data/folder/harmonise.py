@@ -48,7 +48,7 @@ def declared_recode(place: str, about: Mapping[str, Any]) -> dict[str, dict[str,
 def declared_scale(place: str, about: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """The factors that `about`, the content of `place`, declares; raises `BadInput` unless they are positive numbers.
 
-    A factor of a column of labels also raises `BadInput`, because labels have no unit.
+    Also raises `BadInput` for a factor of a column of labels, because labels have no unit.
     """
     found: dict[str, dict[str, float]] = {}
     example = 'such as {"clinic": {"weight": 0.4536}}'

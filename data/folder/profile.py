@@ -68,7 +68,7 @@ class ColumnProfile:
     size: float | None = None
     """log10 of the median of the nonzero absolute values, to one decimal"""
     beyond: bool = False
-    """whether a number is too large, or all nonzero numbers are too small, for computations"""
+    """whether the largest absolute number is too large or too small for computations"""
     zeros: int = 0
     """number of cells that are 0"""
     apart: bool = False

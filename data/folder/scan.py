@@ -34,7 +34,7 @@ from .header import EXAMINED_ROWS, header_fault, utf_16
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "<na>", "?", ".", "-"})
 MISSING_WORDS = frozenset({"na", "n/a", "null", "none"})
-"""marks of missing values that may also be labels, as `schema_inference.py` decides"""
+"""marks of missing values that may also be labels; `joint_columns.labels_among_marks` decides"""
 
 
 @dataclass(frozen=True)

@@ -464,8 +464,9 @@ def negotiate_schema(
 ) -> InferredSchema:
     """The schema of the silos whose profiles `request` returns; raises `BadInput` as `request` and `infer_schema` do.
 
-    If rows with an empty cell are left out or refused, or outliers are set aside, the silos send new profiles once the
-    variables and their kinds are known, and again while some variables are constant or empty in the remaining rows.
+    If rows with an empty cell are left out or refused, or outliers are set aside, the first schema decides the
+    variables and their kinds. The silos then send profiles of the remaining rows, until no further variable is
+    excluded.
     """
     inferred = infer_schema(place, request(declared), declared, names)
     reading, discrete = declared.reading, len(inferred.schema.levels) == len(inferred.schema.variables)

@@ -34,7 +34,7 @@ def amputate(data: FederatedData, mechanism: Mechanism, share: float, rng: np.ra
       the complete column are more likely to lack a cell.
     - `mnar`: greater values of a column are more likely to be missing.
 
-    Discrete columns use their codes as values. Cells that are empty already stay empty, and the truth stays. Raises
+    Discrete columns use their codes as values. Empty cells of `data` stay empty, and the truth is unchanged. Raises
     `BadInput` for an invalid mechanism or share, for time series, and for `mar` unless there are at least two columns
     and one of them is complete.
     """

@@ -253,7 +253,7 @@ class Publications:
         kept = [name for name, _ in self._contents()][-(KEPT_VERSIONS - 1) :]
         content = wire.encode(now)
         with self._open() as db:
-            # First the digests, then their name, so that a crash in between only leaves an additional version.
+            # The digests are stored before their name, so that a crash in between only leaves an additional version.
             db.execute("INSERT INTO versions (content) VALUES (?)", (content,))
             db.commit()
             self._journal.name_versions({*kept, self._name(content)})

@@ -37,7 +37,7 @@ MAX_READERS = 1024
 CLUSTER_ADDRESS = re.compile(r"tls://.+|tcp://(127\.0\.0\.1|localhost):\d+")
 """pattern of cluster addresses: results of readers are sent over a network only by TLS"""
 CONNECT_SECONDS = 20
-"""timeout for a scheduler to answer, and then for its first worker to connect"""
+"""timeout for a scheduler to answer, and timeout for its first worker to connect"""
 PATIENCE_SECONDS = 30.0
 """time without a result after which the cluster is checked for workers"""
 

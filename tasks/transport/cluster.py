@@ -169,8 +169,8 @@ def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterato
 def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
     """The scheduler's information on each worker, by address, from a new request.
 
-    `Client.scheduler_info` returns a cache that a timer of the client empties of its workers every two seconds, also
-    between the request and the return.
+    `Client.scheduler_info` cannot be used: it returns a cache from which a timer removes the workers every two seconds,
+    which can happen just before the return.
     """
     return dict(client.sync(client.scheduler.identity, n_workers=-1)["workers"])
 

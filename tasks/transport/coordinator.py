@@ -113,7 +113,7 @@ class FederationScheduler(WithoutHttpServer, Scheduler):
 
 
 def _without_repeats(log: Callable[[str], None]) -> Callable[[str], None]:
-    """`log` without repetitions of the last refusal: a refused silo retries again and again."""
+    """`log` without repetitions of the last refusal, because a refused silo retries every few seconds."""
     last: dict[str, str] = {}
 
     def once(line: str) -> None:

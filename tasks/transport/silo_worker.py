@@ -99,7 +99,7 @@ async def _check_reachable(address: str, identity: Identity, patience: float) ->
 
 
 def _reason(error: Exception) -> str:
-    """The root cause of Dask's exception, which itself only reports that the worker did not start."""
+    """The root cause of Dask's exception, because the exception only reports that the worker did not start."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
