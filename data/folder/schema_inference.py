@@ -464,9 +464,8 @@ def negotiate_schema(
 ) -> InferredSchema:
     """The schema of the silos whose profiles `request` returns; raises `BadInput` as `request` and `infer_schema` do.
 
-    If rows with an empty cell are left out or refused, or outliers are set aside, the first schema decides the
-    variables and their kinds. The silos then send profiles of the remaining rows, until no further variable is
-    excluded.
+    If rows with empty cells are left out or refused, or outliers are set aside, the first schema decides the variables
+    and their kinds. The silos then send profiles of the remaining rows, until no further variable is excluded.
     """
     inferred = infer_schema(place, request(declared), declared, names)
     reading, discrete = declared.reading, len(inferred.schema.levels) == len(inferred.schema.variables)
