@@ -1,9 +1,10 @@
 """A learned graph in sentences: its strongest edges with the size of their direct effects.
 
 An edge X → Y is described by the direct effect of X on Y in the fitted model, with the other causes of Y held fixed. If
-X is a number, the effect is that of one standard deviation; if X is a label, it is the greatest effect between two
-levels. Edges are sorted by this effect, in standard deviations of Y or as a change of a probability. The intervals of
-`algorithms/effects` take the graph as true; the share of resamples with the edge measures the certainty of the edge.
+X is a number, the effect is that of one standard deviation; if X is a label, it is the greatest effect of a level
+compared with the first level. Edges are sorted by this effect, in standard deviations of Y or as a change of a
+probability. The intervals of `algorithms/effects` take the graph as true; the share of resamples with the edge measures
+the certainty of the edge.
 """
 
 from collections.abc import Iterable, Iterator
