@@ -26,7 +26,7 @@ def report_template() -> "Template":
     folder = files(__package__).joinpath("templates")
     environment = Environment(
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
-        bytecode_cache=_kept_templates(INSTALLATION_FILES / "templates"),
+        bytecode_cache=_cached_templates(INSTALLATION_FILES / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -37,11 +37,11 @@ def report_template() -> "Template":
     return environment.get_template("report.html.j2")
 
 
-def _kept_templates(folder: Path) -> "BytecodeCache":
+def _cached_templates(folder: Path) -> "BytecodeCache":
     """A cache of compiled templates in `folder`, by name and content; it raises no error if `folder` is read-only."""
     from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
-    class Kept(FileSystemBytecodeCache):
+    class Cache(FileSystemBytecodeCache):
         def load_bytecode(self, bucket: Bucket) -> None:
             with suppress(Exception):  # a damaged file is written again
                 super().load_bytecode(bucket)
@@ -51,7 +51,7 @@ def _kept_templates(folder: Path) -> "BytecodeCache":
                 folder.mkdir(parents=True, exist_ok=True)
                 super().dump_bytecode(bucket)
 
-    return Kept(str(folder))
+    return Cache(str(folder))
 
 
 def display(value: object) -> str:

@@ -32,7 +32,7 @@ MAX_STATEMENTS = 12
 """maximum number of edges that are described"""
 MAX_ESTIMATED = 150
 """number of edges up to which all effects are computed to find the largest"""
-MOST = 0.995
+ALL_SHARE = 0.995
 """share of the resamples above which a sentence says that all resamples have the edge"""
 DENIALS = ("no", "none", "never", "false", "absent", "negative", "n", "f", "0")
 """labels that mean the absence of the variable's property"""
@@ -261,10 +261,10 @@ def _support(result: RunResult, edge: Edge) -> str:
         return ""
     strength, direction = strengths.strength_and_direction(edge)
     joined = f"; found in {_percent(strength)} of the resamples"
-    if direction is None or not edge.directed or isinstance(edge, LaggedEdge) or direction > MOST:
+    if direction is None or not edge.directed or isinstance(edge, LaggedEdge) or direction > ALL_SHARE:
         return joined
     return f"{joined}, of which {_percent(direction)} have this direction"
 
 
 def _percent(share: float) -> str:
-    return "all" if share > MOST else f"{100 * share:.0f} %"
+    return "all" if share > ALL_SHARE else f"{100 * share:.0f} %"
