@@ -6,7 +6,7 @@ STEPS: dict[str, Entry] = {
     "units": Entry(
         summary="before a masked run on numbers: the scale of each column, so that sums fit fixed-point numbers",
         source="ours",
-        disclosure="masked: log2 of the standard deviation of each column, once",
+        disclosure="once, log2 of the standard deviation of each column, masked",
         maker=lazy_factory("statistics.moments:Units"),
         kinds=("continuous", "mixed", *SERIES),
         gaps=True,
@@ -15,8 +15,8 @@ STEPS: dict[str, Entry] = {
     "em": Entry(
         summary="before a run on numbers with empty cells: their covariance, by expectation-maximisation",
         source="Dempster, Laird, Rubin 1977; one mean a silo, which stays there, is ours",
-        disclosure="products of pairs of cells and their number, once; expected second moments, some ten times; "
-        "masked if the run is",
+        disclosure="once, sums of products of pairs of cells, and numbers of these pairs; about ten times, expected "
+        "second moments; masked if the run is",
         maker=lazy_factory("statistics.em:ExpectationMaximisation"),
         kinds=("continuous", "mixed"),
         gaps=True,

@@ -1,4 +1,4 @@
-"""Time series that are adjusted inside their silo while they are read in passes (ours; see `core/adjustment.py`).
+"""Time series that are adjusted inside their silo while they are read in passes (see `core/adjustment.py`).
 
 A trend or season needs one more pass over the rows, for the fits of the stretches that several chunks share. The fits
 of other stretches are computed again in each pass. So memory grows at most with the number of chunks.

@@ -61,7 +61,8 @@ def count_corners(
     Raises
     ------
     BadInput
-        For other sets or levels: a coordinator may send any, and compiled code would count outside the corners.
+        For any other sets or levels. Without this check, a coordinator could send sets or levels with which compiled
+        code counts outside the corners.
     TableRefused
         For a set whose table exceeds the limits in force, and if the limits suppress small counts, because a suppressed
         count could be computed from the margins.

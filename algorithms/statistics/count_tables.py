@@ -60,7 +60,7 @@ class CountLimits:
             )
 
     def apply(self, counts: NDArray[Any], rows: int, variables: int) -> NDArray[Any]:
-        """The cells of one table of a silo's `rows` as they may leave; raises as `check` does."""
+        """The cells of one table of a silo's `rows`, without too small counts; raises as `check` does."""
         self.check(len(counts), rows, variables)
         return np.where(counts < self.cells, 0, counts).astype(counts.dtype) if self.cells > 1 else counts
 

@@ -115,7 +115,7 @@ def own_moments(table: Table, schema: Schema, silo: str) -> FloatArray:
 
 
 def expected_products(table: Table, lengths: Sequence[int], coding: Coding, S: FloatArray) -> FloatArray:
-    """The summed expected second moments of `table` `[n_rows, d]`, whose parts of `lengths` are about their own means.
+    """The summed expected second moments of `table` `[n_rows, d]`, about the means of each part with these `lengths`.
 
     A table that is read in passes is one part.
     """
@@ -247,14 +247,14 @@ MIN_EIGENVALUE = 1e-3
 SHRINKAGE = 0.1
 """shrinkage of EM's initial correlations, because EM converges faster from values that are too small"""
 FLOOR = 1e-6
-"""share of the diagonal that is added to covariances, for columns that are sums of other columns"""
+"""share of the diagonal that is added to it, because a column may be a sum of other columns"""
 
 LEAST_ROWS = 0.5
 """lower bound on the number of rows of a level, for the variance of its indicator"""
 MIN_PAIRS = 0.5
 """minimum number of rows of a pair of columns that is observed together; it allows for rounding in masked sums"""
 MAX_SWEEPS = 50
-"""maximum number of passes over the pairs that are never observed together"""
+"""maximum number of passes over the pairs of columns that are never observed together"""
 SWEEP_TOLERANCE = 1e-6
 """maximum change of a correlation in the last of these passes"""
 

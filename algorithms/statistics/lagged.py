@@ -285,6 +285,6 @@ def window_rows(table: NDArray[Any], stretches: Sequence[int], lags: int) -> NDA
 def moments_given_past(S: FloatArray, d: int) -> FloatArray:
     """The second moments `[d, d]` of the residuals of the d variables given all lagged variables, from `S` `[m, m]`.
 
-    The residual of x_t = x_t W + ... + u is (I − Wᵀ)⁻¹u, so any learner for independent rows finds W in it.
+    The residual of x_t = x_t W + ... + u is u(I − W)⁻¹, so any learner for independent rows can learn W from it.
     """
     return np.asarray(S[:d, :d] - S[:d, d:] @ np.linalg.solve(S[d:, d:], S[d:, :d]))

@@ -8,8 +8,8 @@ Both steps run inside the silo:
 - `screen` finds wrong cells that lie within the range of their column but do not fit the rest of their row. The
   covariance of all columns is known from EM (`em.py`). In a row with observed columns o, the cell j deviates from its
   expectation given the other cells by z = (K (x − μ))_j / √K_jj standard deviations, where K is the inverse of the
-  covariance of o. In each row the cell of largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM and the
-  screen alternate until a screen finds hardly any further cell (`flows/job/preparation.py`).
+  covariance of o. In each row, the number with the largest |z| becomes empty if |z| exceeds `UNLIKELY_DEVIATIONS`. EM
+  and the screen alternate until a screen finds hardly any further cell (`flows/job/preparation.py`).
 
 In Gaussian columns without wrong cells, the first step empties two cells in a billion, and the second empties one cell
 in 16,000.

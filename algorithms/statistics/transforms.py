@@ -68,7 +68,7 @@ def _normal_scores(values: FloatArray, reference: FloatArray) -> FloatArray:
 
 
 def inverse(values: FloatArray, transform: Transform) -> FloatArray:
-    """The numbers `[n_rows]` whose transform are `values`; raises `ValueError` for ranks, which have no formula.
+    """The numbers `[n_rows]` whose transforms are `values`; raises `ValueError` for normal scores.
 
     For all transforms but ln x, values below the transform of 0 give 0, so a count is at least 0.
     """
