@@ -316,7 +316,7 @@ def build_frank_wolfe(settings: FedFrankWolfe) -> FederatedAlgorithm[Any, Any, B
 
 @dataclass(frozen=True)
 class Notears(FedSparse):
-    """Settings of NOTEARS on one table; no messages are sent, so there are more rounds, and every change counts."""
+    """Settings of NOTEARS on one table; rounds cost no traffic, so ρ₁ grows slowly, and no small change is left out."""
 
     rho1_growth: float = 1.2
     send_threshold: float = 0.0

@@ -190,7 +190,7 @@ def _move_element(length: int, start: int, end: int) -> NDArray[np.intp]:
 # Above this number of variables, the h below which an order is fixed grows in proportion to the number of variables,
 # because h is a sum over the variables.
 SETTLED_VARIABLES = 20
-# Number of last rounds in which no new search begins: an order is fixed at the latest before these rounds.
+# Number of last rounds in which no moves are proposed. An order is fixed at the latest when these rounds begin.
 RESERVED_ROUNDS = 15
 # After a change of the free entries, ρ₂ is reset to a small value and grows by this factor per round to its old value.
 RHO2_TIGHTENING = 1.2

@@ -18,7 +18,8 @@ ALGORITHMS: dict[str, Entry] = {
     "pfdbnl": Entry(
         summary="a dynamic network for each silo, near a consensus of all (PFDBNL)",
         source="Chen, Ma, Yue 2025, Alg. 2; the last step, which weights the other silos, is ours",
-        disclosure="(p + 1)d x d weights and h, a measure of cycles, in each round with the silo; its own weights once",
+        disclosure="in each round with the silo, (p + 1)d x d weights and h, a measure of cycles; at the end, its own "
+        "weights, once",
         maker=lazy_factory("dynamic.pfdbnl:Pfdbnl"),
         kinds=SERIES,
         lags_before=True,
