@@ -1,6 +1,5 @@
 """A line for the user if numba compiles for long, in the process of a run and in one of its workers."""
 
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from fedbnsl.algorithms.core.compiled import on_numba
 
 NOTICE = "compiling numerical code, once after installation: a minute or two"
 COMPILE_SECONDS = 2.0
-"""minimum time from the begin of the first compilation to the begin or end of one at which the line is printed"""
+"""the line is printed once numba has compiled for this time in all, as known when a compilation begins or ends"""
 
 
 @contextmanager
@@ -30,14 +29,25 @@ def _notices(where: str) -> Any:
     from numba.core import event
 
     class Notice(event.Listener):
-        begin = math.nan
+        depth = 0  # a function's compilation includes those of the functions that it calls
+        begin = spent = 0.0
+        printed = False
 
         def on_start(self, compiled: Any) -> None:
-            self.begin = time.monotonic() if math.isnan(self.begin) else self.begin
-            if time.monotonic() - self.begin >= COMPILE_SECONDS:
-                print(f"{NOTICE}{where}", file=sys.stderr, flush=True)
-                self.begin = math.inf
+            if self.depth == 0:
+                self.begin = time.monotonic()
+            self.depth += 1
+            self.check()
 
-        on_end = on_start
+        def on_end(self, compiled: Any) -> None:
+            self.check()
+            self.depth -= 1
+            if self.depth == 0:
+                self.spent += time.monotonic() - self.begin
+
+        def check(self) -> None:
+            if not self.printed and self.spent + time.monotonic() - self.begin >= COMPILE_SECONDS:
+                print(f"{NOTICE}{where}", file=sys.stderr, flush=True)
+                self.printed = True
 
     return event.install_listener("numba:compile", Notice())

@@ -242,7 +242,6 @@ def _fill(members, stride, known, table):  # type: ignore[no-untyped-def]  # noq
     numbers = np.full(1 << size, _EMPTY_SET, np.int64)
     inside, level = np.empty(size, np.int64), np.zeros(size, np.int64)
     for last in range(size):
-        width = cardinalities[members[last]] - 1
         for rest in range(1 << last):
             entry = np.int64(_locate(_key(numbers[rest], members[last]), keys, slots)[0])
             numbers[rest | 1 << last] = entry
@@ -252,10 +251,11 @@ def _fill(members, stride, known, table):  # type: ignore[no-untyped-def]  # noq
                     inside[n], level[n] = i, 0
                     at += shift[i, 0]
                     n += 1
+            width = cardinalities[members[last]] - 1
             for cell in range(begins[entry], begins[entry + 1], max(width, 1)):
                 for offset in range(width):
                     table[at + shift[last, offset]] = cells[cell + offset]
-                j = n - 1
+                j = n - 1  # to the next levels of the other variables
                 while j >= 0:
                     i = inside[j]
                     at -= shift[i, level[j]]
@@ -267,13 +267,21 @@ def _fill(members, stride, known, table):  # type: ignore[no-untyped-def]  # noq
                     at += shift[i, 0]
                     j -= 1
     for i in range(size):
-        step, r = stride[i], cardinalities[members[i]]
-        for block in range(0, len(table), step * r):
-            rest = block + step * common[members[i]]
-            for other in range(block, block + step * r, step):
-                if other != rest:
-                    for offset in range(step):
-                        table[rest + offset] -= table[other + offset]
+        _subtract_levels(table, stride[i], cardinalities[members[i]], common[members[i]])
+
+
+@njit(cache=True)
+def _subtract_levels(table, step, r, common):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Subtract the counts of the other levels of a variable from those of its common level, which are margins so far.
+
+    The variable has `r` levels and the stride `step` in `table`.
+    """
+    for block in range(0, len(table), step * r):
+        margin = block + step * common
+        for other in range(block, block + step * r, step):
+            if other != margin:
+                for offset in range(step):
+                    table[margin + offset] -= table[other + offset]
 
 
 @njit(cache=True)

@@ -319,10 +319,12 @@ def _rules(path: Path) -> Iterator[tuple[str, tuple[str, str, str]]]:
             lines = csv.reader(file)
             if tuple(next(lines, ())) != HEADER:
                 raise BadInput(f"{path}, line 1: the header must be {','.join(HEADER)}")
-            for number, cells in enumerate(lines, start=2):
+            number = 2
+            for cells in lines:
                 if any(cells):
                     rule, source, target = (*(cell.strip() for cell in cells), "", "", "")[:3]
                     yield f"{path}, line {number}", (rule, source, target)
+                number = lines.line_num + 1  # a quoted cell may have several lines
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"{path}: not a CSV file in UTF-8: {error}") from None
 

@@ -24,6 +24,28 @@ def test_long_compiling_is_told_once(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_the_pause_between_two_compilations_does_not_count(monkeypatch, capsys):
+    """Compilations are nested: the inner ones count once, with the outer one."""
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    start, end = (Event("numba:compile", status) for status in (EventStatus.START, EventStatus.END))
+
+    def compile_for(seconds):
+        broadcast(start)
+        broadcast(start)
+        now[0] += seconds
+        broadcast(end)
+        broadcast(end)
+
+    with module.compile_notice():
+        compile_for(0.9)
+        now[0] += 60
+        compile_for(0.9)
+        assert capsys.readouterr().err == ""
+        compile_for(0.3)
+        assert "compiling numerical code" in capsys.readouterr().err
+
+
 @pytest.mark.slow(120)
 def test_a_worker_says_so_once(tmp_path):
     """Two workers compile the same; the workers of a run start with the standard error of the run."""

@@ -55,6 +55,13 @@ def test_a_bad_line_is_refused_by_place_and_value(tmp_path, line, said):
     assert "\n" not in str(refused.value)
 
 
+def test_a_line_is_named_by_its_place_in_the_file_also_after_a_cell_of_several_lines(tmp_path):
+    path = tmp_path / "known.csv"
+    path.write_text('rule,source,target\nrequired,age,sex,"two\nlines"\n\nrequired,age,nobody\n')
+    with pytest.raises(BadInput, match=r"known.csv, line 5, column 'target': 'nobody'"):
+        read_knowledge(path, NAMES)
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
