@@ -26,7 +26,7 @@ def test_long_compiling_is_told_once(monkeypatch, capsys):
 
 def test_the_pause_between_two_compilations_does_not_count(monkeypatch, capsys):
     """Compilations are nested: the inner ones count once, with the outer one."""
-    now = [0.0]
+    now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     start, end = (Event("numba:compile", status) for status in (EventStatus.START, EventStatus.END))
 
