@@ -125,7 +125,7 @@ def curves(names: list[str]) -> None:
         runs = [run for run in runs if run["learner"] != learner] + found["runs"]
         rows = [exponents(one, runs) for one in LEARNERS if any(run["learner"] == one for run in runs)]
         path.write_text(json.dumps({"rows": rows, "runs": runs}, indent=1) + "\n", encoding="utf-8")
-        print(rows[-1], flush=True)
+        print(exponents(learner, runs), flush=True)
     draw(runs)
 
 

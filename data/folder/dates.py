@@ -9,7 +9,7 @@ compatible with any order at the other silos.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from .scan import cell_fault
 
 DATE = re.compile(
     r"(?P<a>\d{4}|\d{1,2})(?P<mark>[-/.])(?P<b>\d{1,2})(?P=mark)(?P<c>\d{4}|\d{1,2})(?!\d)"
-    r"([T ]+(?P<h>\d{1,2}):(?P<m>\d{2})(:(?P<s>\d{2})(\.\d+)?)?)?",
+    r"([T ]+(?P<h>\d{1,2}):(?P<m>\d{2})(:(?P<s>\d{2})(\.\d+)?)?"
+    r"(?P<zone> ?(Z|(?P<sign>[+-])(?P<zone_h>\d{2}):?(?P<zone_m>\d{2})?))?)?",
     re.ASCII,
 )
 ORDERS = {"ymd": "abc", "dmy": "cba", "mdy": "cab"}
@@ -41,18 +42,28 @@ FirstDates = tuple[tuple[str, str], ...]
 """the orders that all cells of a column allow, each with the first date in ISO 8601, or "" if it is not reported"""
 
 
+def looks_like_date(cell: str) -> bool:
+    """Whether `cell` has the form of a date in some order."""
+    return DATE.fullmatch(cell.strip()) is not None
+
+
 def moment(cell: str, order: str) -> datetime | None:
-    """The date in `cell`; None if `cell` is not a date in this `order`."""
-    found = DATE.match(cell.strip())
+    """The date in `cell`; None if `cell` is not a date in this `order`.
+
+    A time with a time zone is converted to UTC, and a time without one is taken as it is.
+    """
+    found = DATE.fullmatch(cell.strip())
     if found is None or (len(found["a"]) == 4) != (order == "ymd") or (order == "ymd" and len(found["c"]) > 2):
         return None
     year, month, day = (int(found[group]) for group in ORDERS[order])
     if len(found[ORDERS[order][0]]) <= 2:
         year += 1900 if year >= CENTURY else 2000
-    hour, minute, second = (int(found[part] or 0) for part in "hms")
+    hour, minute, second, zone_hour, zone_minute = (int(found[part] or 0) for part in (*"hms", "zone_h", "zone_m"))
+    ahead = timedelta(hours=zone_hour, minutes=zone_minute)
     try:
-        return datetime(year, month, day, hour, minute, second)
-    except ValueError:
+        local = datetime(year, month, day, hour, minute, second)
+        return local + ahead if found["sign"] == "-" else local - ahead
+    except (ValueError, OverflowError):
         return None
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES
 
-from .dates import DATE, PERIOD, FirstDates, first_dates
+from .dates import PERIOD, FirstDates, first_dates, looks_like_date
 from .scan import (
     MAX_LEVELS,
     NUMBER_LIKE,
@@ -204,7 +204,7 @@ def profile_cells(
     recur = are_few_labels(len(labels), words + numbers) and (labelled or words > numbers)
     with_labels = unlimited or recur or len(labels) <= MAX_LEVELS
     with_labels = with_labels and (labelled or whole or words >= numbers or len(labels) == 1)
-    dates = bool(words) and all(map(DATE.match, labels))
+    dates = bool(words) and all(map(looks_like_date, labels))
     facts = {"unique": len(labels) == rows == int(counts[filled].sum())} if words else _number_facts(cells, counts)
     return ColumnProfile(
         empty=int(counts[cells.empty].sum()),

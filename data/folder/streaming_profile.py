@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .dates import DATE, PERIOD, first_dates
+from .dates import PERIOD, first_dates, looks_like_date
 from .profile import SAMPLED_NUMBERS, ColumnProfile, count_transform, far_from_zero, shape_facts
 from .scan import (
     MAX_LEVELS,
@@ -106,7 +106,7 @@ class StreamingProfile:
         self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in np.flatnonzero(present & number))
         filled = {cells.labels[k] for k in np.flatnonzero(present & ~cells.empty)}
         self.labels = _union(self.labels, filled, self.most)
-        dates, periods = all(map(DATE.match, filled)), all(map(PERIOD.fullmatch, filled))
+        dates, periods = all(map(looks_like_date, filled)), all(map(PERIOD.fullmatch, filled))
         found = dict(first_dates(filled, report=self.report_dates)) if self.dates and dates and filled else None
         self._add_dates(dates, periods, found)
         for k in np.flatnonzero(present & cells.empty):

@@ -34,6 +34,7 @@ TABULATED = {
 DRAWN = ("shd", "lagged_shd", "seconds", "megabytes", "epsilon")
 LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "ε": r"$\varepsilon$"}
 LATEX |= {"α": r"$\alpha$", "λ": r"$\lambda$", "±": r"$\pm$", "–": "--", "~": r"\textasciitilde{}"}
+LATEX |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}"}
 
 
 @dataclass(frozen=True)

@@ -234,14 +234,16 @@ class Journal:
         set. Unmasking the same sum again reveals nothing new.
         """
         names = "\n".join(survivors)
-        self._db.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?)", (run, number, names))
-        row = self._db.execute("SELECT survivors FROM sums WHERE run = ? AND round = ?", (run, number)).fetchone()
+        with self._readable():
+            self._db.execute("INSERT OR IGNORE INTO sums VALUES (?, ?, ?)", (run, number, names))
+            row = self._db.execute("SELECT survivors FROM sums WHERE run = ? AND round = ?", (run, number)).fetchone()
         return bool(row[0] == names)
 
     def pin(self, run: str, seal: str) -> bool:
         """Record that `run` learns from the rows with this `seal`; returns False if the run began with other rows."""
-        self._db.execute("INSERT OR IGNORE INTO pins VALUES (?, ?)", (run, seal))
-        row = self._db.execute("SELECT seal FROM pins WHERE run = ?", (run,)).fetchone()
+        with self._readable():
+            self._db.execute("INSERT OR IGNORE INTO pins VALUES (?, ?)", (run, seal))
+            row = self._db.execute("SELECT seal FROM pins WHERE run = ?", (run,)).fetchone()
         return bool(row[0] == seal)
 
     def versions(self) -> set[str]:
@@ -257,7 +259,9 @@ class Journal:
 
     def record_summed(self, run: str, announced: tuple[str, ...], silos: tuple[str, ...]) -> None:
         """Record that `run`, with `announced` silos, is about to unmask a sum over `silos`; no run deletes this."""
-        self._db.execute("INSERT OR IGNORE INTO summed VALUES (?, ?, ?)", (run, "\n".join(announced), "\n".join(silos)))
+        with self._readable():
+            names, sets = "\n".join(announced), "\n".join(silos)
+            self._db.execute("INSERT OR IGNORE INTO summed VALUES (?, ?, ?)", (run, names, sets))
 
     def summed(self, run: str, announced: tuple[str, ...]) -> set[tuple[str, ...]]:
         """The sets of silos whose sum was unmasked in another run, or in `run` with another value of `announced`."""

@@ -24,6 +24,10 @@ DAYS = Reading(dates="days")
         (["2020-13-01"], []),
         (["2020-01-31 12:00", "2020-01-31T06:00:30"], ["ymd"]),
         (["2020-01-31", "31/01/2020"], []),
+        (["2020-01-31T12:00Z", "2020-01-31 12:00+01:00", "2020-01-31T12:00:00.5-0930"], ["ymd"]),
+        (["2020-01-31 garbage"], []),
+        (["13.2.4-rc1", "13.2.5"], []),
+        (["2020-01-31+01:00"], []),
     ],
 )
 def test_the_orders_of_day_month_and_year(cells, orders):
@@ -36,6 +40,23 @@ def test_days_count_from_the_first_date_with_the_time_of_day():
     np.testing.assert_array_equal(days, [2.0, 0.5, np.nan, np.nan])
     assert days_since(["1.1.68", "1.1.70"], ("dmy", "2000-01-01")).tolist() == [24837.0, -10957.0]
     assert days_since(["1.1.69", "31.12.68"], ("dmy", "1969-01-01")).tolist() == [0.0, 36524.0]
+
+
+def test_times_with_a_time_zone_are_compared_in_utc():
+    """The same moment in three time zones; without a time zone, a time counts as it is written."""
+    cells = ["2020-03-01T12:00Z", "2020-03-01T21:00+09:00", "2020-03-01 06:30 -0530", "2020-03-01 12:00"]
+    np.testing.assert_array_equal(days_since(cells, ("ymd", "2020-03-01")), 0.5)
+    assert days_since(["2020-03-01T01:00+02"], ("ymd", "2020-03-01")).tolist() == [-1 / 24]
+
+
+def test_versions_of_a_program_are_labels(tmp_path):
+    """They begin like dates; before, such a column was set aside as dates."""
+    for silo, seed in (("a", 1), ("b", 2)):
+        rng = np.random.default_rng(seed)
+        firmware = rng.choice(["13.2.4-rc1", "13.2.5"], 60)
+        frame = pd.DataFrame({"firmware": firmware, "fails": np.where(rng.random(60) < 0.3, "yes", "no")})
+        frame.to_csv(tmp_path / f"{silo}.csv", index=False)
+    assert read_folder(tmp_path).schema.levels["firmware"] == ("13.2.4-rc1", "13.2.5")
 
 
 @pytest.fixture(params=["in memory", "in passes"])

@@ -170,6 +170,13 @@ def test_tables_have_means_deviations_and_the_best_in_bold():
     assert printed.count(r"\begin{tabular}") == printed.count(r"\end{tabular}") == 2
 
 
+def test_every_letter_that_latex_reads_as_a_command_is_escaped():
+    letters = "\\^_%&#${}~"
+    printed = latex(ROWS, letters)
+    expected = r"\textbackslash{}\textasciicircum{}\_\%\&\#\$\{\}\textasciitilde{}"
+    assert f"\\caption{{{expected}" in printed
+
+
 def test_what_is_within_a_standard_error_of_the_best_is_as_good():
     rows = ROWS.assign(shd=[2.0, 4.0, 3.0, 3.0, 4.0, 3.5, 5.0, np.nan])
     found = summaries(rows, "shd")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.tasks.silo.journal import Journal, RunState, journal_path
+from fedbnsl.tasks.silo.journal import BadRecord, Journal, RunState, journal_path
 
 
 def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
@@ -18,6 +18,25 @@ def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
         journal.commit("run", 2, b"reply 2", b"state 2", "b")
         assert journal.reply("run", 1, "b") == b"reply 1"
         assert journal.run_state("run") == RunState(2, b"state 2")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        lambda journal: journal.pin("run", "rows"),
+        lambda journal: journal.record_sum("run", 1, ("a", "b")),
+        lambda journal: journal.record_summed("run", ("a", "b"), ("a", "b")),
+        lambda journal: journal.charged(),
+    ],
+    ids=["pin", "sum", "sum of a run", "charges"],
+)
+def test_a_damaged_journal_is_named_in_one_line_whatever_is_recorded(tmp_path, record):
+    path = tmp_path / "a.sqlite"
+    with Journal(path) as journal:
+        for table in ("pins", "sums", "summed", "charged"):
+            journal._db.execute(f"DROP TABLE {table}")
+        with pytest.raises(BadRecord, match=r"a\.sqlite: the journal is damaged .*: start a new run"):
+            record(journal)
 
 
 def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
