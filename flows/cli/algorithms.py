@@ -68,7 +68,7 @@ def show_algorithms(folder: Path | None = None, *, as_json: bool) -> None:
     if not kind:
         out.print("\nafter a run", style="bold underline")
         show_entries(STEPS)
-    out.print("\n`fedbnsl algorithms NAME` explains the settings of one.")
+    out.print("\n`fedbnsl algorithms NAME` explains the settings of an algorithm.")
 
 
 def kind_of(folder: Path) -> str:
@@ -92,7 +92,7 @@ def show_entries(entries: Mapping[str, Entry]) -> None:
 
 
 def show_algorithm(name: str, *, as_json: bool) -> None:
-    """Print the page of the algorithm `name`; if it does not exist, raises `BadInput`, naming the algorithms."""
+    """Print the page of the algorithm `name`. Raises `BadInput`, with available names, for an unknown name."""
     from rich.table import Table
 
     from fedbnsl.algorithms.registry import ALGORITHMS

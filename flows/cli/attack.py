@@ -26,8 +26,9 @@ def show_attack(folder: Path, epsilon: float) -> None:
     found = run_attack(read_folder(folder), epsilon)
     out = console()
     out.print(
-        "Relative error of the second moments that a curious coordinator reconstructs for a silo (median over the "
-        "silos), and the error of the mean of all silos, which any result reveals."
+        "A curious coordinator reconstructs the second moments of each silo. The columns have the relative errors "
+        "(medians over the silos) of this reconstruction, and of the mean of all silos, which any result reveals. "
+        "The attack succeeds if the reconstruction has less than half of the error of the mean."
     )
     table = Table("view of the coordinator", "reconstruction", "mean of all silos", "the attack")
     for one in found:
@@ -144,7 +145,8 @@ def membership(
     from ..attack_results import membership as run
 
     show_demonstrations(
-        "The model is learned from one third of the rows. A second third are non-members, and the attacker knows the "
-        "last third. It takes rows for members if the model gives them a higher likelihood than expected.",
+        "The model is learned from one third of the rows, the members. The rows of the second third are not members. "
+        "The attacker knows the last third, and takes a row for a member if the model gives it a higher likelihood "
+        "than expected.",
         run(complete_rows(folder), epsilon, trials, seed),
     )

@@ -21,7 +21,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def benchmark(
-    data: Annotated[list[Path], typer.Argument(help="A spec in YAML, or folders with a truth.csv.")],
+    data: Annotated[list[Path], typer.Argument(help="A specification in YAML, or folders with a truth.csv.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted benchmark resumes.")],
     algorithm: Annotated[
         list[str] | None,
@@ -39,7 +39,7 @@ def benchmark(
     ] = None,
     track: Annotated[bool, typer.Option("--track", help="Log the runs to MLflow, as children of one run.")] = False,
 ) -> None:
-    """Compare algorithms on data sets over seeds: a tidy CSV file, tables in Markdown and LaTeX, and pictures.
+    """Compare algorithms on data sets with several seeds; write a tidy CSV file, tables and pictures.
 
     Each result is compared with the true graph of its data set. docs/benchmarking.md has the keys of a spec.
 
@@ -53,9 +53,9 @@ def benchmark(
 
 
 def requested(data: list[Path], algorithms: list[str] | None, seeds: int | None) -> Spec:
-    """The spec that the command line gives.
+    """The specification of the benchmark: from a YAML file, or from folders, `algorithms` and `seeds`.
 
-    Raises `BadInput` for folders without algorithms, and for a spec together with other options.
+    Raises `BadInput` for folders without algorithms, and for a YAML file together with any of the others.
     """
     from ..benchmark.spec import read_spec, spec_of
 

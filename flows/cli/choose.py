@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedbnsl.data.federated import FederatedData
 
 MAX_CHOICES = 3
-"""number of algorithms to print: the choice and two alternatives"""
+"""maximum number of algorithms to print: the choice and two alternatives"""
 READING_OPTIONS = ("ignore", "only", "by", "missing", "columns", "dates", "time", "epsilon", "secure")
 """the options of `learn` on which the choice depends"""
 
@@ -112,7 +112,7 @@ def facts_of(schema: Schema, data: FederatedData | None) -> list[tuple[str, str]
 
 
 def missing_share(schema: Schema) -> str:
-    """The share of empty cells in the whole table, and in the column that has most."""
+    """The share of empty cells in the whole table, and in the column with the largest share."""
     import numpy as np
 
     rows = sum(schema.rows.values())

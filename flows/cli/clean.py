@@ -106,12 +106,12 @@ def clean(
     older_than: Annotated[
         float, typer.Option(metavar="DAYS", help="Age in days, 1 or more, above which leftovers are removed.")
     ] = 30.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without this option they are only listed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the leftovers; without this option, list them.")] = False,
 ) -> None:
     """Show the leftovers of old runs in Prefect's database and in silos' journals; with --yes, remove them.
 
     Privacy ledgers, results and MLflow runs are never removed.
-    Interrupted runs of that age cannot be resumed afterwards.
+    With --yes, interrupted runs whose leftovers are removed cannot be resumed afterwards.
     """
     lines = list(clean_up(folder, older_than, really=yes))
     for line in lines:

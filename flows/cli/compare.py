@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedbnsl.tracking.comparison import Comparison
 
 MAX_LISTED = 10
-"""maximum number of variables to list; those with the largest drift are listed"""
+"""maximum number of variables to list; the list has the variables with the largest drift"""
 
 
 def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`fedbnsl coordinator start`: the process at which the silos of a federation and its runs connect."""
+"""`fedbnsl coordinator start`: the process to which the silos and the runs of a federation connect."""
 
 from pathlib import Path
 from typing import Annotated

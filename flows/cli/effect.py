@@ -1,4 +1,4 @@
-"""`fedbnsl effect`: the effect on an outcome of changing a variable, by the graph of a finished run."""
+"""`fedbnsl effect`: the effect of changing a variable on an outcome, in the graph of a finished run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def show_effects(
     track: bool,
     as_json: bool,
 ) -> None:
-    """Print the effects in the run in the folder `run`; raises `BadInput` as `effects` does."""
+    """Print the effects in the graph of the finished run in the folder `run`.
+
+    Raises `BadInput` as `effects` does, and unless exactly one of `treatments` and `every` is given.
+    """
     from ..api.loading import load
     from ..inference.effects import effects
 
@@ -77,7 +80,10 @@ def compared_values(given: str | None) -> Values | None:
 
 
 def show(report: EffectReport) -> None:
-    """Print the effects, the strongest first; then the effects that are zero by the graph, and the assumptions."""
+    """Print the effects in descending order of size, then the effects that are zero by the graph, and the assumptions.
+
+    Zero effects with results of resamples, silos or placebos are among the first.
+    """
     from fedbnsl.algorithms.effects.answer import effect_row, variability_lines
 
     from ..terminal.console import console
@@ -103,7 +109,7 @@ def show(report: EffectReport) -> None:
 
 
 def zero_lines(effects: Sequence[Effect]) -> Iterator[str]:
-    """Lines on the effects that are zero by the graph: two lines for all treatments with the same reason."""
+    """Lines on the effects that are zero by the graph: two lines for each group of treatments with the same reason."""
     together: dict[tuple[str, str, str], dict[str, str]] = {}
     for one in effects:
         reason = one.reason.replace(f" {one.treatment} to ", " X to ", 1)
@@ -115,7 +121,7 @@ def zero_lines(effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def strongest_first(report: EffectReport) -> list[Effect]:
-    """The effects in the order of falling size; effects that are not identified come last."""
+    """The effects in descending order of their absolute values; effects that are not identified come last."""
     return sorted(report.effects, key=lambda one: -max(map(abs, one.bounds or (0.0,))))
 
 
@@ -123,7 +129,7 @@ PICTURES = (".svg", ".png", ".pdf")
 
 
 def write_forest(report: EffectReport, file: Path) -> None:
-    """Write a forest plot of the effects to `file`; raises `BadInput` for another file ending."""
+    """Write a forest plot of the effects to `file`; raises `BadInput` unless its ending is in `PICTURES`."""
     from fedbnsl.tracking.pictures.forest import draw_forest
 
     if file.suffix.lower() not in PICTURES:
@@ -135,7 +141,8 @@ def write_forest(report: EffectReport, file: Path) -> None:
 Rows = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", help="Data of the run: estimate from the rows, by one masked sum; default: from the model."
+        metavar="FOLDER",
+        help="Data of the run: estimate from their rows, by one masked sum. Default: compute from the model.",
     ),
 ]
 
@@ -143,13 +150,16 @@ Resamples = Annotated[
     int,
     typer.Option(
         metavar="N",
-        help="Learn a graph from each of N resamples of the rows: the interval then includes the uncertainty of the "
-        "graph, and the output has the share of graphs in which X is no cause. Needs --data.",
+        help="Learn a graph from each of N resamples of the rows. The interval then includes the uncertainty of the "
+        "graph, and the output has the share of graphs in which X is not a cause of Y. Needs --data.",
     ),
 ]
 
 BySilo = Annotated[
-    bool, typer.Option("--by-silo", help="Each silo's own effect, and their heterogeneity. Needs --data.")
+    bool,
+    typer.Option(
+        "--by-silo", help="Also estimate the effect at each silo, and the heterogeneity of these effects. Needs --data."
+    ),
 ]
 
 Placebos = Annotated[
@@ -157,7 +167,8 @@ Placebos = Annotated[
     typer.Option(
         "--placebo",
         metavar="N",
-        help="Permute the treatment within each silo N times: effects that must be near 0. Needs --data.",
+        help="Also permute the treatment within each silo N times, and estimate effects that should be near 0. "
+        "Needs --data.",
     ),
 ]
 
@@ -170,16 +181,21 @@ def effect(
     outcome: Annotated[str, typer.Option(metavar="Y", help="The variable whose change is of interest.")],
     treatment: Annotated[
         list[str] | None,
-        typer.Option(metavar="X", help="The variable to change; given several times, they are changed together."),
+        typer.Option(metavar="X", help="The variable to change; repeat the option to change several together."),
     ] = None,
     compare: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="The values to compare; default: 0,1, or each label with the first one."),
+        typer.Option(
+            metavar="A,B",
+            help="The two values of X to compare. Default: 0,1 for numbers; each further label with the first label.",
+        ),
     ] = None,
     direct: Annotated[
-        bool, typer.Option("--direct", help="The direct effect, with the other parents of Y held fixed.")
+        bool, typer.Option("--direct", help="Estimate the direct effect, with the other parents of Y held fixed.")
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="The effects of every other variable, one at a time.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Estimate the effect of every other variable, one at a time.")
+    ] = False,
     data: Rows = None,
     bootstrap: Resamples = 0,
     by_silo: BySilo = False,

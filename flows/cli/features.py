@@ -65,7 +65,7 @@ def with_alpha(options: LearnOptions, alpha: float | None) -> LearnOptions:
         tests = [name for name in registry.ALGORITHMS if "alpha" in registry.parameter_names(name)]
         raise BadInput(
             f"--alpha is {alpha:g}, but {options.algorithm} makes no independence tests; "
-            f"those that do: {', '.join(tests)}"
+            f"algorithms with tests: {', '.join(tests)}"
         )
     return options.model_copy(update={"params": {**options.params, "alpha": alpha}})
 

@@ -68,7 +68,8 @@ changed_rows = 10      # without an ε: minimum number of changed rows between t
 def init_federation(folder: Path, silos: Iterable[str], address: str) -> None:
     """Make a federation in `folder`, or add `silos` to an existing federation, and print the files for each owner.
 
-    Raises `BadInput` for a name or an address that cannot be used, and for a silo that already has a certificate.
+    Raises `BadInput` without `silos`, for a name or an address that cannot be used, for a silo that already has a
+    folder, and if `folder` has other files but no federation.
     """
     from fedbnsl.data.folder.check import check_silo_name
     from fedbnsl.tasks.transport.identity import COORDINATOR, endpoint, load_or_create_authority
@@ -177,7 +178,7 @@ def demo(
     ),
     once: Annotated[bool, typer.Option("--once", help="End after one run, instead of serving until Ctrl-C.")] = False,
 ) -> None:
-    """Try a federation of three silos on this machine: start all its processes, and learn from them once.
+    """Try a federation of three silos on this machine: start all its processes, and learn from the silos once.
 
     Example: fedbnsl federation demo
     """
@@ -185,7 +186,7 @@ def demo(
 
 
 def run_demo(folder: Path, *, once: bool) -> None:
-    """Make a federation of three silos in `folder` unless there is one, run its processes, and learn from them.
+    """Make a federation of three silos in `folder` unless there is one, start its processes, and learn from the silos.
 
     Raises `BadInput` as `init_federation` and `learn` do.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedbnsl.data.folder.profile import Profile
 
 LARGE = 6
-"""power of ten from which on sizes are printed as powers of ten"""
+"""sizes of 10^LARGE or more, and of 10^-LARGE or less, are printed as powers of ten"""
 
 
 def show_folder(folder: Path, options: LearnOptions) -> None:
@@ -39,7 +39,10 @@ def show_folder(folder: Path, options: LearnOptions) -> None:
 
 
 def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:
-    """The cells that may mark missing values; columns with a scale factor are skipped, as it changed their cells."""
+    """The cells that may mark missing values, except in columns with a scale factor, which changed their cells.
+
+    Empty for time series and events.
+    """
     from fedbnsl.data.folder.missing_codes import missing_codes
 
     if data.schema.kind in ("time-series", "events"):
@@ -49,7 +52,7 @@ def _missing_codes(data: FederatedData) -> tuple[MissingCode, ...]:
 
 
 def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
-    """Notes on levels of 1 or 2 rows in all silos together, and on levels in `about.json` that no row has."""
+    """Notes on levels that no row has, and on undeclared levels that 1 or 2 rows of all silos together have."""
     import numpy as np
 
     from fedbnsl.algorithms.errors import quoted
@@ -68,8 +71,8 @@ def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
         rare = [level for level, n in zip(data.schema.levels[name], count, strict=True) if 0 < n < MIN_COUNT]
         if rare and name not in declared:
             notes.append(
-                f"{name}: fewer than {MIN_COUNT} rows in all have the level {', '.join(rare)}, and results name it: "
-                "declare the levels in about.json, or merge them"
+                f"{name}: fewer than {MIN_COUNT} rows in all have the level {', '.join(rare)}, and results name this "
+                "level: declare the levels in about.json, or merge rare levels"
             )
         unused = [quoted(level) for level, n in zip(data.schema.levels[name], count, strict=True) if n == 0]
         if unused:
@@ -81,11 +84,10 @@ def _rare_levels(folder: Path, data: FederatedData) -> list[str]:
 
 
 def draft_about(folder: Path, options: LearnOptions) -> None:
-    """Draft the `about.json` of `folder`, for its owners to review: how its tables are read. Existing keys are kept.
+    """Write a draft of the `about.json` of `folder`, which declares how its tables are read, for its owners to review.
 
-    The draft declares the cells that may mark missing values, and omits them from the levels of their columns; a line
-    is printed for each. A run with an ε uses only the kinds, levels and lengths of series in `about.json`. Raises
-    `BadInput` as reading does.
+    Existing declarations are kept. The draft also declares the cells that may mark missing values, and omits these
+    cells from the levels of their columns; a line is printed for each of them. Raises `BadInput` as reading does.
     """
     from fedbnsl.data.folder.about import ABOUT, read_about
     from fedbnsl.data.folder.folder import declarations_of, place_of, read_folder
@@ -108,7 +110,7 @@ def draft_about(folder: Path, options: LearnOptions) -> None:
         about[key] = merged
     path = place_of(folder) / ABOUT
     path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"written: {path}: review kinds and levels; levels that one record alone has would disclose it")
+    print(f"written: {path}: review kinds and levels; a level that only one record has would disclose this record")
     for one in codes:
         print(f"it declares {one.cell!r} of {one.column} as missing ({one.rows} rows): delete it if it is a value")
     unread = [name for name in schema.aside if name not in about.get("ignore", ())]
@@ -137,7 +139,7 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
         f"{schema.kind} data, {pluralize(len(schema.variables), 'variable')}; {rows_line(schema)}", soft_wrap=True
     )
     if schema.complete_rows:
-        out.print("rows with an empty cell are left out: these are the rows that remain")
+        out.print("rows with an empty cell are left out; these numbers are those of the other rows")
     if schema.kind == "time-series" and ORDER_NOTE not in notes:
         out.print(stretches_line(schema))
     table = Table(*data_header(schema), box=None, padding=(0, 2, 0, 0))
@@ -150,12 +152,11 @@ def show_data(schema: Schema, notes: tuple[str, ...], holds: Mapping[str, str] |
         out.print(f"note: {note}", soft_wrap=True)
 
 
-def _ends(sizes: list[float]) -> tuple[float, float]:
-    return min(sizes), max(sizes)
-
-
 def _holds(folder: Path, schema: Schema, reading: Reading) -> dict[str, str]:
-    """A description of the content of numeric columns; empty for time series."""
+    """For each numeric column: whether its numbers are whole, and the smallest and largest typical size at a silo.
+
+    The typical size is the median of the nonzero absolute values. Empty for time series and events.
+    """
     from fedbnsl.data.folder.folder import profiles_of
 
     if schema.kind in ("time-series", "events"):
@@ -170,7 +171,8 @@ def _summary(name: str, profiles: Mapping[str, Profile]) -> str:
     sizes = [part.size for part in parts if part.size is not None]
     if not sizes:
         return what
-    low, high = (f"{float(f'{10**size:.2g}'):g}" if abs(size) < LARGE else f"1e{size:.0f}" for size in _ends(sizes))
+    ends = (min(sizes), max(sizes))
+    low, high = (f"{float(f'{10**size:.2g}'):g}" if abs(size) < LARGE else f"1e{size:.0f}" for size in ends)
     return f"{what}, about {low}" + (f" to {high}" if low != high else "")
 
 

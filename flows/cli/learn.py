@@ -37,10 +37,12 @@ def run_learn(
 ) -> None:
     """Learn from `folder` with `options`, or continue the run in `resume`, and print the result.
 
-    `server` waits for a Prefect server that has already been started. With `as_json`, only one JSON document is
-    printed; with `quiet`, neither progress nor results are printed. These parameters are not fields of the options,
-    because they do not affect the results and their files, and a resumed run, a schedule or a notebook may need other
-    values.
+    `server` waits for a Prefect server that has already been started. With `as_json`, a JSON document replaces the
+    printed findings and results. With `quiet`, progress and findings are hidden and, without `as_json`, also the
+    results. These parameters do not affect the results and their files, so they are not fields of the options.
+
+    Raises `BadInput` for an unknown engine and for `resume` with the engine inline, and `SilosUnavailable` if the run
+    stopped because silos did not respond.
     """
     from ..engines.resuming import resume_settings
     from ..terminal.summary import as_document, show_result
@@ -74,10 +76,12 @@ def learn_and_show(
     show_findings: bool = True,
     progress: bool = True,
 ) -> CompletedRun:
-    """Run `settings` and return the finished run; `check` may refuse settings and data before anything runs.
+    """Run `settings` and return the finished run.
 
-    `server` waits for a Prefect server that has already been started. With `show_findings`, findings on how the data
-    were read are printed; with `progress`, the rounds are shown.
+    Unless a run is resumed, `check` is called with the settings and the data before the run, and raises `BadInput` to
+    refuse them. The data are None if they are not on this machine. `server` waits for a Prefect server that has already
+    been started. With `show_findings`, findings on how the data were read are printed; with `progress`, the rounds are
+    shown.
     """
     from fedbnsl.tracking.report.data_tables import has_findings
 

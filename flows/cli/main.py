@@ -58,7 +58,7 @@ ENVIRONMENT_ERRORS = (
     errno.EPERM,
     errno.ELOOP,
 )
-"""codes of errors of paths and disks, which are not errors of the program"""
+"""codes of errors that a path or a disk causes; they are printed in one line, without a traceback"""
 HELP = ["--help", "-h"]
 """the options that show the help of a command"""
 GC_THRESHOLD = 50_000
@@ -68,7 +68,7 @@ EXIT_INTERRUPTED = 130
 
 
 class Commands(TyperGroup):
-    """The commands, whose modules are imported when they are called."""
+    """The group of all commands; the module of a command is imported when the command is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
@@ -79,7 +79,10 @@ class Commands(TyperGroup):
         return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The called command with its options; the error for an unknown command suggests the nearest name."""
+        """The name of the called command, the command, and its arguments.
+
+        The error for an unknown command suggests the nearest name.
+        """
         self.commands = {one: TyperCommand(one) for one in COMMANDS}
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and command(str(name)), rest
@@ -97,10 +100,11 @@ app = typer.Typer(
 
 
 def with_plain_help(command: Any) -> Any:
-    """`command`, which may be a group, with help in two columns, names for its arguments, and no values beside flags.
+    """`command`, or a group of commands, with help in two columns, names for arguments, and no values beside flags.
 
-    Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder. Its tables have five
-    columns, so that a terminal of 80 columns would leave 17 for the text, and cut off longer words.
+    Typer itself writes `<bool>` beside a flag, which takes no value, and `<path>` beside a folder. Typer's tables have
+    five columns: a terminal with lines of 80 characters would leave 17 characters for the text, and cut off longer
+    words.
     """
     for one in (command, *getattr(command, "commands", {}).values()):
         one.rich_markup_mode = None
@@ -120,7 +124,7 @@ UNBROKEN = "-\N{WORD JOINER}"
 
 
 def _unbroken_help(command: Any, context: Any) -> str:
-    """The help of `command`, in which names with hyphens, to be copied, are not divided between lines."""
+    """The help of `command` without line breaks after hyphens, so that names with hyphens can be copied."""
     explained = [(one, one.help) for one in (command, *command.params) if getattr(one, "help", None)]
     for one, text in explained:
         one.help = text.replace("-", UNBROKEN)
@@ -166,7 +170,7 @@ def main(words: list[str] | None = None) -> None:
     # Imports create hundreds of thousands of permanent objects. With Python's default of 700, the garbage collector
     # would examine them repeatedly, which takes 5 % of the CPU time of a short run.
     gc.set_threshold(GC_THRESHOLD)
-    # Otherwise a garbage collection of a million objects at the end of a run takes two seconds.
+    # At exit, Python would examine the million objects of a run, which takes two seconds. It skips frozen objects.
     atexit.register(gc.freeze)
     try:
         code = with_plain_help(typer.main.get_command(app)).main(words, prog_name="fedbnsl", standalone_mode=False)
@@ -198,7 +202,7 @@ def end_like_ctrl_c() -> None:
 
 
 def show_renamed_names() -> None:
-    """Print the warning about a deprecated name in one line on stderr."""
+    """Print each warning about a deprecated name in one line on stderr."""
     show = warnings.showwarning
 
     def show_line(message: Any, category: type[Warning], *where: Any, **file: Any) -> None:
@@ -211,7 +215,7 @@ def show_renamed_names() -> None:
 
 
 def given_value(error: Any, words: list[str]) -> str:
-    """The given value of the invalid option, for the message; empty if the value is not known."""
+    """The end of the message on an invalid option, with its value in `words`; empty if the value is not known."""
     for name in getattr(getattr(error, "param", None), "opts", ()):
         if name in words[:-1]:
             return f" (given: {words[words.index(name) + 1]})"

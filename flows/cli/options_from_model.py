@@ -23,9 +23,9 @@ def options_from_model(
 ) -> Callable[[Callable[Concatenate[Model, Own], None]], Callable[..., None]]:
     """A decorator for a command whose first parameter is a `model`, parsed from options named like its fields.
 
-    There are options for the fields named in `only`, by default all, except the fields in `without`. Fields without an
-    option have their defaults. The help lists these options after the command's own arguments and required options, and
-    before its other options.
+    Each field in `only`, or each field of the model if `only` is empty, becomes an option unless it is in `without`.
+    Fields without an option have their defaults. The help lists the options of the model after the command's own
+    required parameters, and before its other parameters.
     """
     fields = {name: field for name, field in model.model_fields.items() if not only or name in only}
     fields = {name: field for name, field in fields.items() if name not in without}
@@ -54,7 +54,7 @@ def options_from_model(
 
 
 def own_parameters(command: Callable[..., None]) -> list[inspect.Parameter]:
-    """The parameters of `command` after the first parameter, which is the model."""
+    """The parameters of `command` without the first one, which is the model."""
     hints = get_type_hints(command, include_extras=True)
     _, *own = inspect.signature(command).parameters.values()
     return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name]) for one in own]
@@ -99,7 +99,7 @@ def plain(annotation: Any) -> Any:
 
 
 def repeated(field: FieldInfo) -> bool:
-    """Whether the option is repeatable, which is true for dictionaries, such as `-p KEY=VALUE`, and for names."""
+    """Whether the option can be repeated: for a dictionary, such as `-p KEY=VALUE`, and for a tuple of names."""
     return get_origin(plain(field.annotation)) is dict or plain(field.annotation) == tuple[str, ...]
 
 

@@ -16,7 +16,7 @@ def predict(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="A table with columns of the model.")],
     target: Annotated[
         list[str] | None,
-        typer.Option(metavar="X", help="Predict this variable in every row; may be repeated. Default: empty cells."),
+        typer.Option(metavar="X", help="Predict this variable in every row; repeatable. Default: predict empty cells."),
     ] = None,
     seed: SampleSeed = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="New CSV file; default: print the rows.")] = None,

@@ -65,14 +65,16 @@ def _add(table: Table, silo: str, run: str, charges: tuple[Charge, ...], delta: 
     table.add_row(silo, run, str(len(charges)), f"{rho:.5g}", epsilon, "" if last else what, end_section=last)
 
 
-MAX_SILOS = "two thirds of the silos, not the coordinator"
+TRUSTED_SILOS = "two thirds of the silos, not the coordinator"
 # Noncentrality at which a χ² test with one degree of freedom and level 5 % has a power of 90 %.
-DETECTION_POWER = 10.5
-# Contribution of the noise to the test statistic of two binary variables with even odds: K₁(p)·K₁(q) (`chi_square.py`).
-EVEN = 4.0
-OF_SERIES = (
-    "Time series: one record is one window of lags + 1 rows, here of 2, and a row is in 2 windows. -p protect=row "
-    "protects a row in all of them, -p protect=stretch an unbroken series as a whole; both take more noise."
+NONCENTRALITY = 10.5
+# K₁(p)·K₁(q) of two binary variables with even odds. Times the noise variance per row, K₁(p)·K₁(q) is the contribution
+# of the noise to the test statistic (`chi_square.py`).
+EVEN_ODDS = 4.0
+SERIES_NOTE = (
+    "Time series: one record is one window of lags + 1 rows. With one lag, as here, a row is in 2 windows. "
+    "-p protect=row protects a row in all its windows. -p protect=stretch protects an unbroken series as a whole. "
+    "Both need more noise."
 )
 
 
@@ -96,8 +98,9 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
         f"δ = {delta:.3g}, ρ = {cost.rho:.5g} (zCDP, {ReplaceOne.label}, per record). Nothing is spent by this plan."
     )
     out.print(
-        f"As one Gaussian release, all of it would be noise of {1 / math.sqrt(2 * cost.rho):.4g} sensitivities; no "
-        f"accounting allows less than {gaussian_sigma(1.0, epsilon, delta):.4g} (analytic Gaussian)."
+        f"A single Gaussian release with this budget needs noise of {1 / math.sqrt(2 * cost.rho):.4g} times its "
+        f"sensitivity. The minimum under any accounting is {gaussian_sigma(1.0, epsilon, delta):.4g} times "
+        "(analytic Gaussian mechanism)."
     )
     best = _of_labels(schema, epsilon, delta) if schema.kind == "discrete" else _of_numbers(schema, epsilon, delta)
     if best is None:
@@ -119,7 +122,7 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
     table = Table("algorithm", "who must be trusted", "noise", "error of a weight", "smallest weight likely found")
     found = []
     for name, plan, trusted in (
-        ("secure-sum", secure_sum.secure_sum_plan, MAX_SILOS),
+        ("secure-sum", secure_sum.secure_sum_plan, TRUSTED_SILOS),
         ("dp-covariance", secure_sum.dp_covariance_plan, "nobody"),
         ("dp-fed-sparse", None, "nobody"),
     ):
@@ -132,11 +135,13 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
             found.append(one)
             table.add_row(name, trusted, f"{one.noise:.3g}", f"{one.weight_error:.3g}", f"{one.smallest:.3g}")
     console().print(table)
-    console().print("Noise: in a second moment; for dp-fed-sparse, in a step of all silos on a weight.")
+    console().print("Noise: standard deviation in a second moment; for dp-fed-sparse, in a step of a weight.")
     _print_price_of_a_silo("secure-sum", len(schema.rows))
     if schema.kind == "time-series":
-        console().print(OF_SERIES, soft_wrap=True)
-    console().print("Units: every variable has the mean square 1. Edges below the threshold τ are cut off besides.")
+        console().print(SERIES_NOTE, soft_wrap=True)
+    console().print(
+        "Units: every variable has mean square 1. Edges with weights below the threshold τ are dropped, too."
+    )
     if not found:
         return None
     return found[0].algorithm if len(schema.rows) > 1 else min(found, key=lambda one: one.weight_error).algorithm
@@ -145,7 +150,7 @@ def _of_numbers(schema: Schema, epsilon: float, delta: float) -> str | None:
 def forecast_of(
     name: str, plan: Callable[[Any, Schema], Shares] | None, schema: Schema, epsilon: float, delta: float
 ) -> Forecast | None:
-    """The expected accuracy of an algorithm with its default settings; None if it would refuse the budget.
+    """The expected accuracy of the algorithm `name` with its default settings; None if it would refuse the budget.
 
     `plan` gives the noise of an algorithm that learns from second moments; any other algorithm states its own noise.
     """
@@ -176,8 +181,8 @@ def _print_price_of_a_silo(name: str, silos: int) -> None:
     if silos > 1:
         more = guaranteed_shares(silos, 0)[0] / guaranteed_shares(silos, 1)[0]
         console().print(
-            f"A record is hidden from the other silos, too: the noise of {name} has {more:.3g} times the variance that "
-            "would do against the coordinator alone (-p colluders=0).",
+            f"The noise of {name} hides a record from the other silos, too. It has {more:.3g} times the variance that "
+            "hides a record from the coordinator alone (-p colluders=0).",
             soft_wrap=True,
         )
 
@@ -195,11 +200,18 @@ def _of_labels(schema: Schema, epsilon: float, delta: float) -> str | None:
     for name, method in (("fed-pc", PC), ("fed-fci", FCI)):
         noise = noise_in_counts(schema, method, epsilon, delta)
         weakest.append(weakest_dependence(sum(schema.rows.values()), noise))
-        table.add_row(name, MAX_SILOS, f"{noise:.3g}", f"{weakest[-1]:.3g}")
+        table.add_row(name, TRUSTED_SILOS, f"{noise:.3g}", f"{weakest[-1]:.3g}")
     console().print(table)
-    console().print("Of pairs of variables, in the first exchange; the later ones, given others, have more noise.")
+    console().print(
+        "Noise and V are those of the first exchange, for pairs of variables. Later tests, given further variables, "
+        "have more noise.",
+        soft_wrap=True,
+    )
     _print_price_of_a_silo("fed-pc", len(schema.rows))
-    console().print("V: Cramér's V of two variables of two levels each, alike in number; the edges weaker are missed.")
+    console().print(
+        "V: Cramér's V of two variables with two equally frequent levels each. Weaker edges are probably missed.",
+        soft_wrap=True,
+    )
     return "fed-pc" if weakest[0] < 1 else None
 
 
@@ -217,7 +229,7 @@ def noise_in_counts(schema: Schema, method: ConstraintMethod, epsilon: float, de
 
 def weakest_dependence(rows: int, noise: float) -> float:
     """Cramér's V of the weakest dependence that a test is likely to find, for two binary variables with even odds."""
-    return math.sqrt(DETECTION_POWER * (1 + EVEN * noise**2 / rows) / rows)
+    return math.sqrt(NONCENTRALITY * (1 + EVEN_ODDS * noise**2 / rows) / rows)
 
 
 app = typer.Typer(help="Plan a privacy budget, and show the spent ε.", no_args_is_help=True, add_completion=False)

@@ -41,7 +41,8 @@ app = typer.Typer(add_completion=False)
 def rescore(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, such as runs/NAME.")],
     edges: Annotated[
-        Path, typer.Option(metavar="FILE", help="CSV file of the edited graph: source,target[,type], as structure.csv.")
+        Path,
+        typer.Option(metavar="FILE", help="CSV file of the edited graph, like structure.csv: source,target[,type]."),
     ],
     data: Annotated[Path, typer.Option(metavar="FOLDER", help="The run's data: a folder with one file per silo.")],
     out: Annotated[

@@ -103,8 +103,8 @@ def reader_lines(file: SiloFile) -> list[str]:
         return [f"{what} read the {parts} parts of the rows"]
     setting = f"cluster is {file.cluster}" if file.cluster else f"workers is {file.workers}"
     return [
-        f"warning: {setting}, but one process reads the rows: several read only Parquet files that exceed the memory "
-        "limit and have several row groups"
+        f"warning: {setting}, but one process reads the rows: several processes can only read Parquet files that "
+        "exceed the memory limit and have several row groups"
     ]
 
 
@@ -123,9 +123,10 @@ def policy_lines(file: SiloFile) -> list[str]:
 
 
 def coordinator_holder(file: SiloFile) -> str:
-    """A line on the coordinator that responds at its address.
+    """A line that says that the coordinator responds at its address.
 
-    Raises `BadInput` if nobody responds, or without a coordinator's certificate that this silo trusts.
+    Raises `BadInput` if nobody responds, and if the other side has no certificate of a coordinator that this silo
+    trusts.
     """
     from fedbnsl.tasks.transport.identity import COORDINATOR
 
@@ -168,7 +169,7 @@ def start(config: Config = Path("silo.toml"), name: Name = None, data: Data = No
 
 @app.command()
 def check(config: Config = Path("silo.toml"), name: Name = None, data: Data = None) -> None:
-    """Show the description that a coordinator receives before round 1, and the policy; check the connection to it."""
+    """Show what a coordinator receives before round 1, and the policy; check the connection to the coordinator."""
     check_silo(config, name, data)
 
 
@@ -189,7 +190,7 @@ def reseal(
 def forget(
     data: Annotated[Path, typer.Argument(help="Rows of the silo: the file or folder beside its .fedbnsl.")],
 ) -> None:
-    """Delete the record of publications from these rows, with which silos compare the next run without an ε."""
+    """Delete the record of publications from these rows, with which the silo compares the next run without an ε."""
     from fedbnsl.tasks.silo.publications import forget_publications
 
     for path in forget_publications(data):

@@ -22,8 +22,8 @@ def simulate(
 ) -> None:
     """Draw rows from the model of a finished run, in the units and labels of its data, as a CSV table.
 
-    No row is copied from a silo, but a model of few rows and many parameters can reveal some of them: share simulated
-    rows only with those who may have the model.
+    No row is copied from a silo. But a model with many parameters, learned from few rows, can reveal some of these
+    rows: share simulated rows only with those who may have the model.
 
     Example: fedbnsl simulate runs/NAME --rows 5000 --do smoke=no --out simulated.csv
     """

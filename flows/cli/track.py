@@ -51,6 +51,7 @@ def track(
 ) -> None:
     """Upload the records of the run in the folder RUN that MLflow missed.
 
-    They are added to the MLflow run, or to a new one if that was deleted or MLFLOW_TRACKING_URI names another store.
+    The records are added to the MLflow run of this run. If it was deleted, or if MLFLOW_TRACKING_URI names another
+    store, they are added to a new MLflow run.
     """
     print(f"MLflow: {track_run(run)}")

@@ -37,7 +37,7 @@ def _learn(out: Path) -> None:
 
     from ..api import learn, prepare
 
-    # Further imports of a run through Prefect and Dask.
+    # A run through Prefect and Dask also imports these modules.
     for module in ("fedbnsl.flows.learn", *PRELOADED):
         import_module(module)
     learn(prepare("homogeneous", variables=4, silos=2, rows=50), out=out)

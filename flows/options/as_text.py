@@ -1,6 +1,6 @@
-"""Options with several names or a file: text on the command line, and in Python also lists, pairs and paths.
+"""Options whose values are names, arcs, tiers or a file: text on the command line; in Python also lists and paths.
 
-For a value of another type, the error is one line with the option's name and the expected types.
+A value of another type raises an error of one line, with the option's name and the expected types.
 """
 
 import os
@@ -33,7 +33,10 @@ class Converted:
 
 
 def names_of(given: Any) -> tuple[str, ...]:
-    """The names in a list, a tuple, a set or an index of pandas; raises `TypeError` for any other value."""
+    """The names in an iterable, such as a list, a set or an index of pandas. Names of a set are sorted.
+
+    Raises `TypeError` for a dictionary, for a value that is not iterable, and for names that are not strings.
+    """
     if isinstance(given, dict) or not isinstance(given, Iterable):
         raise TypeError
     names = tuple(sorted(given) if isinstance(given, set | frozenset) else given)
@@ -47,7 +50,7 @@ def _names_as_text(given: Any) -> str:
 
 
 def _arcs_as_text(given: Any) -> str:
-    """Arcs as text, such as 'A->B,B->C'."""
+    """Pairs of names, and texts such as 'A->B', as one text such as 'A->B,B->C'."""
     arcs = []
     for one in given if isinstance(given, list | tuple | set | frozenset) else names_of(given):
         ends = (one,) if isinstance(one, str) else names_of(one)
@@ -58,7 +61,7 @@ def _arcs_as_text(given: Any) -> str:
 
 
 def _tiers_as_text(given: Any) -> str:
-    """Tiers as text, such as 'age,sex<dose'."""
+    """A list of tiers as text, such as 'age,sex<dose'. Each tier is a text or a list of names."""
     if not isinstance(given, list | tuple):
         raise TypeError
     return "<".join(tier if isinstance(tier, str) else _names_as_text(tier) for tier in given)
@@ -97,8 +100,8 @@ TargetsFile = Annotated[
     BeforeValidator(
         Converted(
             _file_name,
-            "none, unknown, or the name of a CSV file with columns silo, variable; the key targets of about.json takes "
-            "them by silo",
+            "none, unknown, or the name of a CSV file with columns silo, variable; the targets of each silo can also "
+            "be given under the key targets of about.json",
         )
     ),
 ]

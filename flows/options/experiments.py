@@ -1,4 +1,4 @@
-"""The recipe of `prepare interventions`: silos in which experiments set variables."""
+"""The recipe of `prepare interventions`: silos in which experiments change the mechanisms of variables."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,21 +8,29 @@ from pydantic import ConfigDict, Field
 
 from fedbnsl.data.defaults import GRAPH, Experiment, Graph
 
-from .model import DataRecipe, Edges, OnCommandLine, Rows, Seed, Silos, Variables
+from .model import DataRecipe, Edges, OnCommandLine, Seed, Silos, Variables
 
 if TYPE_CHECKING:
     from fedbnsl.data.federated import FederatedData
 
 
 class Interventions(DataRecipe):
-    """Draw rows from one linear model; in some silos, experiments change the mechanisms of targets."""
+    """Draw rows from one linear model; in some silos, an experiment changes the mechanisms of one or two variables."""
 
-    model_config = ConfigDict(title="interventions: silos in which experiments set variables")
+    model_config = ConfigDict(title="interventions: silos in which experiments change variables")
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({"targeted": "targeted_silos"})
     kind: Literal["interventions"] = "interventions"
     variables: Variables = 10
     silos: Silos = 6
-    rows: Rows = 1000
+    rows: Annotated[
+        int,
+        Field(
+            ge=2,
+            title="Rows per silo",
+            description="Number of rows per silo: each silo has between half and one and a half times as many.",
+        ),
+        OnCommandLine(value="N"),
+    ] = 1000
     seed: Seed = 0
     edges: Edges = None
     graph: Annotated[
@@ -34,19 +42,19 @@ class Interventions(DataRecipe):
         Experiment,
         Field(
             title="Experiment",
-            description="Change of a target's mechanism: randomised, independent of its causes; soft, other weights "
-            "and more noise; inhibiting, weaker effects of its causes.",
+            description="Change of a variable's mechanism: independent of its causes (randomised), other weights and "
+            "more noise (soft), or weaker effects of its causes (inhibiting).",
         ),
         OnCommandLine(value="NAME"),
     ] = "randomised"
     targeted_silos: Annotated[
         int,
-        Field(ge=0, title="Targeted silos", description="Number of silos in which an experiment sets variables."),
+        Field(ge=0, title="Targeted silos", description="Number of silos with an experiment."),
         OnCommandLine(value="N"),
     ] = 4
     strength: Annotated[
         float,
-        Field(title="Strength", description="Inhibiting experiments: factor of the effects on a target."),
+        Field(title="Strength", description="Inhibiting experiments: factor of the effects on a changed variable."),
         OnCommandLine(value="FACTOR"),
     ] = 0.2
     site_means: Annotated[

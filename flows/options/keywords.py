@@ -1,4 +1,4 @@
-"""Conversion of texts for Python: options of the command line become keywords of `learn`."""
+"""Conversion of messages for Python users: options of the command line become keywords of `learn`."""
 
 import re
 from functools import cache
@@ -12,8 +12,9 @@ OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
 SETTING = re.compile(r"(?<![\w-])-p (\w+=)")
 """a setting of an algorithm on the command line"""
 ADVISED = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: (?!--)([^\s]*[^\s.,;:]))?")
-"""an option in an advice, and its value unless the option is a switch"""
+"""an option in advice, and the next word unless it is an option"""
 ADVISED_SETTING = re.compile(r"(?<![\w-])-p (\w+)=([^\s]*[^\s.,;:])")
+"""a setting of an algorithm in advice, and its value"""
 
 
 def message_in_python(message: str) -> str:
@@ -24,14 +25,14 @@ def message_in_python(message: str) -> str:
 
 
 def advice_in_python(advice: str) -> str:
-    """`advice` with keywords and values instead of options, such as `algorithm='secure-boss', weights='own'`."""
+    """`advice` with keywords instead of options and settings, such as `algorithm='secure-boss', weights='own'`."""
     text = ADVISED_SETTING.sub(lambda found: f"{found[1]}={_literal(found[2])}", ADVISED.sub(_advised, advice))
     return re.sub(r"(=(?:'[^']*'|[\w.]+)) (?=\w+=)", r"\1, ", text)
 
 
 @cache
 def keywords() -> dict[str, str]:
-    """The keyword of `learn` for each option of the command line; options are spelled with underscores."""
+    """The keyword of `learn` for each option of the command line, written with underscores and without dashes."""
     forms = {
         flag.lstrip("-").replace("-", "_"): name
         for name, field in LearnOptions.model_fields.items()
@@ -54,7 +55,7 @@ def _mentioned(option: "re.Match[str]") -> str:
 
 
 def _advised(option: "re.Match[str]") -> str:
-    """The keyword of an `option` with its value; a word after a switch is not its value and stays."""
+    """The keyword of an `option` with its value. A switch gets the value True, and the word after it stays."""
     name = keywords().get(option[1].replace("-", "_"), "")
     if not name:
         return option[0]

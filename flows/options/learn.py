@@ -27,11 +27,12 @@ Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
 Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
-"""These four are copies of types in `fedbnsl.data.folder.about`, which the command line's help does not import."""
+"""`Missing`, `Outliers`, `Dates` and `DifferentColumns` repeat types of `fedbnsl.data.folder.about`, whose import would
+slow down the command line's help."""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
-    # Imported late: the registry imports numpy, which the command line's help does not need.
+    # Imported here because the registry imports numpy, which the command line's help does not need.
     from fedbnsl.algorithms.choose import AUTO
     from fedbnsl.algorithms.registry import ALGORITHMS
 
@@ -317,7 +318,7 @@ class LearnOptions(Options):
         gt=0,
         title="Megabytes",
         description="Maximum number of megabytes that the rounds send, in both directions together. If the next "
-        "exchange would exceed it, the rounds end with the best graph so far. The first exchange always takes place.",
+        "exchange would exceed N, the rounds end with the best graph so far. The first exchange always takes place.",
     )
     seed: Annotated[
         int,
@@ -438,7 +439,8 @@ class LearnOptions(Options):
     def with_data(self, folder: Path | None) -> "LearnSettings":
         """The settings of a run with these options on the federated data set in `folder`.
 
-        Without `folder`, it is that of the federation's file. Raises `BadInput` if there is no such file, either.
+        Without `folder`, the data set is the folder of the federation's file. Raises `BadInput` if neither `folder` nor
+        a federation is given.
         """
         if folder is None and self.federation is None:
             raise BadInput(
@@ -464,7 +466,7 @@ LAST_FIELDS = ("params",)
 
 
 def _order_fields(schema: dict[str, Any]) -> None:
-    """Number the fields for Prefect's form: common options first, the many settings of algorithms last."""
+    """Number the fields for Prefect's form: common options first, settings of algorithms last."""
     between = [name for name in schema["properties"] if name not in (*FIRST_FIELDS, *LAST_FIELDS)]
     for position, name in enumerate((*FIRST_FIELDS, *between, *LAST_FIELDS)):
         schema["properties"][name]["position"] = position
@@ -486,7 +488,10 @@ class LearnSettings(LearnOptions, DataSet):
         return folder.parent.name if self.federation and folder.name == "coordinator" else folder.name
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
-        """The same settings with a name and an output folder; if both are generated, the name is not used in runs/."""
+        """The same settings with a name and an output folder.
+
+        If neither is given, the generated name differs from the names of existing folders in runs/.
+        """
         name = self.name or run_name(self.algorithm, self.dataset, self.seed, when or datetime.now())
         if self.name is None and self.out is None:
             numbered = (f"{name}-{number}" for number in count(2))

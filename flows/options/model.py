@@ -1,4 +1,4 @@
-"""Base classes of option models, the form of a field on the command line, and the fields that recipes share."""
+"""Base classes of option models, the form of a field on the command line, and fields that several recipes have."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from fedbnsl.data.folder.folder import FileFormat
 
 LARGEST = 2**63 - 1
-"""the largest seed, because messages and databases store integers of 64 bits"""
+"""the largest seed: messages and databases store signed integers of 64 bits"""
 
 
 class Options(BaseModel):
-    """Options of users; the description of a field appears in the help, the forms and the documentation."""
+    """Options for users. The descriptions of fields appear in the help, in Prefect's forms and in the documentation."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -63,10 +63,10 @@ class DataRecipe(Options):
 
 @dataclass(frozen=True)
 class OnCommandLine:
-    """The form of a field on the command line, if it differs from `--<name> <type>`."""
+    """The form of a field on the command line, if this form differs from `--<name> <type>`."""
 
     names: tuple[str, ...] = ()
-    """the names of the option; by default, the name of the field"""
+    """the names of the option; if empty, its name is the name of the field, with hyphens"""
     value: str | None = None
     """the placeholder of the value in the help"""
 
@@ -82,7 +82,7 @@ def in_utf8(text: str) -> str:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn a `ValidationError` in the block into a `BadInput` of one line with the first field and its value."""
+    """Turn a `ValidationError` in the block into a `BadInput` of one line: the first invalid field, and its value."""
     try:
         yield
     except ValidationError as error:
@@ -101,7 +101,7 @@ Model = TypeVar("Model", bound=Options)
 
 
 def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """The `model` with external `values` by name; raises `BadInput` as `one_line_errors` does."""
+    """The `model` with the `values` of options by name. Raises `BadInput` for an unknown option or an invalid value."""
     for name in values:
         known = name in model.model_fields or name in model.renamed
         if not known and model.model_config.get("extra") == "forbid":

@@ -1,6 +1,6 @@
 """The settings of an algorithm: names, types, defaults and meanings, for the command line and Prefect's forms.
 
-The form imports the code of the algorithms, which takes time, so it is built for deployments only.
+Only forms of deployments list the settings, because the list requires the import of all algorithms, which takes time.
 """
 
 import ast
@@ -86,36 +86,36 @@ def _shown(kind: Any) -> str:
 
 
 ELSEWHERE = ("epsilon", "delta", "seed")
-"""settings that have their own fields in the form, outside the settings of the algorithm"""
+"""settings that are separate fields of the form, outside the list of settings"""
 FEATURED = ("fed-sparse", "secure-linear", "secure-sum", "fed-pc", "secure-ges", "fdbnl")
-"""algorithms in a form for any algorithm; the page shows them in one line, which has no room for all algorithms"""
-_default_text: ContextVar[tuple[str, ...] | None] = ContextVar("shown", default=None)
+"""algorithms whose settings a form lists if any algorithm can be chosen; Prefect's page has no room for more names"""
+_listed_algorithms: ContextVar[tuple[str, ...] | None] = ContextVar("listed_algorithms", default=None)
 
 
 @contextmanager
 def with_settings_schema(algorithm: str) -> Iterator[None]:
-    """Include the settings of `algorithm` in schemas that the block makes; for "auto", the settings of `FEATURED`."""
+    """List the settings of `algorithm` in schemas that the block makes; for "auto", the settings of `FEATURED`."""
     from fedbnsl.algorithms.choose import AUTO
 
-    token = _default_text.set(FEATURED if algorithm == AUTO else (algorithm,))
+    token = _listed_algorithms.set(FEATURED if algorithm == AUTO else (algorithm,))
     try:
         yield
     finally:
-        _default_text.reset(token)
+        _listed_algorithms.reset(token)
 
 
 def list_settings(schema: dict[str, Any]) -> None:
-    """Replace the `schema` of free settings by a schema that lists the settings of algorithms.
+    """Change the `schema` of free settings (a JSON object) to a choice between free settings and lists of settings.
 
-    This happens only within `with_settings_schema`, and in Prefect's own commands, such as `prefect deploy`. Settings
-    without a field can be given as JSON.
+    The schema stays as it is except within `with_settings_schema` and in Prefect's own commands, such as
+    `prefect deploy`.
     """
-    names = _default_text.get() or (FEATURED if in_prefect_command() else ())
+    names = _listed_algorithms.get() or (FEATURED if in_prefect_command() else ())
     if names:
         free = {"title": "as JSON", "type": schema.pop("type"), "additionalProperties": schema["additionalProperties"]}
         del schema["additionalProperties"]
         forms = [settings_schema(name) for name in names]
-        # The page opens the first entry: the fields of a named algorithm, but not the fields of one among many.
+        # Prefect's page opens the first entry. It is the list of settings if there is one algorithm.
         schema["anyOf"] = [*forms, free] if len(forms) == 1 else [free, *forms]
 
 
@@ -135,9 +135,8 @@ def settings_schema(name: str) -> dict[str, Any]:
     for key, field in fields.items():
         if key not in ELSEWHERE:
             description = f"{meanings.get(key, '')} (default: {field.pop('default', 'none')})"
-            if (
-                field.get("type") == "boolean"
-            ):  # a switch without a default in the schema shows "off", even if it is on by default
+            # Without a default in the schema, the form would show a switch as off. A choice starts without a value.
+            if field.get("type") == "boolean":
                 field = {**field, "enum": [True, False]}
                 del field["type"]
             properties[key] = {**field, "title": key, "description": description.strip()}

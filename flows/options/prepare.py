@@ -211,7 +211,7 @@ class Surrogate(DataRecipe):
         Field(
             ge=0,
             title="Parents",
-            description="Number of variables that the hidden one depends on; with 0, the silos have the same "
+            description="Number of variables on which the hidden variable depends. With 0, all silos have the same "
             "distribution.",
         ),
         OnCommandLine(value="N"),
@@ -253,7 +253,10 @@ class Sachs(DataRecipe):
     ] = False
     truth: Annotated[
         Truth,
-        Field(title="Truth", description="The graph taken as true, by its number of edges; 18 has a cycle."),
+        Field(
+            title="Truth",
+            description="The graph taken as true, named by its number of edges. The graph 18 has a cycle.",
+        ),
         OnCommandLine(value="NAME"),
     ] = TRUTH
     transform: Annotated[
@@ -266,7 +269,8 @@ class Sachs(DataRecipe):
         bool,
         Field(
             title="Discrete",
-            description="Draw rows of three levels from the published network instead; its 17 edges are the truth.",
+            description="Instead of dividing the cells, draw rows of three levels from the published network; its 17 "
+            "edges are the truth.",
         ),
     ] = False
     rows: Annotated[
@@ -326,7 +330,10 @@ class Lucas(DataRecipe):
     kind: Literal["lucas"] = "lucas"
     version: Annotated[
         Version,
-        Field(title="Version", description="0 is as observed; in 1 and 2 an agent sets four or six variables."),
+        Field(
+            title="Version",
+            description="0: observed data; 1: an agent sets four variables; 2: an agent sets six variables.",
+        ),
         OnCommandLine(value="NAME"),
     ] = "0"
     silos: Silos = 4
@@ -360,9 +367,8 @@ class Split(DataRecipe):
         float | None,
         Field(
             title="Concentration",
-            description="With --silos: draw unequal sizes from a Dirichlet distribution of this concentration; "
-            "the smaller, "
-            "the more uneven.",
+            description="With --silos: draw unequal sizes from a Dirichlet distribution; the smaller its "
+            "concentration, the more uneven the sizes.",
         ),
         OnCommandLine(value="ALPHA"),
     ] = None
@@ -383,9 +389,8 @@ class Split(DataRecipe):
         int | None,
         Field(
             title="Surrogate",
-            description="With --silos: assign the rows by a hidden variable that depends on this many columns, "
-            "so that each "
-            "silo is biased.",
+            description="With --silos: assign the rows by a hidden variable that depends on this many columns, so that "
+            "each silo is biased.",
         ),
         OnCommandLine(value="N"),
     ] = None
@@ -393,7 +398,7 @@ class Split(DataRecipe):
         Literal["continuous", "discrete"] | None,
         Field(
             title="Kind of data",
-            description="Kind of the data; by default inferred: columns of text are discrete.",
+            description="Kind of all columns. Default: inferred; columns of text are discrete.",
         ),
         OnCommandLine(("--kind",), "NAME"),
     ] = None
@@ -428,9 +433,8 @@ class Amputate(DataRecipe):
         Mechanism,
         Field(
             title="Mechanism",
-            description="Missingness mechanism: mcar, completely at random; mar, dependent on another column "
-            "that stays "
-            "complete, as half of them do; mnar, dependent on the value itself.",
+            description="Missingness mechanism: completely at random (mcar), dependent on a column that stays "
+            "complete, as up to half of the columns do (mar), or dependent on the missing value itself (mnar).",
         ),
         OnCommandLine(value="NAME"),
     ] = "mcar"

@@ -145,7 +145,7 @@ NO_HOOKS = HookOptions()
 
 
 class RepeatSettings(RepeatOptions):
-    """The repetition of a run: its deployment, and the treatment of changes since the previous run."""
+    """The options of repeated runs, and the deployment to which the runs belong."""
 
     deployment: str = Field(
         default="",
@@ -158,13 +158,13 @@ class ServeOptions(HookOptions, RepeatOptions, LearnOptions):
     """The options of scheduled learning."""
 
     def repeat(self, deployment: str) -> RepeatSettings:
-        """The options of the repetition, for runs of `deployment`."""
+        """The options of repeated runs, for `deployment`."""
         return RepeatSettings(
             **{name: getattr(self, name) for name in RepeatOptions.model_fields}, deployment=deployment
         )
 
     def hooks(self) -> HookOptions:
-        """The hooks alone."""
+        """The options of hooks."""
         return HookOptions(**{name: getattr(self, name) for name in HookOptions.model_fields})
 
     def learn(self) -> LearnOptions:

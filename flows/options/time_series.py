@@ -25,9 +25,8 @@ class Dynamic(DataRecipe):
         Field(
             ge=2,
             title="Rows per silo",
-            description="Rows of each silo that have all their lags; every series begins with as many further "
-            "rows as there "
-            "are lags.",
+            description="Number of rows of each silo for which all lagged rows are in the data. Each series begins "
+            "with further rows, one per lag.",
         ),
         OnCommandLine(value="N"),
     ] = 256
@@ -59,7 +58,7 @@ class Dynamic(DataRecipe):
         Field(
             ge=0,
             title="Heterogeneity",
-            description="Standard deviation of each silo's weights around the shared ones, on the shared graph.",
+            description="Standard deviation of each silo's weights around the shared weights, on the shared graph.",
         ),
         OnCommandLine(value="SIGMA"),
     ] = 0.0
@@ -69,12 +68,12 @@ class Dynamic(DataRecipe):
     noise: Noisy = NOISE
     series: Annotated[
         int,
-        Field(ge=1, title="Series per silo", description="Number of separate series that a silo's rows are drawn as."),
+        Field(ge=1, title="Series per silo", description="Number of separate series of each silo."),
         OnCommandLine(value="N"),
     ] = 1
     labels: Annotated[
         int,
-        Field(ge=0, title="Labels", description="Number of variables that are states of two or three levels."),
+        Field(ge=0, title="Labels", description="Number of variables that are discrete, with two or three levels."),
         OnCommandLine(value="N"),
     ] = 0
 
@@ -113,8 +112,8 @@ class Events(DataRecipe):
         Field(
             ge=0,
             title="Links",
-            description="Effect on both linked devices together, as a multiple of that on the device itself. Devices "
-            "of a silo then form a ring, rings have equal size, and the column neighbours has the links. 0: no links.",
+            description="Effect of an event on both linked devices together, as a multiple of its effect on its own "
+            "device. The devices of each silo then form a ring, and all rings have equal size. 0: no links.",
         ),
         OnCommandLine(value="WEIGHT"),
     ] = 0.0
@@ -148,7 +147,7 @@ class Series(DataRecipe):
         str | None,
         Field(
             title="Series column",
-            description="Column that identifies the series; default: the column called series, if any.",
+            description="Column that identifies the series. Default: the column called series, if any.",
         ),
         OnCommandLine(value="COLUMN"),
     ] = None
@@ -156,8 +155,7 @@ class Series(DataRecipe):
         str | None,
         Field(
             title="Time column",
-            description="Column of times, numbers or dates; default: the column called time, if any; otherwise "
-            "the rows are "
+            description="Column of times, numbers or dates. Default: the column called time; without one, the rows are "
             "consecutive.",
         ),
         OnCommandLine(value="COLUMN"),
@@ -167,8 +165,8 @@ class Series(DataRecipe):
         Field(
             ge=1,
             title="Silos",
-            description="Number of silos: whole series are assigned in order, a single series is cut into consecutive "
-            "pieces; default: one silo per series.",
+            description="Number of silos. Whole series are assigned in order; a single series is cut into consecutive "
+            "pieces. Default: one silo per series.",
         ),
         OnCommandLine(value="N"),
     ] = None
@@ -190,9 +188,8 @@ class Series(DataRecipe):
         bool,
         Field(
             title="Standardise",
-            description="Standardise every column of every series to mean 0 and standard deviation 1: for "
-            "recordings whose "
-            "levels and units are arbitrary, such as functional MRI.",
+            description="Standardise every column of every series to mean 0 and standard deviation 1, for recordings "
+            "whose levels and units are arbitrary, such as functional MRI.",
         ),
     ] = False
 
