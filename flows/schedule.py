@@ -1,4 +1,4 @@
-"""`fedbnsl serve`: the flow `learn` on a schedule, run by this process until it is stopped."""
+"""`fedbnsl serve`: this process starts the flow `learn` on a schedule, until the process is stopped."""
 
 import os
 from pathlib import Path
@@ -18,8 +18,8 @@ MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 1.0, 10 * 365.25 * 24 * 3600
 """limits of the interval between runs, in seconds"""
 
 MIN_RETRIES = 6
-"""minimum number of retries of a call to Prefect's server; they take about two minutes, so that a schedule survives a
-busy database"""
+"""minimum number of retries of a call to Prefect's server; the retries take about two minutes, so that a schedule
+survives a busy database"""
 
 
 def serve_learn(

@@ -68,10 +68,10 @@ def check_results_fit(folder: Path) -> None:
 def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Listener) -> CompletedRun:
     """Learn in this process from `data`, the content of the folder in `settings`, and write the outputs."""
     files = silo_files(Path(settings.data), selected_silos(settings), settings.by)
-    # Masked messages contain the run id. An id as long as a flow run's id gives the messages the same size.
     declared = declarations(data.about, reading_of(settings))
     folder = Path(str(settings.out))
     with run_lock(folder, fresh=True):
+        # Masked messages contain the run id. An id as long as that of a flow run makes them as long as with Prefect.
         result = run_inline(job_inline(settings, str(uuid4()), data), data, listeners, files, declared)
         return CompletedRun(result, folder, write_outputs(result, folder))
 
@@ -79,8 +79,8 @@ def learn_inline(settings: LearnSettings, data: FederatedData, *listeners: Liste
 def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "Ready | None" = None) -> CompletedRun:
     """Learn through Prefect and Dask, with the user's Prefect server or a server for this run alone.
 
-    `server` waits for a server that was already started. A finished run counts even if Prefect fails. Raises `BadInput`
-    if Prefect cannot start the run.
+    `server` waits for a server that was already started. If Prefect fails after the run has finished, the run is
+    returned nevertheless. Raises `BadInput` if Prefect cannot start the run, and the errors of the run.
     """
     from .servers.processes import temporary_server
 
@@ -101,7 +101,7 @@ def learn_with_prefect(settings: LearnSettings, *listeners: Listener, server: "R
 def client_settings(url: str) -> dict[Any, Any]:
     """Prefect's settings for a run on the server at `url`.
 
-    If the server ends with the run, heartbeats are off: nobody needs them, and the run would wait a second for the last
+    If the server ends with the run, heartbeats are off: nobody reads them, and the run would wait a second for the last
     heartbeat.
     """
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 ALL = "all"
-"""the name of the only silo if there are no `groups`"""
+"""the name of the only silo if `fit` gets no `groups`"""
 
 
 class StructureLearner(BaseEstimator):  # type: ignore[misc]
@@ -118,7 +118,7 @@ def _silos(frame: pd.DataFrame, groups: Any) -> dict[str, pd.DataFrame]:
 
 
 def _codes(column: "pd.Series[Any]", levels: tuple[str, ...] | None, name: str) -> FloatArray:
-    """The numbers of a column, or the codes of its labels, by the rules for folders."""
+    """The numbers of a column without `levels`, or the codes of its labels. Raises `BadInput` for an unknown label."""
     if levels is None:
         return column.to_numpy(np.float64)
     labels = [str(int(one)) if isinstance(one, float) and one.is_integer() else str(one).strip() for one in column]

@@ -34,12 +34,12 @@ def evaluate(
     Each graph is the result of `learn`, a CSV file, a DataFrame of weights or a `networkx.DiGraph`. A CSV file has the
     columns source and target (and type, if some edges are undirected). A DataFrame `[n_variables, n_variables]` has the
     variables as index and columns. An edge in both directions makes the graph a CPDAG. Variables are matched by name. A
-    file contains only the variables of its edges, but variables without edges do not change the scores.
+    file contains only the variables of its edges; further variables would only change AUROC and AUPR.
 
     Raises
     ------
     BadInput
-        A ValueError, for graphs in other forms, and for a cyclic truth.
+        A ValueError, for graphs in other forms, and for a cyclic truth unless `allow_cyclic_truth`.
     """
     named = dict.fromkeys([*_variables(truth), *_variables(learned)])
     found, true = (as_structure(one, tuple(named)) for one in (learned, truth))
@@ -49,9 +49,9 @@ def evaluate(
 def compare(before: "Learned | str | Path", after: "Learned | str | Path") -> "Comparison":
     """The differences of the run `after` from the run `before`: edges gained, lost and turned, and parameter drift.
 
-    Each run is the result of `learn` or the folder of a finished run. The comparison prints as one sentence. Its
-    `metrics` are the figures, and `structure.changed` has the changed edges. `drift` is the Kullback-Leibler divergence
-    of the earlier model from the later model, in nats per row, by variable.
+    Each run is the result of `learn` or the folder of a finished run. The `str` of the comparison is one sentence. Its
+    `metrics` are numbers, and `structure.changed` has the changed edges. `drift` is the Kullback-Leibler divergence of
+    the earlier model from the later model, in nats per row, by variable.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def _of_matrix(weights: "pd.DataFrame") -> Structure:
 
 
 def _over(graph: Structure, variables: Sequence[str]) -> Structure:
-    """`graph` over `variables`; variables that it does not have get no edges."""
+    """`graph` over `variables`; variables that `graph` does not have get no edges."""
     unknown = [name for name in graph.variables if name not in variables]
     if unknown:
         raise BadInput(f"a graph has a variable that the data do not have: {', '.join(unknown)}")

@@ -42,7 +42,7 @@ MAX_FINDINGS = 5
 
 
 def headline(result: RunResult) -> str:
-    """One line on a run: algorithm, data, edges, scores, the ε spent, and how it ended."""
+    """One line on a run: algorithm, data, edges, SHD, spent ε, and outcome."""
     structure, metrics = result.structure, result.metrics
     lagged = 0 if structure.lagged is None else int((structure.lagged != 0).sum())
     parts = [_number(len(structure.variables), "variable"), _number(edge_count(structure), "edge")]
@@ -63,18 +63,18 @@ def structure_figure(result: RunResult, title: str = "") -> "Figure":
 
 
 def standalone_svg(figure: "Figure") -> str:
-    """`figure` as an SVG document for an image element, whose ids cannot collide with those of other pictures."""
+    """`figure` as an SVG document for an image element, where its ids cannot collide with ids of other pictures."""
     return as_svg(figure, "structure").replace("<svg", f"<svg {NAMESPACES}", 1)
 
 
 def notebook_figure(figure: "Figure") -> "Figure":
-    """`figure` with the method by which notebooks display it; otherwise, only figures of pyplot have this method."""
+    """`figure` with the method by which notebooks display it; figures that pyplot did not make have no such method."""
     vars(figure)["_repr_svg_"] = lambda: standalone_svg(figure)
     return figure
 
 
 def notebook_html(result: RunResult) -> str:
-    """The HTML of a run for a notebook: self-contained, with all text escaped."""
+    """The HTML of a run for a notebook, with all text escaped and without links to other files."""
     line = headline(result)
     image = b64encode(standalone_svg(structure_figure(result)).encode()).decode()
     findings = result.diagnosed.findings
@@ -95,7 +95,7 @@ def _number(number: int, word: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Learned:
-    """The result of `learn`: `result` is complete, and the other attributes are parts of it in common types."""
+    """The result of `learn`: `result` is complete, and other attributes are parts of `result` in common types."""
 
     result: RunResult
     folder: Path | None = None
@@ -144,7 +144,7 @@ class Learned:
 
     @cached_property
     def edges(self) -> "pd.DataFrame":
-        """A row per edge, as in `structure.csv`: weight, figures of the fit, p-values, strength, where known."""
+        """A row per edge, as in `structure.csv`: where known, its weight, figures of the fit, p-value and strength."""
         import pandas as pd
 
         header, rows = edge_table_of(self.result)
@@ -186,15 +186,21 @@ class Learned:
         Parameters
         ----------
         treatment, outcome
-            The variable to change, or several that are changed together; the variable of interest.
-        compare, direct
-            The values of the treatment to compare; by default 0 and 1, or each label with the first one. Whether the
-            other parents of the outcome are held fixed.
+            `treatment` is the variable to change, or a list of variables to change together. `outcome` is the variable
+            of interest.
+        compare
+            The two values of the treatment to compare. By default, these are 0 and 1 for numbers. For labels, each
+            further label is compared with the first label.
+        direct
+            Whether the other parents of the outcome are held fixed.
         data
-            The folder of the run's silos, to estimate from their rows by one more masked sum; default: from the model.
-        bootstrap, placebo, by_silo
-            The number of resamples of `data` in each of which the run learns a graph; the number of times that each
-            silo permutes the treatment among its rows; whether to estimate by silo, too.
+            The folder of the run's silos, to estimate from their rows. By default, the model gives the effect.
+        bootstrap
+            The number of resamples of the rows; a graph is learned from each of them.
+        by_silo
+            Whether the effect is also estimated at each silo.
+        placebo
+            The number of times that each silo permutes the treatment among its rows, for effects that should be near 0.
 
         Returns
         -------
@@ -204,7 +210,8 @@ class Learned:
         Raises
         ------
         BadInput
-            As `fedbnsl effect` prints it: unknown variables or values, no model, an ε, time series, other rows.
+            A ValueError, for unknown variables or values, for a run without a model, with an ε or of time series, and
+            for `data` with other rows than the run's.
         """
         treatments = [treatment] if isinstance(treatment, str) else list(treatment)
         return effects(
@@ -223,9 +230,9 @@ class Learned:
     def query(self, text: str, *, seed: int = 0) -> QueryAnswer:
         """The model's answer to a query such as "P(disease | smoke=yes, do(age=40))".
 
-        The answer has `probabilities` by labels, or `mean`, `sd` and `quantiles`; `rests_on` states whether it is
-        exact. If it is not exact, it is computed from samples with `seed`. Raises `BadInput` with the message that
-        `fedbnsl query` prints.
+        `answer.probabilities` has probabilities by labels. For a number, the answer has `answer.mean`, `answer.sd` and
+        `answer.quantiles` instead. `rests_on` states whether the answer is exact; if not, it is computed from samples
+        with `seed`. Raises `BadInput` for a query that cannot be read or answered, and without a model.
         """
         return query(self.result, text, seed=seed)
 

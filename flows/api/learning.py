@@ -1,8 +1,9 @@
 """`learn` and `prepare` in Python: the options of the command line as keywords, data in memory or in a folder.
 
-Data are a dict or list of tables, one per silo, or one table with a column that names the silo of each row. A table is
-a pandas DataFrame, anything with `to_pandas`, or a two-dimensional array. Tables are written to a temporary folder and
-read back, so that the rules for folders apply. The algorithm is a name, or a settings object of `fedbnsl.settings`.
+Data in memory are a `FederatedData`, a dict or list of tables (one per silo), or one table with a column that names the
+silo of each row. A table is a pandas DataFrame, an object with `to_pandas`, or a two-dimensional array. Tables are
+written to a temporary folder and read back, so that the rules for folders apply. The algorithm is a name, or a settings
+object of `fedbnsl.settings`.
 """
 
 import inspect
@@ -59,11 +60,11 @@ if TYPE_CHECKING:
 
 
 def requested_algorithm(algorithm: Any, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The name of the algorithm and its given parameters, from a settings object or keywords.
+    """The name of the algorithm and its given parameters, from a name and keywords, or from a settings object.
 
-    From a settings object, only the fields that differ from their defaults count, so that the run can set other fields,
-    such as the seed. Raises `BadInput` if `algorithm` is neither a name nor settings, if there are parameters beside
-    settings, and for a misspelt keyword, with the nearest option.
+    Of a settings object, only the fields that differ from their defaults are returned, so that the run can set other
+    fields, such as the seed. Raises `BadInput` if `algorithm` is neither a name nor settings, if there are keywords in
+    addition to a settings object, and for a keyword that is a misspelt option.
     """
     if isinstance(algorithm, str):
         check_keywords(algorithm, params)
@@ -126,7 +127,7 @@ Data = Union[str, Path, FederatedData, "pd.DataFrame", "Mapping[str, Table]", "S
 
 
 class LearnKeywords(TypedDict, total=False):
-    """The options of `learn` for type checkers and editors; a test compares them with `LearnOptions`."""
+    """The keywords of `learn` for type checkers and editors; a test compares them with `LearnOptions`."""
 
     epsilon: float | None
     delta: float | None
@@ -349,7 +350,7 @@ def _learned(
 def _learn_inline(
     settings: LearnSettings, tables: FederatedData, folder: Path | None, listeners: tuple[Listener, ...]
 ) -> Learned:
-    """Learn from `tables`; if they come from `folder`, the run charges the ledgers beside the folder's files."""
+    """Learn from `tables`; if they were read from `folder`, the run charges the ledgers beside the files there."""
     out = None if settings.out is None else Path(settings.out)
     if out is not None:
         check_out(out)

@@ -40,12 +40,12 @@ from .learned import Learned, confidence_in
 
 
 def load(path: str | Path) -> Learned:
-    """The result of the finished run whose files are in the folder `path`, as `learn` returned it.
+    """The result of the finished run whose files are in the folder `path`.
 
     The result has the content of the files: structure, model, scores, rounds, settings, findings, spent ε, and the
-    silos' own structures. Three parts are not in the files: the true graph, descriptions of the rows, and the strengths
-    of edges that are neither in the structure nor in the averaged network. Raises `BadInput` for a folder without a
-    finished run, naming the missing or damaged file.
+    silos' own structures. These parts of the result of `learn` are not in the files: the true graph, descriptions of
+    the rows, and the strengths of edges that are neither in the structure nor in the averaged network. Raises
+    `BadInput` for a folder without a finished run, and for a damaged file.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -197,7 +197,7 @@ def _table(path: Path) -> list[dict[str, Any]]:
 
 
 def _value(cell: str) -> Metric:
-    """The number or truth value in a cell; otherwise its text."""
+    """The number or truth value in a cell, or the text of a cell that has neither."""
     words: dict[str, Metric] = {"True": True, "False": False}
     if cell in words:
         return words[cell]

@@ -1,4 +1,4 @@
-"""The progress of a run in one line that is rewritten, below the cell of a notebook or on a terminal."""
+"""The progress of a run, in one line below the cell of a notebook or on a terminal; each update rewrites the line."""
 
 import sys
 import time
@@ -12,17 +12,14 @@ from ..job.run import OPEN_ENDED, Listener, Progress, progress_text
 UPDATE_SECONDS = 0.2
 """minimum time between two updates of the line"""
 MAX_LINE_CHARACTERS = 110
-"""maximum length of the line; longer lines wrap on many terminals, and could not be rewritten"""
+"""maximum length of the line; many terminals would wrap a longer line, and a wrapped line cannot be rewritten"""
 
 Write = Callable[[str], None]
 
 
 @contextmanager
 def progress_line(wanted: bool | None) -> Iterator[tuple[Listener, ...]]:
-    """Yield the listeners that show the progress.
-
-    There are none if `wanted` is False, or if it is None outside of notebooks.
-    """
+    """Yield the listeners that show the progress: none if `wanted` is False, or if it is None outside notebooks."""
     shell = notebook()
     if wanted is False or (wanted is None and shell is None):
         yield ()
@@ -35,14 +32,14 @@ def progress_line(wanted: bool | None) -> Iterator[tuple[Listener, ...]]:
 
 
 def notebook() -> Any:
-    """The shell of the notebook in which this runs; None outside of notebooks."""
+    """The IPython shell of the notebook in which this process runs; None outside notebooks."""
     get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = get_shell() if get_shell is not None else None
     return shell if hasattr(shell, "kernel") else None
 
 
 class _Line:
-    """The line, which shows round, measures and bytes, and later the number of converged resamples."""
+    """The line of progress: round, measures and bytes, and later the number of converged resamples."""
 
     def __init__(self, write: Write) -> None:
         """Show that the run is starting, because the first round may take a while."""

@@ -100,10 +100,11 @@ IN_MEMORY = "data"
 def tables_in_memory(
     data: Any, reading: Reading = READ_ALL, by: str | None = None, about: Mapping[str, Any] | None = None
 ) -> FederatedData:
-    """The data set of tables in memory, as `split_tables` accepts them, described by `about` in place of `about.json`.
+    """The data set of `data`: a `FederatedData`, or tables as `split_tables` accepts them.
 
-    A `FederatedData` keeps its tables; only transforms, targets and outliers follow `reading`. Raises `BadInput` as
-    reading a folder does.
+    Tables are read by the rules for folders, with `about` in place of `about.json`. The tables of a `FederatedData` are
+    already read: only the options on transforms, targets and outliers in `reading` apply to them, and `BadInput` is
+    raised for most others. Also raises `BadInput` as reading a folder does.
     """
     if isinstance(data, FederatedData):
         if about is not None:
@@ -163,7 +164,7 @@ def _declared_by_types(frames: "Iterable[pd.DataFrame]") -> dict[str, Any]:
 
 
 def _write(folder: Path, silo: Any, frame: "pd.DataFrame", *, private: bool) -> None:
-    """Write the table of one silo; raises `BadInput` for an invalid table. In a `private` run, it names no values."""
+    """Write the table of one silo. Raises `BadInput` for an invalid table; in a `private` run, without its values."""
     import pyarrow
 
     if not isinstance(silo, str):

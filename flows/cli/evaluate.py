@@ -13,7 +13,8 @@ from .options_from_model import options_from_model
 def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, own_lags: bool, as_json: bool) -> None:
     """Print the scores of the structure in one file, compared with the truth in another file.
 
-    The variables are all variables that the two files name; variables without edges do not change the scores.
+    The variables are all variables that the two files name. Further variables, without edges, would only change AUROC
+    and AUPR.
     """
     from ..api.evaluation import as_structure, evaluate
     from ..terminal.console import show_scores

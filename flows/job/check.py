@@ -1,4 +1,4 @@
-"""From options to a job: the algorithm with its typed settings, how tables are read, and the checks before round 1."""
+"""From options to a job: the algorithm with its typed settings, and the checks before round 1."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from .unknown_targets import check_unknown_targets
 def suitable_algorithms(job: Job, schema: Schema, holds: Callable[[Entry], bool] = lambda entry: True) -> str:
     """The algorithms among `auto`'s choices for data of `schema` that satisfy `holds`, as "a or b"; "" if none.
 
-    The algorithms are private if the algorithm of `job` is private.
+    If the algorithm of `job` is private, the choices are private algorithms.
     """
     private = registry.build(job.spec).private is not None
     names = [one.name for one in choices(schema, private=private)]
@@ -63,8 +63,8 @@ def check(job: Job, schema: Schema) -> None:
         fitting = suitable_algorithms(job, schema, lambda one: one.gaps)
         others = f"use {fitting}, or " if fitting else ""
         raise BadInput(
-            f"{name} needs complete tables, and {job.dataset} has empty cells: {others}drop the rows that have "
-            "one with --missing complete-rows"
+            f"{name} needs complete tables, and {job.dataset} has empty cells: {others}drop rows with empty cells with "
+            "--missing complete-rows"
         )
     _check_streams(job, schema)
     if entry.needs_truth and job.truth is None:
@@ -88,7 +88,7 @@ def check(job: Job, schema: Schema) -> None:
 
 
 def _check_experiments(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if there are targets of experiments that the algorithm cannot use, or not with these data."""
+    """Raise `BadInput` if there are targets of experiments, but the algorithm cannot use them with these data."""
     unknown = job.settings.targets == UNKNOWN
     if not schema.has_targets and not unknown:
         return
@@ -102,8 +102,8 @@ def _check_experiments(job: Job, schema: Schema) -> None:
         raise BadInput(f"{name} does not use the targets of experiments: use {fitting}, or {remedy}")
     if schema.gaps or job.settings.outliers == "set-aside":
         raise BadInput(
-            f"targets of experiments need complete tables, as a model of empty cells would mix the conditions: drop "
-            f"the rows that have one with --missing complete-rows, or {remedy}"
+            "targets of experiments need complete tables, as a model of empty cells would mix the conditions: drop "
+            f"rows with empty cells with --missing complete-rows, or {remedy}"
         )
     if unknown:
         check_unknown_targets(job, schema)
@@ -152,7 +152,7 @@ def check_options(options: LearnOptions) -> None:
     for name in options.params:
         if name not in known:
             near = get_close_matches(name, known, 1)
-            instead = f"did you mean {near[0]}?" if near else "`fedbnsl algorithms NAME` lists those of one"
+            instead = f"did you mean {near[0]}?" if near else "`fedbnsl algorithms NAME` lists the settings of NAME"
             raise BadInput(f"unknown setting '{name}', which no algorithm has: {instead}")
 
 
@@ -184,7 +184,7 @@ def create_job(
 
 
 def _check_outliers(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if outliers are to be set aside, but the data or the learner do not allow it."""
+    """Raise `BadInput` if outliers should be set aside, but the data or the learner do not allow it."""
     reason = outlier_refusal(job, schema)
     if job.settings.outliers == "keep" or not reason:
         return
@@ -193,10 +193,7 @@ def _check_outliers(job: Job, schema: Schema) -> None:
 
 
 def _check_adjustment(job: Job, schema: Schema) -> None:
-    """Raise `BadInput` if series are to be adjusted, but the data or the learner do not allow it.
-
-    If the series of a silo are too short, the error names the silo.
-    """
+    """Raise `BadInput` if series should be adjusted, but the data or the learner do not allow it."""
     adjustment = job.adjustment
     if not adjustment:
         return

@@ -1,10 +1,12 @@
 """The continuation of a run of `auto` with another model, if the diagnosis of the linear model suggests one.
 
-A finding on curved effects leads to one further masked sum, for an additive model. A finding on silos whose weights
-differ leads to a search by the sum of the silos' own scores. Both models are compared with the linear model by BIC. If
-a model gains in BIC, the run continues with the model that gains most. Curved effects and different weights can be
-confused. If weights differ, the common weights fit no silo, which can look like curves. If effects are curved, silos in
-different ranges of a curve have different weights.
+A finding on curved effects leads to one further masked sum, for an additive model. A finding on weights that differ
+between silos or over time leads to a search by the sum of the silos' own scores. Both models are compared with the
+linear model by BIC. If a model gains in BIC, the run continues with the model that gains most. Both are tried if both
+findings occur, because the two causes can be confused. If weights differ, the common weights fit no silo, which can
+look like curves. If effects are curved, silos in different ranges of a curve have different weights.
+
+For mixed data, the continuation tests the edges into labels.
 """
 
 import math
@@ -35,9 +37,12 @@ REJECTED = "One further masked sum for an additive model did not support it, so 
 """text added to the finding on curved effects if `auto` has tried secure-additive without success"""
 OWN_WEIGHTS = (*findings.WEIGHTS_DIFFER, CHANGE)
 """the names of the findings that lead to a search by own scores"""
-NOT_OWN = "A search with weights of each silo's own did not support them, so the result has common weights."
+NOT_OWN = "A search with each silo's own weights did not support different weights, so the result has common weights."
 """text added to the finding on different weights if `auto` has tried secure-boss with weights=own without success"""
-IN_PASSES = "A search by own scores needs series in memory, and some silos read them in passes: weights are common."
+IN_PASSES = (
+    "A search by the silos' own scores needs series in memory, and some silos read them in passes, so the result has "
+    "common weights."
+)
 """text added to the finding on different weights if `auto` cannot try secure-boss with weights=own"""
 
 
@@ -87,8 +92,8 @@ def continued(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]
 def _with_curved_effects(linear: Continued, session: Session) -> Continued:
     """The run after one masked sum for `secure-additive`, under the run id `<run id>-curved`.
 
-    The exchange starts from the last state of the linear run. There is no such exchange for time series and for data
-    with empty cells, because the additive model excludes both.
+    The exchange starts from the last state of the linear run. It takes place only if a finding says that effects are
+    curved, and neither for time series nor for data with empty cells, because the additive model excludes both.
     """
     job, found = linear.job, {one.name: one for one in linear.diagnosed.findings}
     schema = session.schema
@@ -159,7 +164,7 @@ MAX_LABEL_CHECKS = 5
 
 
 def _with_label_edges(run: Continued, session: Session) -> Continued:
-    """The run without edges into labels that their logistic regressions do not support, if `auto` chose `secure-boss`.
+    """The run without edges into labels that logistic regressions do not support, if `auto` chose `secure-boss`.
 
     The regressions are part of the model's parameters. The first exchange has the run id `<run id>-labels`, later
     exchanges `<run id>-labels-2` and so on, because a silo answers each round of a run once. The last regressions are
@@ -216,5 +221,5 @@ def _annotated(diagnosed: Diagnosed, names: tuple[str, ...], sentence: str, sent
 
 
 def _after(linear: Round[Any], last: Round[Any]) -> Round[Any]:
-    """The `last` round of a further model, with the number of the linear run's last round, and all lost silos."""
+    """The `last` round of a further model, with the number of the `linear` run's last round, and all lost silos."""
     return replace(last, number=linear.number, lost=(*linear.lost, *last.lost))

@@ -1,4 +1,4 @@
-"""The fit of the learned graph and its edges without a true graph, and held-out likelihoods.
+"""The fit of the learned graph and its edges to the data, and held-out likelihoods.
 
 The held-out likelihood of a silo is the likelihood of its rows under the model of the other silos.
 
@@ -79,7 +79,7 @@ def _of_graph(
         dag = chosen.dag
         return unless_refused(lambda: _of_labels(job, session, algorithm, dag), lambda refusal: (Fit(refusal), {}))
     if sums is None:
-        return Fit("not tested, because the diagnosis, whose sums it takes, did not end"), {}
+        return Fit("not tested, because it needs the sums of the diagnosis, which are not available"), {}
     return fit_of_sums(schema, structure, chosen.dag, sums)
 
 
@@ -172,7 +172,7 @@ def _held_out_reason(job: Job, schema: Schema) -> str:
     if registry.build(job.spec).private is not None:
         return "each silo's score would be a release that ε does not cover"
     if schema.kind != "continuous" or schema.gaps or job.settings.outliers == "set-aside":
-        return f"it is for numbers without empty cells, and {job.dataset} has others"
+        return f"it is for numbers without empty cells, and {job.dataset} has other data"
     if len(schema.silos) < MIN_SILOS:
         return f"it takes {MIN_SILOS} silos or more: of two, each would see the sums of the other"
     if not registry.entry(name).one_sum(job.spec.settings):

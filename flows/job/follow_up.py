@@ -45,8 +45,9 @@ def parameters(
 
     A mixed network may have been `fitted` already, for a DAG of the class of `structure`.
 
-    The exchange runs over the same silos, under the run id `<run id>-parameters`, masked if the run was. A private run
-    has no such exchange, because its reply would be a release that the privacy budget does not account for.
+    An exchange over the same silos estimates the model, under the run id `<run id>-parameters`, masked if the run was.
+    A private run has no such exchange, because its reply would be a release that the privacy budget does not account
+    for.
     """
     if not job.settings.parameters:
         return NO_PARAMETERS
@@ -136,10 +137,10 @@ def _mixed(
     return learned(fitted_network, (summary, small_cells_note(job), how), found)
 
 
-LINEAR_NOTE = "linear, though the learner is nonlinear: its weights are strengths, these are slopes"
+LINEAR_NOTE = "linear, though the learner is nonlinear: parameters are slopes, weights are strengths of effects"
 
 
-OWN_WEIGHTS_NOTE = "common slopes, though the silos' weights differ: each is about their mean"
+OWN_WEIGHTS_NOTE = "common slopes, though the silos' weights differ: each slope is about the mean of these weights"
 
 
 def is_nonlinear(job: Job, last: Round[Any]) -> bool:
@@ -163,15 +164,15 @@ def _regressions(
         return LOST
     server = found.last.server
     fitted = f"each variable regressed on its parents over {regressions.contributing_rows(server):,} rows"
-    fitted += ", without those in which it was set" * session.schema.has_targets
+    fitted += ", without rows in which an experiment targeted the variable" * session.schema.has_targets
     return learned(regressions.network(server, settings), (fitted, note, how), found)
 
 
 def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
     """The errors of the consensus weights, and of the weights that each silo refits.
 
-    They are None if the refit is not allowed (`may_refit`) or a silo is lost. The exchange runs over the same silos,
-    under the run id `<run id>-refit`.
+    The result is None if the refit is not allowed (`may_refit`), or if a silo is lost. The exchange runs over the same
+    silos, under the run id `<run id>-refit`.
     """
     if last.lost or not may_refit(algorithm, job, session.schema, structure):
         return None
@@ -213,8 +214,9 @@ def errors(fitted: Server | None) -> dict[str, float | None]:
 def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Diagnosed:
     """The findings on the data and on `structure`.
 
-    The exchanges run over the same silos, under the run id `<run id>-diagnosis`; the first is masked if the run was. A
-    private run has no such exchanges, because they would be releases that the privacy budget does not account for.
+    The exchanges run over the same silos, under the run id `<run id>-diagnosis` and, with empty cells,
+    `<run id>-missingness`. A private run has no such exchanges, because they would be releases that the privacy budget
+    does not account for.
     """
     capped = [
         *findings.parent_cap_findings(structure, getattr(job.spec.settings, "max_parents", None)),
@@ -274,12 +276,15 @@ def not_diagnosed(refusal: str) -> Diagnosed:
     return Diagnosed((findings.Finding("not diagnosed", f"{refusal}.", "What the data can support is unknown."),))
 
 
-ALLOWED_FOR = "Nothing to do: the structure rests on the sum of the silos' own scores, which allows for it."
+ALLOWED_FOR = "Nothing to do: the structure rests on the sum of the silos' own scores, which allows different weights."
 """the advice on silos with different weights, if each silo fits its own weights"""
 
 
 def _missingness_findings(job: Job, session: Session, *, masked: bool) -> tuple[list[findings.Finding], int]:
-    """The findings on what missing values depend on, and the bytes of the exchange; nothing if no cell is empty."""
+    """The findings on the causes of missing values, and the bytes of the exchange.
+
+    There are none if no cell is empty, and for time series.
+    """
     if not session.schema.gaps or session.schema.kind == "time-series":  # means of autocorrelated series drift
         return [], 0
     found = extra_exchange(job, session, AlgorithmSpec("missingness", missingness.Missingness(masked)), "missingness")
@@ -340,16 +345,17 @@ AUTOMATIC_RESAMPLES = 30
 AUTOMATIC_SECONDS = 2.0
 """CPU seconds that the resamples of a run may take by default, as `resampling_seconds` estimates them"""
 AUTOMATIC_ROUNDS = 2
-"""maximum number of rounds of a run that has resamples by default; they need the same number of exchanges, each 30
-times as large"""
+"""maximum number of rounds of a run that has resamples by default; the resamples need as many exchanges, each 30 times
+as large"""
 
 
 def with_resamples(job: Job, algorithm: Algorithm, last: Round[Any], schema: Schema, structure: Structure) -> Job:
     """The job with its number of resamples: the requested number, or by default 30 if resampling is cheap, otherwise 0.
 
     By default, only a learner that `auto` chose has resamples. Resampling is cheap if the run had at most two rounds
-    and `resampling_seconds` is at most 2. Resamples disclose sums over random halves of the rows, so silos of other
-    owners take part by default only if sums are masked.
+    and `resampling_seconds` is at most 2. Resamples disclose sums over random halves of the rows, so a federation has
+    resamples by default only if sums are masked. Private runs, runs with targets of experiments, and silos that read
+    their rows in passes have none by default.
     """
     if job.settings.bootstrap is not None:
         return replace(job, resamples=job.settings.bootstrap)
@@ -414,8 +420,9 @@ def confidence(
 def resample_spec(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSpec:
     """`spec` with the settings for this number of resamples.
 
-    If the run chose its number of lags, resamples use the same `lags`. The resamples share the limit of a search on the
-    cells of count tables per exchange. The result is the same, but there are more and smaller exchanges.
+    If the run chose its number of lags, resamples use the same `lags`. A search limits the cells of count tables per
+    exchange, and the resamples share this limit. So they need more exchanges, with fewer cells per resample, for the
+    same result.
     """
     settings = spec.settings
     names = {field.name for field in fields(settings)}

@@ -136,7 +136,7 @@ class Job:
 
     @property
     def center(self) -> bool:
-        """Whether the algorithm, and so the follow-up exchanges, subtract each silo's own column means.
+        """Whether the algorithm, and therefore also later exchanges, subtract each silo's own column means.
 
         Algorithms without a setting `center` always subtract them.
         """
@@ -144,7 +144,10 @@ class Job:
 
     @property
     def center_series(self) -> bool:
-        """Whether means are subtracted from time series, by the setting `center_series` or else `center`."""
+        """Whether the algorithm subtracts means from time series: its setting `center_series` or, without it, `center`.
+
+        Algorithms without both settings do not subtract means from time series.
+        """
         settings = self.spec.settings
         return bool(getattr(settings, "center_series", getattr(settings, "center", False)))
 
@@ -173,7 +176,7 @@ class Session:
     wrap: Callable[[Algorithm, Federation], Algorithm] = lambda algorithm, federation: algorithm
     """(algorithm, federation) -> the algorithm with the coordinator's steps wrapped, such as in tasks of Prefect"""
     evaluate: Callable[[Work], Any] = lambda work: work()
-    """a function that evaluates the result, for instance as a task of Prefect"""
+    """a function that calls the scoring of the result, for instance as a task of Prefect"""
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
 
@@ -206,7 +209,7 @@ def extra_exchange(
 ) -> ExchangeResult:
     """Run `spec` over the silos of `job` under the run id `<run id>-<name>`, from the server's state `start` if given.
 
-    The exchange is masked if the run is masked, or if `spec` needs masks. `on_round` receives every round.
+    The exchange is masked if the option `secure` of the job or `spec` requires it. `on_round` receives every round.
     """
     federation = session.connect(job, spec, f"{job.run_id}-{name}")
     algorithm, traffic = session.wrap(registry.build(spec), federation), Traffic()

@@ -1,7 +1,7 @@
 """Preparation of a run: the units of masked sums, the lag order, the imputation model, and background knowledge.
 
-Units, lag order and imputation model need exchanges before the rounds. Background knowledge is read from the options,
-sent to the silos, and imposed on the learned structures.
+Units, lag order and imputation model need exchanges before the rounds. Background knowledge is read from the options
+and the file that they name, sent to the silos, and imposed on the learned structures.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,10 @@ from ..options.learn import LearnOptions
 from .job import ExchangeResult, ImputationCost, Job, Session, extra_exchange
 
 FIRST_SEARCH, LATER_SEARCH = "secure-boss", "secure-ges"
-"""Searches for the imputation network. Before the first imputation, a family is scored on the rows that are complete in
-its variables, so equivalent graphs have different scores. GES, which moves between classes, may then cycle; a search
-over orders cannot. On imputed rows, GES is used because it sends less."""
+"""The first and the later searches for the imputation network. Before the first imputation, a family is scored on the
+rows that are complete in its variables, so equivalent graphs have different scores. GES moves between classes of
+equivalent graphs and could then cycle; a search over orders cannot. On imputed rows, GES is used because it sends
+less."""
 MAX_SCREENS = 4
 """maximum number of screens for outliers"""
 MIN_NEW_OUTLIERS = 1e-4
@@ -42,7 +43,7 @@ MAX_NETWORKS = 6
 
 
 def with_imputation_model(job: Job, session: Session) -> Job:
-    """`job` with an imputation model, if there are empty cells and its algorithm needs one.
+    """`job` with an imputation model, if cells are empty or outliers are set aside, and the algorithm needs a model.
 
     For numbers and mixed data the model is a covariance, estimated by EM. For labels it is a network, estimated by
     stochastic EM. This alternates three steps until a graph recurs: search for a graph, estimate its tables, and draw
@@ -141,7 +142,7 @@ def _require_silos(found: ExchangeResult) -> ExchangeResult:
 
 
 def with_lags(job: Job, session: Session) -> Job:
-    """`job` with a fixed lag order, if its algorithm chooses it before the rounds; otherwise unchanged.
+    """`job` with a fixed lag order, if its algorithm chooses the order before the rounds; other jobs are unchanged.
 
     The exchange runs over the same silos, under the run id `<run id>-lags`, masked if the run is. Raises `BadInput` if
     series are too short even for one lag, or if too many silos are lost.
@@ -159,7 +160,7 @@ def with_lags(job: Job, session: Session) -> Job:
 
 
 def with_units(job: Job, session: Session) -> Job:
-    """`job` with the units of its columns, if its replies are masked sums of numbers; otherwise unchanged.
+    """`job` with the units of its columns, if silos reply with masked sums of numbers without an ε; otherwise `job`.
 
     The exchange runs over the same silos, masked, under the run id `<run id>-units`. Raises `BadInput` if too many
     silos are lost.
@@ -187,7 +188,7 @@ def outlier_refusal(job: Job, schema: Schema) -> str:
 
 
 def knowledge_of(options: LearnOptions, variables: Sequence[str]) -> Knowledge:
-    """The background knowledge of `options`: the rules of the file `knowledge`, and the rules of the other options.
+    """The background knowledge of `options`: rules in the file `knowledge`, and the arcs and tiers of other options.
 
     Raises `BadInput` for an invalid arc or tier, an unknown variable, and contradictions.
     """

@@ -9,7 +9,7 @@ from ..options.learn import LearnOptions
 
 
 def is_private(options: LearnOptions) -> bool:
-    """Whether `options` request a private run: with --epsilon, a parameter, or an algorithm that is always private."""
+    """Whether `options` request a private run: by --epsilon, a setting, or an algorithm that is always private."""
     if options.epsilon is not None or options.spec is None:
         return options.epsilon is not None
     return registry.build(options.spec).private is not None
@@ -42,7 +42,7 @@ def reading_of(options: LearnOptions) -> Reading:
 def _models_gaps_of_series(options: LearnOptions) -> bool:
     """Whether the learner models empty cells of series.
 
-    It does not with differencing, because differences have more empty cells than the silos' descriptions count.
+    With differencing, no learner does, because differences have more empty cells than the silos' descriptions count.
     """
     learner = SERIES[0].name if options.algorithm == AUTO else options.algorithm
     if options.missing != "model" or options.difference:

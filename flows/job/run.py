@@ -79,7 +79,11 @@ class Resumed:
 
 @compile_notice()
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
-    """Run `job` to its end and return the result, which includes the lost silos; raises `BadInput` as `check` does."""
+    """Run `job` to its end and return the result.
+
+    Raises `BadInput` as `check` does, and if too few silos respond before the rounds. If silos are lost during or after
+    the rounds, there is a result.
+    """
     check(job, session.schema)
     session = replace(session, schema=session.schema.adjusted(job.adjustment))
     job, session, found_targets, tuned = _prepared(job, session)
@@ -162,7 +166,11 @@ def _resampled(
 
 
 def _prepared(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | None, Tuning | None]:
-    """The job and the session with the results of exchanges before the rounds: units, lags, targets and settings."""
+    """The job and the session with the results of exchanges before the rounds, and two of these results.
+
+    The exchanges find units, lags, the imputation model, targets of experiments and tuned settings. The targets and the
+    tuning are also returned by themselves; each is None if it was not requested.
+    """
     job = with_imputation_model(with_lags(with_units(job, session), session), session)
     job, session, targets = with_found_targets(job, session)
     job, tuned = with_tuning(job, session)
@@ -203,7 +211,7 @@ def _resample_callback(job: Job, listeners: Iterable[Listener]) -> Callable[[int
 
 
 def _scored(job: Job, session: Session, algorithm: Algorithm, server: Any) -> tuple[Scored, Structure | None]:
-    """The scores of the final state, and the true graph with which it was compared."""
+    """The scores of the structure in the final state `server`, and the true graph with which it was compared."""
     compared = comparable_truth(job, algorithm.structure(server), session.schema)
     scored: Scored = session.evaluate(lambda: score(algorithm, server, registry.entry(job.spec.name), compared))
     return scored, compared.truth
@@ -271,7 +279,7 @@ def rounds_row(algorithm: Algorithm, finished: Round[Any]) -> dict[str, float]:
 
 
 COUNTED = ("tests", "tests_left_out", "families")
-"""measures that are cumulative over the rounds, so that their last values are the values of the run"""
+"""measures that are cumulative over the rounds: the last value is that of the whole run"""
 
 
 def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> dict[str, Any]:
@@ -292,11 +300,11 @@ def _totals(last: Round[Any], rows: list[dict[str, float]], seconds: float) -> d
 SEARCH_LEVEL = "conditioning_set_size"
 """a measure that only searches by independence tests have"""
 OPEN_ENDED = 1000
-"""maximum number of rounds from which on the length of a run is not predictable"""
+"""if an algorithm allows at least this number of rounds, the length of its runs is not predictable"""
 
 
 def progress_text(progress: Progress) -> str:
-    """The measures of a round and the bytes so far, in short."""
+    """The measures of a round, the bytes so far and, if it is long, the remaining time, as short text."""
     if SEARCH_LEVEL in progress.row:
         return search_text(progress)
     excluded = ("round", "bytes_up", "bytes_down", "formula_bytes")

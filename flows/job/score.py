@@ -1,8 +1,4 @@
-"""The scores of a run, and the ε that it has spent.
-
-The learned structure is compared with the true graph; local baselines are scored at every silo. Every ε comes from the
-silos' ledgers.
-"""
+"""The scores of a run against the true graph, and the ε that the run has spent according to the silos' ledgers."""
 
 import math
 from collections import defaultdict
@@ -23,18 +19,18 @@ from .job import Job
 
 Metrics = dict[str, float | int | bool | str | None]
 COUNTED = ("edges", "v_structures", "lagged_edges")
-"""the scores that need no truth"""
+"""the results of `compare` that need no truth"""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """The learned structure, its scores (None without a truth), and the silos' own structures and scores, if any."""
+    """The learned structure with its scores, and the silos' own structures with their scores, if there are any."""
 
     structure: Structure
     metrics: Metrics
     local_structures: dict[str, Structure] = field(default_factory=dict)
     silo_scores: dict[str, Metrics] = field(default_factory=dict)
-    """by silo, the scores of its own structure, compared with its own truth if there is one, or the common truth"""
+    """by silo, the scores of its own structure against its own truth or, if it has none, against the common truth"""
     averaged: bool = False
     """whether the scores are means over the silos"""
 
@@ -42,8 +38,8 @@ class Scored:
 def check_truth(job: Job, schema: Schema) -> None:
     """Raise `BadInput`, before the run learns, if the truth cannot be used for a comparison.
 
-    A truth of time series without lags is a summary of effects at any lag, which may have cycles. If the silos' truths
-    have different edges, each truth is checked by itself, because the union of the truths may have cycles.
+    Without lags, a truth of time series or events is a summary of effects at any lag, which may have cycles. If the
+    silos' truths have different edges, each truth is checked by itself, because their union may have cycles.
     """
     if job.truth is None:
         return
@@ -56,11 +52,11 @@ def check_truth(job: Job, schema: Schema) -> None:
 def score(algorithm: FederatedAlgorithm[Any, Any, Any, Any], server: Any, entry: Entry, job: Job) -> Scored:
     """The scores of the final state `server`.
 
-    A learner of one structure per silo has the mean scores over the silos. Each silo's structure is compared with the
-    silo's own truth if there is one (mSHD of Chen, Ma & Yue, §4). The structure of the result is the one that the
-    algorithm selects as typical. A baseline with a vote of the silos has the structure and scores of the vote. A
-    baseline that selects by the truth has the structure with the lowest SHD, including lagged edges; among equal
-    structures, that of the first silo by name.
+    For a learner of one structure per silo, the scores are means over the silos. Each silo's structure is compared with
+    the silo's own truth if there is one (mSHD of Chen, Ma & Yue, §4). The structure of the result is the one that the
+    algorithm selects as typical. If the learner votes over the silos' structures, the result has the structure of the
+    vote and its scores. If the learner selects by the truth, the result is the structure with the lowest SHD, including
+    lagged edges; among structures with equal SHD, that of the first silo by name.
     """
     structure = algorithm.structure(server)
     local = algorithm.local_structures(server) if algorithm.local_structures else {}
@@ -109,8 +105,8 @@ def _distance(found: Metrics) -> float:
 def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic_truth: bool = False) -> Metrics:
     """The scores of `structure`; scores that need a truth are None if there is no truth.
 
-    They are also None if the truth and `structure` cannot be compared, for instance because the truth is a PAG and
-    `structure` has no PAG; `not_compared` then has the reason.
+    These scores are also None if the truth and `structure` cannot be compared, for instance because the truth is a PAG
+    and `structure` has no PAG. The entry `not_compared` then has the reason.
     """
     found: Metrics
     if truth is not None:
@@ -127,7 +123,7 @@ def structure_scores(structure: Structure, truth: Structure | None, allow_cyclic
 def mean_scores(scores: list[Metrics]) -> Metrics:
     """The mean of each score over the silos.
 
-    A flag is true if it is true at all silos. A score is None if it is None at all silos.
+    A flag is true if it is true at all silos. Silos where a score is None do not count; it is None if none counts.
     """
     averaged: Metrics = {}
     for key, first in scores[0].items():

@@ -33,7 +33,7 @@ SMALL_CELL_NOTES = {
 
 
 def small_cells_note(job: Job) -> str:
-    """The note on the treatment of small cells in published regressions and tables."""
+    """The note on the treatment of small cells in published tables, and of rare levels in published regressions."""
     merged = f"; in regressions, levels of fewer than {MIN_COUNT} rows are merged with another level"
     return SMALL_CELL_NOTES[job.settings.small_cells] + merged * (job.settings.small_cells == "blank")
 
@@ -42,7 +42,7 @@ def _name_twice(structure: Structure) -> str:
     """The reason for no model if a variable has the name of another variable at an earlier time; otherwise empty."""
     names = unrolled_names(structure.variables, structure.lags)
     duplicate = next((name for name in names if names.count(name) > 1), None)
-    return f"a variable has the name {duplicate}, which another one has at an earlier time" if duplicate else ""
+    return f"a variable has the name {duplicate}, which another variable has at an earlier time" if duplicate else ""
 
 
 def labelled_series_model(
@@ -94,8 +94,8 @@ def series_model(
 def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
     """The metrics of a model of time series: its lags, its spectral radius, and the errors of its forecasts.
 
-    The errors are on the data to which the model was fitted. For variables with numbers, the metric is the mean squared
-    error; it is None without a model. For variables with labels, the metric is the mean share of wrong labels.
+    The errors are on the data to which the model was fitted. For numbers, the metric is the mean squared error, which
+    is None without forecasts. For labels, the metric is the mean share of wrong labels.
     """
     network, forecasts = model.network, model.forecasts
     found: dict[str, Metric] = {

@@ -4,17 +4,18 @@ The resamples are those of the bootstrap: random halves of each silo's rows (`al
 Every candidate learns from the same halves, with one of two criteria:
 
 - held-out, for numbers without empty cells: the likelihood of the other halves under the structure and the parameters
-  of a half. The second moments of the halves and of all rows are two more sums, and their difference gives the second
-  moments of the other halves. The candidate with the greatest mean is chosen. (A rule of one standard error towards
-  fewer edges was further from the truth.)
+  of a half. Two more exchanges sum the second moments of the halves and of all rows, and the difference gives the
+  second moments of the other halves. The candidate with the greatest mean likelihood is chosen. In comparisons, the
+  rule of choosing the sparsest candidate within one standard error of the best gave graphs further from the truth.
 - stars, for all data: the instability of the edges, which is the mean over pairs of 2θ(1 − θ), where θ is the share of
   halves that join a pair. The densest candidate is chosen such that its instability, and the instability of every
   sparser candidate, is at most β = .05 (Liu, Roeder & Wasserman 2010, "Stability approach to regularization
   selection").
 
-Candidates share an exchange if their servers send the same request and their silos give the same answer. If one sum
-determines the class, all candidates learn from that sum. What leaves a silo: for each resample and candidate, the same
-as in a run of the learner, masked if the run is. With held-out, also the second moments of the halves and of all rows.
+A candidate takes the replies to the requests of an earlier candidate if it sends the same requests and both have the
+same values of the settings that silos use. What leaves a silo: for each resample and each candidate without such
+replies, the same as in a run of the learner, masked if the run is. With held-out, also the second moments of the halves
+and of all rows.
 """
 
 from collections.abc import Sequence
@@ -53,9 +54,10 @@ MAX_INSTABILITY = 0.05
 
 
 def candidate_specs(options: LearnOptions) -> list[tuple[dict[str, str], AlgorithmSpec]]:
-    """The candidates of `options.tune`: for each, the values of the tuned settings, and the algorithm with them.
+    """For each candidate of `options.tune`: the values of the tuned settings, and the algorithm with these values.
 
-    Raises `BadInput`, naming the option, unless it has lists of values for settings of a named algorithm.
+    Raises `BadInput` if the algorithm is `auto`, unless there are 2 to `MAX_CANDIDATES` candidates, and for a setting
+    that is invalid, repeated or also fixed.
     """
     if options.algorithm == AUTO:
         raise BadInput("--tune compares settings of one algorithm: name it with --algorithm")
@@ -132,7 +134,7 @@ class SharedExchanges:
 
 @dataclass(frozen=True)
 class CandidateRun:
-    """The structures of a candidate's halves, and its communication cost."""
+    """The structures that a candidate learned from the halves, and its exchanges and bytes."""
 
     structures: list[Structure]
     exchanges: int
@@ -222,7 +224,10 @@ def _held_out(job: Job, session: Session, found: Sequence[CandidateRun]) -> tupl
 
 
 def instability(found: Sequence[Structure]) -> float:
-    """The mean of 2θ(1 − θ) over pairs of variables, where a share θ of structures joins a pair (Liu et al. 2010)."""
+    """The mean of 2θ(1 − θ) over pairs of variables and lagged edges, each in a share θ of the structures.
+
+    Source: Liu et al. 2010.
+    """
     strengths = edge_strengths(found)
     pairs = np.triu_indices(len(strengths.variables), 1)
     shares = [strengths.strength[pairs], *(one.ravel() for one in strengths.lagged)]

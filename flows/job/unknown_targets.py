@@ -1,8 +1,9 @@
 """Unknown targets of experiments, which an exchange before the rounds finds (`--targets unknown`).
 
-The run then uses the found targets like given targets: its sums leave out the conditions that target a variable. The
-exchange has already disclosed the differences of these sums. It always searches with BOSS, because GES moves between
-classes of graphs with equal scores, and with unknown targets equivalent graphs have different scores.
+The run then uses the found targets like given targets: for each variable, its sums leave out the conditions that target
+this variable. The exchange has already disclosed the differences of these sums. The exchange always searches with BOSS.
+GES moves between classes of equivalent graphs and needs equal scores within a class, but with unknown targets
+equivalent graphs have different scores.
 """
 
 from dataclasses import replace

@@ -10,7 +10,7 @@ from rich.table import Table
 
 
 def console() -> Console:
-    """A console for stdout; its width is that of the terminal or `COLUMNS`, otherwise 120. Brackets are not markup."""
+    """A console for stdout, as wide as the terminal or `COLUMNS`; without either, 120 wide. Brackets are not markup."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(width=None if known else 120, highlight=False, markup=False, soft_wrap=False)
 

@@ -13,7 +13,7 @@ from typing import Any
 from fedbnsl.tasks.transport.cluster import QUIET, THREADS
 
 GRACE_SECONDS = 5.0
-"""maximum time in seconds for an orderly shutdown of connections, because the other side may not answer"""
+"""maximum time in seconds for an orderly shutdown of connections, which can block if the other side does not answer"""
 
 
 def log_line(line: str) -> None:

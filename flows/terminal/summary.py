@@ -1,8 +1,8 @@
-"""The summary that `learn` prints: structure, scores, outcome, and the paths of the results.
+"""The progress of a run on stderr, and the summary that `learn` prints: structure, scores, outcome and paths.
 
-While a run is in progress, a terminal shows a bar with round, h, residuals, edges and bytes; other outputs get short
-lines. A search by independence tests shows the size of the conditioning sets, the tests so far and the edges left, with
-one line for each size.
+While a run is in progress, a terminal shows a bar with the round, the measures of the algorithm and the bytes. If
+stderr is not a terminal, lines are printed instead. The measures of a search by independence tests are the size of the
+conditioning sets, the tests so far and the edges left; a line is printed for each size.
 """
 
 import sys
@@ -39,7 +39,7 @@ from .console import console, show_scores
 
 
 def show_structure(structure: Structure, most: int = 40, strengths: Strengths | None = None) -> None:
-    """Print at most `most` edges, in the order of their absolute weights, the largest first.
+    """Print at most `most` edges, in descending order of their absolute weights.
 
     For a dynamic structure, edges within one time step and edges across time are printed separately. With `strengths`,
     the share of resamples that contain an edge is printed beside it; for a directed edge, also the share of these
@@ -80,7 +80,7 @@ def _strengths(edge: Edge, strengths: Strengths | None) -> list[str]:
     return [f"strength {strength:.2f}", "" if no_direction else f"direction {direction:.2f}"]
 
 
-SHOWN = (
+SHOWN_SCORES = (
     *("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic"),
     *("lags", "lagged_shd", "lagged_tpr", "lagged_fdr", "lagged_f1", "lagged_edges", "lagged_true_edges"),
 )
@@ -117,7 +117,7 @@ def show_result(finished: CompletedRun) -> None:
     out.print()
     if result.averaged:
         out.print("scores, means over the silos:")
-    show_scores({key: metrics.get(key) for key in SHOWN})
+    show_scores({key: metrics.get(key) for key in SHOWN_SCORES})
     out.print()
     sent = format_bytes(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
     formula = float(metrics["formula_megabytes"] or 0)
@@ -144,7 +144,7 @@ def show_result(finished: CompletedRun) -> None:
         no_epsilon = "" if result.privacy is not None else "; no ε is guaranteed for these sums"
         out.print(f"replies were masked: the coordinator saw only their sums{no_epsilon}")
     if result.truth is None:
-        out.print("no truth.csv, so there are no scores")
+        out.print("no truth.csv, so the structure is not compared with a true graph")
     if "report.html" in finished.files:
         out.print(f"report: {finished.files['report.html']}", soft_wrap=True)
     for name in MODELS:
@@ -168,12 +168,12 @@ def show_candidates(found: Tuning) -> None:
 
 
 def finding_lines(result: RunResult) -> list[str]:
-    """The findings on the data, with advice."""
+    """A line for each finding on the data, with advice."""
     return [f"! {one.message} {one.advice}" for one in result.diagnosed.findings]
 
 
 def confidence_lines(result: RunResult) -> list[str]:
-    """The result of the resamples in one line, if any were requested."""
+    """Lines on the result of the resamples, if the run has any."""
     found = result.confidence
     if not result.bootstrap:
         return []
@@ -196,7 +196,7 @@ def confidence_lines(result: RunResult) -> list[str]:
 
 
 def agreement_lines(result: RunResult) -> list[str]:
-    """The agreement of the silos' own structures, if there are any."""
+    """A line on the agreement of the silos' own structures, if the algorithm learns such structures."""
     silos, edges = len(result.local_structures), silo_edges(result.local_structures)
     most = sum(2 * len(one.weights) > silos for one in edges)
     if not silos:
@@ -206,7 +206,7 @@ def agreement_lines(result: RunResult) -> list[str]:
 
 
 def forecast_lines(result: RunResult) -> list[str]:
-    """The forecast errors of a model of time series, and its warnings."""
+    """Warnings on time series, and lines on the forecast errors of a model."""
     model, persistence = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
     lines = series_warnings(result)
     if model is not None and persistence is not None:
