@@ -1,7 +1,7 @@
-"""A reconstruction attack by an honest-but-curious coordinator on the replies it receives, and protections from it.
+"""A reconstruction attack by an honest-but-curious coordinator on the replies it receives, and two protections.
 
-One round runs in this process, and everything that reaches the coordinator is copied. From the copy the attacker
-estimates each silo's second moments; this demonstration compares the estimates with the true moments.
+A run takes place in this process, and the silos' replies are copied on their way to the coordinator. From the copies
+the attacker estimates each silo's second moments. The demonstration compares the estimates with the true moments.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,13 @@ PRESET = {"preset": "paper", "rounds": "1"}
 
 @dataclass(frozen=True)
 class AttackResult:
-    """By silo, the relative error of the attacker's estimate, and of the estimate from public information."""
+    """The success of the attack under one protection."""
 
     protection: str
     error: dict[str, float]
+    """by silo, the relative error of the attacker's estimate of its second moments"""
     public: dict[str, float]
+    """by silo, the relative error of the mean over all silos, which every result discloses"""
     example: str
     """the reconstruction: two second moments of the first silo, with their true values"""
     refused: str = ""
@@ -42,7 +44,7 @@ class AttackResult:
 
     @property
     def succeeds(self) -> bool:
-        """Whether the estimates are much closer than the mean of all silos, which every result discloses."""
+        """Whether the median error of the estimates is less than half the median error of the mean of all silos."""
         return not self.refused and median(self.error.values()) < median(self.public.values()) / 2
 
     @property
@@ -57,7 +59,7 @@ class AttackResult:
 
 
 def run_attack(data: FederatedData, epsilon: float) -> tuple[AttackResult, ...]:
-    """The attack's errors on plain, masked and private replies.
+    """The results of the attack on plain, masked and private replies.
 
     Raises `BadInput` for data that are not continuous, and for a single silo.
     """
@@ -69,7 +71,7 @@ def run_attack(data: FederatedData, epsilon: float) -> tuple[AttackResult, ...]:
 
 
 def plain(data: FederatedData) -> AttackResult:
-    """Attack round 1 of notears-admm without protection, as in the papers: every B_p reaches the coordinator."""
+    """Attack round 1 of notears-admm without protection: the coordinator receives each silo's weight matrix B_p."""
     captured: dict[str, FloatArray] = {}
     algorithm, rho2 = attacked_algorithm()
     only = next(iter(rounds(wiretapped(algorithm, data, captured), federation(data))))
@@ -199,7 +201,9 @@ def attack_errors(
 
 
 def _example(data: FederatedData, guesses: Mapping[str, FloatArray], true: Mapping[str, FloatArray]) -> str:
-    """The estimates of two moments of the first silo: its first mean square, and its largest mean product."""
+    """The estimates of two moments of the first silo by name, as text: its first mean square, and its mean product
+    with the largest absolute value.
+    """
     silo, names = min(true), data.schema.variables
     texts = [
         f"the mean square of {names[0]} at silo {silo} as {guesses[silo][0, 0]:.4g} (it is {true[silo][0, 0]:.4g})"

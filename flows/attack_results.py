@@ -2,10 +2,10 @@
 
 Three demonstrations on the user's own folder, in this process; each runs twice, without and with a protection:
 
-- `smallest_cell` undoes the smoothing of the published tables of a model, which gives counts; a count of 1 is one
-  person. The rule of `algorithms/privacy/disclosure_control.py` hides counts of 1 and 2.
-- `difference` subtracts two masked sums, over all rows and over all rows but one, which gives this row. The rule of
-  `tasks/silo/publications.py` refuses the second sum.
+- `smallest_cell` undoes the smoothing of a model's published tables and so obtains counts. A count of 1 is one person.
+  The rule of `algorithms/privacy/disclosure_control.py` hides counts of 1 and 2.
+- `difference` takes two masked sums: over all rows, and over all rows but one. Their difference gives this row. The
+  rule of `tasks/silo/publications.py` refuses the second sum.
 - `membership` guesses whether a row was used for learning, by its likelihood under the published model (a
   likelihood-ratio attack: Homer et al. 2008; Yeom et al. 2018 for the advantage). An ε bounds the advantage of any
   attack by (e^ε − 1 + 2δ)/(e^ε + 1) (Humphries et al. 2023).
@@ -84,14 +84,14 @@ class SmallCell:
 
 @dataclass(frozen=True, eq=False)
 class _TablesOfModel:
-    """The probability tables of a published model (see `PublishedTables`)."""
+    """The probability tables of a published model, with the attributes of `PublishedTables`."""
 
     variables: tuple[str, ...]
     tables: Mapping[str, FloatArray]
 
 
 def smallest_cell(data: FederatedData, algorithm: str = "auto", seed: int = 0) -> tuple[Demonstration, ...]:
-    """Recover the smallest counts from the tables of a model, both exact and published under the rule.
+    """Recover the smallest counts from the exact tables of a model, and from its tables with hidden small cells.
 
     Raises `BadInput` for data without labels.
     """
@@ -129,7 +129,7 @@ def true_count(data: FederatedData, cell: SmallCell) -> int:
 
 
 def fitted_network(data: FederatedData, dag: NDArray[np.bool_], *, blank: bool = False) -> BayesianNetwork:
-    """The model of the rows of `data` with the graph `dag`; its tables are exact, or follow the rule if `blank`."""
+    """The model of the rows of `data` with the graph `dag`; its tables are exact, or hide small cells if `blank`."""
     if data.schema.kind == "discrete":
         spec, start = AlgorithmSpec("family-tables", tables.FamilyTables(SMOOTHING)), tables.start(data.schema, dag)
         return tables.network(_exchange(spec, data, start), SMOOTHING, blank=blank)
@@ -226,10 +226,10 @@ def _without_row(data: FederatedData, silo: str, number: int) -> FederatedData:
 
 
 def masked_sums(folder: Path, schema: Schema, guard: Guard, run: str) -> FloatArray:
-    """The masked sums of the rows in `folder` that a coordinator obtains: of coded columns, or the counts of labels.
+    """The masked sums of the rows in `folder` that a coordinator obtains: counts of labels, or sums of coded columns.
 
-    A run requests these sums to estimate the parameters of a graph without edges. For any other graph, it requests
-    these and further sums.
+    A run requests these sums to estimate the parameters of a graph without edges. For any other graph, a run requests
+    further sums in addition.
     """
     services = {silo: SiloService(silo, path, guard=guard) for silo, path in silo_files(folder).items()}
     roster = in_process_roster(InProcessTransport(services), schema.silos)
@@ -399,7 +399,7 @@ def _scores(published: BayesianNetwork, expected: BayesianNetwork, data: Federat
 def advantage(members: FloatArray, others: FloatArray, generator: np.random.Generator) -> float:
     """The true positive rate minus the false positive rate on half the rows, at the best threshold of the other half.
 
-    It is the mean over both halves.
+    The result is the mean over both halves.
     """
     halves = [np.array_split(generator.permutation(scores), 2) for scores in (members, others)]
     found = []

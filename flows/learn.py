@@ -64,7 +64,7 @@ def learn(settings: LearnSettings, repeat: RepeatSettings | None = None) -> Any:
 
 
 def learn_flow(context: RunContext) -> Flow[..., CompletedRun]:
-    """The flow `learn` for one run, which this process starts with `context` in addition to the settings."""
+    """The flow `learn` for one run in this process, with `context` in addition to the settings."""
 
     @wraps(learn.fn)
     def learn_in_context(settings: LearnSettings, repeat: RepeatSettings | None = None) -> CompletedRun:
@@ -78,7 +78,7 @@ def run_flow(
 ) -> CompletedRun:
     """Learn with `settings`, from the start or from the last checkpoint, and show the run in Prefect.
 
-    Raises `Unchanged` if `repeat` skips the run, because nothing or too little has changed since an earlier run.
+    Raises `Unchanged` if the run is skipped, because nothing or too little has changed since an earlier run.
     """
     with record_task_runs(UUID(str(flow_run.id))) as record, threadpool_limits(1):
         orchestration = Orchestration(record, abandon_services)
@@ -105,7 +105,10 @@ def learn_from_silos(
     log: FlowRunLog,
     repeat: RepeatSettings | None,
 ) -> CompletedRun:
-    """Connect to the silos of `settings` and learn from them; a finished run removes its checkpoint."""
+    """Connect to the silos of `settings` and learn from their rows.
+
+    The checkpoint is removed, unless the run ended because silos were lost; such a run can be resumed.
+    """
     resumed = interrupted_silos(Path(str(settings.out))) if settings.resume else None
     changed_rows = repeat.changed_rows if repeat else 0
     with connect_silos(settings, orchestration, resumed, context.workers, changed_rows) as silos:

@@ -32,8 +32,8 @@ METRICS = (
 def run_cell(cell: Cell) -> dict[str, Any]:
     """The row of the results for `cell`: scores, costs, and whether the run failed, with the reason.
 
-    `cpu` is the CPU time in seconds, including reading and scoring, of all threads and of the programs that the run
-    called.
+    `cpu` is the CPU time in seconds of all threads and of the programs that the run called, including reading and
+    scoring. A failed run has no scores and no costs.
     """
     row = {"key": cell.key, "data": cell.source.name, "algorithm": cell.learner.name, "seed": cell.seed}
     begin = _cpu_seconds()
@@ -93,7 +93,10 @@ def pooled_frame(data: FederatedData) -> pd.DataFrame:
 
 
 def _run(learner: Learner, paths: dict[str, str]) -> float:
-    """Run the command with these paths, and return its duration in seconds."""
+    """Run the command of `learner` with these paths, and return its duration in seconds.
+
+    Raises `BadInput` if the program does not exist, takes too long, or fails.
+    """
     words = [word.format(**paths) for word in shlex.split(learner.program)]
     begin = time.perf_counter()
     try:

@@ -19,7 +19,7 @@ from .spec import Cell, Spec, spec_of
 from .tables import files_of
 
 JOURNAL = "runs.jsonl"
-"""a line for each finished run; the source of the tables"""
+"""the file with a line for each finished run, from which the tables are made"""
 Listener = Callable[[dict[str, Any], int, int], None]
 """called with the row of a finished run, the number of finished runs, and the number of all runs"""
 
@@ -82,7 +82,7 @@ def benchmark(
 def run_benchmark(
     spec: Spec, out: Path, *, workers: int | None = None, track: bool = False, listener: Listener | None = None
 ) -> Benchmark:
-    """Execute the runs of `spec` that are not in the journal of `out`, and write the tables of all runs.
+    """Execute the runs of `spec` that have not succeeded according to the journal in `out`; write all tables.
 
     Raises `BadInput` if `out` has other files.
     """

@@ -10,9 +10,9 @@
     seeds: 10                                       # 0 to 9, or a list
     options: {secure: true}                         # of learn, for all algorithms
 
-Every seed prepares new data and is also the seed of the learner. An external program
-reads the rows of all silos from the CSV file {rows} and writes the edges that it finds to {edges}, with the columns
-source and target, and type if some are undirected; {seed} is the seed.
+Each seed is the seed of the prepared data and of the learner. The data of a folder are the same for all seeds. An
+external program reads the rows of all silos from the CSV file {rows}. The program writes the edges that it finds to the
+CSV file {edges}, with the columns source and target, and type if some edges are undirected. {seed} is the seed.
 """
 
 import json
@@ -43,7 +43,7 @@ TIMEOUT = 3600.0
 
 @dataclass(frozen=True)
 class DataSource:
-    """A folder, or a data set to prepare for each seed."""
+    """A folder, a data set to prepare for each seed, or a data set in memory."""
 
     name: str
     folder: str = ""
@@ -94,7 +94,7 @@ class Spec:
     seeds: tuple[int, ...]
 
     def cells(self) -> Iterator[Cell]:
-        """The runs, seed by seed, so that an interrupted benchmark has runs of each data set and learner."""
+        """The runs, ordered by seed first, so that an interrupted benchmark has runs of each data set and learner."""
         for seed in self.seeds:
             for source in self.sources:
                 for learner in self.learners:
@@ -140,7 +140,7 @@ def spec_of(
     timeout: float = TIMEOUT,
     beside: Path = Path(),
 ) -> Spec:
-    """The spec of these data sets, algorithms and seeds, in the form of the YAML file.
+    """The spec of these data sets, algorithms and seeds, whose forms are those of the YAML file or of `benchmark`.
 
     Raises `BadInput` for an invalid form.
     """

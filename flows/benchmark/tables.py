@@ -1,7 +1,7 @@
 """The results of a benchmark: one tidy CSV file, tables in Markdown and LaTeX, and pictures of scores and costs.
 
-A cell of a table has the mean over the seeds and the standard deviation. The best mean of each data set is bold, and so
-are means that differ from it by at most the standard error of the difference.
+A cell of a table has the mean over the seeds and the standard deviation. The best mean of each data set is bold. Means
+that differ from the best mean by at most the standard error of the difference are bold, too.
 """
 
 import math

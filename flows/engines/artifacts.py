@@ -1,7 +1,7 @@
 """The artifacts and the log of a run on Prefect's pages: progress, picture, tables and links.
 
-Log lines are sent directly to the server, several at a time. Prefect's own log worker is not used, because it would
-print errors on the terminal when the server ends, and the command line silences Prefect's loggers.
+Log lines are sent directly to the server, several at a time. Prefect's own log worker is not used for two reasons: it
+would print errors on the terminal when the server ends, and the command line silences Prefect's loggers.
 """
 
 import base64
@@ -46,7 +46,7 @@ class ProgressArtifact:
         self._next = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Update the artifact after `UPDATE_SECONDS`, and when the run is over."""
+        """Update the artifact if the last update was `UPDATE_SECONDS` ago, and after the last round."""
         if self._id is None or progress.round.outcome or time.monotonic() >= self._next:
             done = 100.0 if progress.round.outcome else 100.0 * progress.round.number / progress.max_rounds
             self._orchestration.report(lambda: self._show(done))
@@ -61,7 +61,10 @@ class ProgressArtifact:
 
 
 def publish(finished: CompletedRun) -> None:
-    """Create the picture, the tables of scores, edges, fit and silos, and the link to the MLflow run."""
+    """Create the picture, the tables of scores, edges, fit, silos and candidates, and the link to the MLflow run.
+
+    Parts that the run does not have, and pictures of more than `MAX_PICTURE_BYTES`, are left out.
+    """
     result = finished.result
     picture = finished.files.get("structure.png")
     if picture is not None and picture.stat().st_size <= MAX_PICTURE_BYTES:
@@ -97,7 +100,7 @@ def data_uri(picture: Path) -> str:
 
 
 def tag_flow_run(flow_run_id: str, tags: list[str]) -> None:
-    """Add `tags` to those of the flow run."""
+    """Add `tags` to the tags of the flow run."""
     with get_client(sync_client=True) as client:
         present = client.read_flow_run(UUID(flow_run_id)).tags
         client.update_flow_run(UUID(flow_run_id), tags=sorted({*present, *tags}))
@@ -129,7 +132,7 @@ class FlowRunLog:
         self.log(round_line(progress), now=progress.round.outcome is not None)
 
     def log(self, line: str, level: int = logging.INFO, *, now: bool = False) -> None:
-        """Log `line`; it is sent `now`, or with the first line after `SEND_SECONDS`."""
+        """Log `line`. All pending lines are sent if `now`, or if the last request was `SEND_SECONDS` ago."""
         entry = {
             "name": "fedbnsl",
             "level": level,

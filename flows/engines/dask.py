@@ -35,7 +35,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Silos:
-    """The connected silos of a run: the session with them, and the description and the truth of the data folder."""
+    """The connected silos of a run: the session with the silos, and the description and truth in the data folder."""
 
     session: Session
     about: dict[str, Any]
@@ -44,7 +44,7 @@ class Silos:
     federations: list[SiloFederation]
     connect: Callable[[Job, AlgorithmSpec, str], SiloFederation]
     without_members: tuple[str, ...] = ()
-    """silos whose owners know no other silo"""
+    """silos whose owners list no members; in a private run, each silo's noise must then suffice alone"""
 
     def begin(self, job: Job) -> dict[str, Pin]:
         """Have every silo admit `job` by its owner's policy, and return the pins of the run.
@@ -55,7 +55,10 @@ class Silos:
         return {silo: Pin(self.session.schema.rows[silo], seal) for silo, seal in seals.items()}
 
     def seals(self, job: Job, context: str) -> dict[str, str]:
-        """Have every silo admit `job`, and return the seals of the silos' rows for one `context`; raises as `begin`."""
+        """Have every silo admit `job`, and return the seals of the silos' rows for `context`; raises as `begin` does.
+
+        A seal is a fingerprint of the rows with a secret of the silo; seals of different contexts differ.
+        """
         federation = self.connect(job, job.spec, job.run_id)
         hidden = registry.build(job.spec).is_masked(self.session.schema, requested=job.settings.secure)
         federation.ask("admit", federation.terms, hidden, tolerates_dropout=False)
@@ -68,7 +71,7 @@ class Silos:
 
 
 def _files(settings: LearnSettings) -> dict[str, Path]:
-    """The silos of a folder with their files; a single silo with the whole folder for algorithms that pool the rows."""
+    """The file of each silo of a folder; for algorithms that pool the rows, the folder as the file of a single silo."""
     folder = Path(settings.data)
     return (
         {POOLED: folder} if needs_pooling(settings) else dict(silo_files(folder, selected_silos(settings), settings.by))
@@ -76,7 +79,10 @@ def _files(settings: LearnSettings) -> dict[str, Path]:
 
 
 def _cluster(settings: LearnSettings, started: Workers | None) -> tuple[AbstractContextManager[Any], Names]:
-    """The Dask client of the silos, as a context manager, and the silos that take part; empty if all connected do."""
+    """The Dask client of the silos, as a context manager, and the silos that should take part.
+
+    If no silos are named, the tuple is empty, and all connected silos take part.
+    """
     selected = selected_silos(settings)
     if settings.federation is None:
         files = _files(settings)
@@ -90,7 +96,7 @@ def _cluster(settings: LearnSettings, started: Workers | None) -> tuple[Abstract
 
 @contextmanager
 def prestarted_workers(settings: LearnSettings) -> Iterator[Workers | None]:
-    """Start the workers of the run of `settings` on this machine; None if its silos are elsewhere."""
+    """Start the workers of the run of `settings` on this machine, and yield them; None for a federation."""
     if settings.federation is not None:
         yield None
         return
@@ -107,10 +113,11 @@ def connect_silos(
     workers: Workers | None = None,
     changed_rows: int = 0,
 ) -> Iterator[Silos]:
-    """Yield the silos of `settings`, or of the `resumed` run; `workers` may have been started before.
+    """Connect to the silos of `settings`, or of the `resumed` run, and yield them; `workers` were started before.
 
-    `changed_rows` is the minimum number of changed rows between two runs without an ε, even if no owner sets such a
-    number. Raises `SilosUnavailable` if a silo is missing, and `BadInput` if the rows of a silo cannot be used.
+    `changed_rows` applies to runs without an ε, even if no owner sets such a number: silos refuse a run if fewer rows,
+    but not none, have changed since an earlier run. Raises `SilosUnavailable` if too few silos connect, and `BadInput`
+    if the rows of a silo cannot be used.
     """
     folder, pooled = Path(settings.data), needs_pooling(settings)
     cluster, expected = _cluster(settings, workers)
@@ -156,7 +163,7 @@ def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared:
 
 
 def _policy_notes(settings: LearnSettings, inferred: InferredSchema) -> tuple[str, ...]:
-    """A line on what owners' policies change: small counts, or the noise of a private run; empty if nothing."""
+    """A line if owners' policies change small counts or, in a private run, the noise."""
     if not is_private(settings):
         return (SUPPRESSED_CELLS,) if inferred.suppressed_cells else ()
     if not inferred.without_members:

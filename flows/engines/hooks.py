@@ -1,8 +1,8 @@
 """Messages about scheduled runs to an address or a command, and the artifact that lists changes since the previous run.
 
 A message reports the learned graph and its changes since the previous run, or the kind of failure of a failed run. It
-contains no rows, and no text of an error, because that may quote a cell. If a hook fails, one line is printed on
-stderr, and the run is unaffected.
+contains no rows, and no text of an error, because such a text may quote a cell. If a hook fails, one line is printed
+on stderr, and the run is unaffected.
 """
 
 import json
@@ -63,7 +63,7 @@ def notify_unchanged(settings: LearnSettings, repeat: RepeatSettings, hooks: Hoo
 
 
 def notify(hooks: HookOptions, event: Event, message: Message) -> None:
-    """Send `message` on `event` to the address and the command, if the settings request it."""
+    """Send `message` on `event` to the address and the command of `hooks`, if `hooks` has this event."""
     if event not in hooks.hook_on:
         return
     text = json.dumps({"event": event, **message}, ensure_ascii=False)
@@ -86,7 +86,7 @@ def _message(settings: LearnSettings, repeat: RepeatSettings) -> dict[str, Any]:
 
 
 def _call_hook(what: str, call: Callable[[], None]) -> None:
-    """Call a hook; if it fails, the notice has only the kind of the error, whose text may contain a secret address."""
+    """Call a hook; if it fails, print a notice with the kind of the error, whose text may contain a secret address."""
     try:
         call()
     except Exception as error:
@@ -106,7 +106,7 @@ def _run(words: list[str], text: str) -> None:
 
 
 SKIPPED = "Skipped"
-"""the state of a skipped run"""
+"""the name of the Prefect state of a skipped run"""
 MAX_LISTED_EDGES = 40
 """maximum number of edges that the artifact lists under each kind of change"""
 
@@ -114,10 +114,10 @@ MAX_LISTED_EDGES = 40
 def run_recurring(
     settings: LearnSettings, repeat: RepeatSettings, learned: Callable[[LearnSettings, RepeatSettings], CompletedRun]
 ) -> Any:
-    """The result of `learned`, or the state of a skipped run; notifies the hooks of the outcome.
+    """The result of `learned`, or the Prefect state of a run that was skipped or failed; notifies the hooks.
 
     A line in the log of `serve` reports the outcome. If a run fails with a `BadInput`, for instance because a silo is
-    missing, the message is in this line and in the state of the run, instead of Prefect's traceback.
+    missing, this line and the state of the run have its message. Any other error is raised again.
     """
     named = repeat.model_copy(update={"deployment": repeat.deployment or str(deployment.name or "")})
     hooks = HookOptions.of_environment()
@@ -145,7 +145,7 @@ def publish_changes(changes: Comparison) -> None:
 
 
 def markdown(changes: Comparison) -> str:
-    """The changes as Markdown, with names of variables as code, so that they cannot be markup."""
+    """The changes as Markdown; edges are code, so that names of variables cannot be markup."""
     lines = [f"# Changes since `{changes.earlier}`", "", changes.summary[:1].upper() + changes.summary[1:] + "."]
     for fate, edges in changes_by_fate(changes).items():
         if edges:

@@ -32,7 +32,7 @@ def run_inline(
     """Run `job` on `data` in this process, with one BLAS thread as on a silo's worker.
 
     `files` are the silos' files, read as `declared`. The silos' privacy ledgers and, in a private run, their journals
-    are beside these files. Without files, ledgers and journals end with the run.
+    are beside these files. Without files, and for algorithms that pool the rows, ledgers and journals end with the run.
     """
     if registry.entry(job.spec.name).pooled:
         data, files = pool(data), None

@@ -1,6 +1,6 @@
-"""The MLflow run of a run: its name, parameters and tags.
+"""The MLflow record of a run: its name, parameters and tags.
 
-It is opened before round 1, and marked as failed if the run raises an error. A run never waits for MLflow.
+The record is opened before round 1, and marked as failed if the run raises an error.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,13 +21,13 @@ from ..job.run import Listener, Resumed
 from .resuming import Started
 
 PROMISES = ("epsilon", "delta", "budget")
-"""the settings that give a guarantee only if they are above zero"""
+"""settings of a privacy guarantee; zero means that there is no such guarantee"""
 
 
 def mlflow_run_name(job: Job) -> str:
-    """The name of the run: algorithm, seed, time and data set.
+    """The name of the run in MLflow: algorithm, seed, time and data set; a name from the user stays unchanged.
 
-    The parts that vary are first, because tables truncate names. A name from the user stays unchanged.
+    The parts that vary are first, because MLflow's tables truncate names.
     """
     generated = f"{job.settings.algorithm}-{job.dataset[:100]}-seed{job.settings.seed}-"
     name = job.settings.name or ""
@@ -38,9 +38,9 @@ def mlflow_run_name(job: Job) -> str:
 
 
 def mlflow_params(job: Job) -> dict[str, Any]:
-    """The parameters of the run: parameters that all runs have, and the settings of the algorithm.
+    """The parameters of the run in MLflow: those that all runs have, and the settings of the algorithm.
 
-    Budgets without a guarantee are left out, because ε = 0 would look like perfect privacy.
+    `PROMISES` that are zero or None are left out, because ε = 0 would look like perfect privacy.
     """
     settings = asdict(job.spec.settings)
     own = {name: value for name, value in settings.items() if name not in PROMISES or (value or 0) > 0}

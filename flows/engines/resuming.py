@@ -1,8 +1,8 @@
 """The files for resuming a run from its folder: lock, settings, fingerprints of the silos' rows, last checkpoint.
 
-Only one process at a time may work on a run's folder; the kernel releases the lock when a process dies. A seal
-identifies the rows of a silo, and only this silo can compute it (`tasks/silo/journal.py`). It shows the coordinator
-whether the rows are the same as before, and discloses nothing else.
+Only one process at a time may work on a run's folder; the kernel releases the lock when a process dies. The fingerprint
+of a silo's rows is called its seal. Only the silo can compute the seal (`tasks/silo/journal.py`). The seal shows the
+coordinator whether the rows are the same as before, and discloses nothing else.
 """
 
 import json
@@ -59,7 +59,7 @@ def run_lock(folder: Path, *, fresh: bool = False) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> int:
-    """The descriptor of the locked lock file; opens the file again if it was removed in the meantime."""
+    """The descriptor of the locked file; opens the file again if another process removed it in the meantime."""
     while True:
         held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         if sys.platform == "win32":
@@ -117,7 +117,10 @@ STARTED = "started.json"
 
 @dataclass(frozen=True)
 class Started:
-    """The content of the file that is written before round 1: with it, a run can be resumed from any working folder."""
+    """The content of `started.json`, which is written before round 1; its paths are absolute.
+
+    So a run can be resumed from any working folder.
+    """
 
     settings: LearnSettings
     run_id: str
@@ -187,7 +190,7 @@ def resumed_from(folder: Path) -> Resumed | None:
 
 
 def checkpoint_listener(folder: Path, before: float = 0.0) -> Callable[[Progress], None]:
-    """A listener that writes a checkpoint after every round; `before` is the duration of the run until now."""
+    """A listener that writes a checkpoint after every round; `before` is the run's duration so far, in seconds."""
     start = perf_counter() - before
 
     def write_checkpoint(progress: Progress) -> None:

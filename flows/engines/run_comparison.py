@@ -1,8 +1,8 @@
 """Scheduled runs: skip a run if nothing has changed, otherwise compare it with the previous run of its deployment.
 
 A small file beside the runs records the last finished run of a deployment. Of the silos' rows, this file has only the
-seals (`tasks/silo/journal.py`). Without the silo's secret, seals only show whether the rows are the same as before. ε
-does not account for this disclosure.
+seals, which are fingerprints with a secret of the silo (`tasks/silo/journal.py`). Without the secret, seals only show
+whether the rows are the same as before. ε does not account for this disclosure.
 """
 
 import hashlib
@@ -31,9 +31,10 @@ from ..options.repeat import RepeatSettings
 
 
 def read_run(folder: Path) -> PastRun:
-    """The finished run with results in `folder`; raises `BadInput`, naming the file, if a file is missing or invalid.
+    """The finished run with results in `folder`.
 
-    A damaged model is ignored, so that the graphs can still be compared.
+    A damaged model is ignored, so that the graphs can still be compared. Raises `BadInput` if config.json or
+    structure.csv is missing or invalid.
     """
     config = folder / "config.json"
     try:
@@ -105,9 +106,9 @@ def write_last_run(file: Path, last: LastRun) -> None:
 
 
 def settings_digest(settings: LearnSettings) -> str:
-    """A digest of all relevant settings, the version, and the files other than the rows.
+    """A digest of the settings that affect the result, the version, and the files other than the rows.
 
-    The digest covers `about.json` without its checksums, which are digests of rows.
+    Checksums in `about.json` are left out, because they are digests of rows.
     """
     folder = place_of(Path(settings.data))
     about = read_about(folder)
@@ -124,7 +125,7 @@ Seals = Callable[[str], Mapping[str, str]]
 
 
 class Unchanged(Exception):  # noqa: N818 - no error: the run has nothing to learn
-    """A run is skipped, because nothing has changed since the previous run, or because too few rows have changed."""
+    """A run is skipped because nothing has changed since the previous run, or because too few rows have changed."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class RunComparison:
     file: Path
     now: LastRun
     before: PastRun | None
-    """None for the first run, and if the results of the previous run were deleted"""
+    """None for the first run, and if the results of the previous run were deleted or damaged"""
 
     def add_changes(self, result: RunResult) -> RunResult:
         """`result` with the changes since the previous run, also in its metrics."""
@@ -144,7 +145,10 @@ class RunComparison:
         return replace(result, changes=changes, metrics=result.metrics | changes.metrics)
 
     def save(self, result: RunResult) -> None:
-        """Record the finished run as the last run, without the silos that it lost; prints a notice on failure."""
+        """Record the run as the last run, without the silos that it lost; prints a notice if that is not possible.
+
+        A run that ended because too few silos were left is not recorded.
+        """
         if result.outcome == "silo lost":
             return
         seals = {silo: seal for silo, seal in self.now.seals.items() if silo not in result.lost}
@@ -182,7 +186,7 @@ def is_drift(changes: Comparison, repeat: RepeatSettings) -> bool:
 
 
 def _results(folder: Path) -> PastRun | None:
-    """The run in `folder`; None if its results were deleted."""
+    """The run in `folder`; None if its results were deleted or damaged."""
     try:
         return read_run(folder)
     except BadInput:

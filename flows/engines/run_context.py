@@ -1,8 +1,8 @@
 """The context of one run of the flow `learn` in this process.
 
 Prefect shows, stores and validates the parameters of a flow, so the context is not a parameter. The flow function is a
-closure over the context, which has everything else that the command line and Python provide: listeners, started
-workers, and the outcome. The outcome of a finished run counts even if Prefect fails afterwards.
+closure over the context: listeners, started workers, and the outcome. A finished run remains in the outcome if Prefect
+fails afterwards.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class Workers:
     """Workers on this machine that were started before the run."""
 
     files: dict[str, Path]
-    """for each silo on these workers, its file"""
+    """the file of each silo on these workers"""
     client: Any
     """the Dask client of the workers"""
 

@@ -1,7 +1,7 @@
 """Effects from regressions over the rows of a finished run, in one exchange for all treatments and adjustment sets.
 
-Regressions are needed if second moments do not suffice: for outcomes with two labels, tables of numbers and labels, and
-empty cells. Placebos also use such regressions.
+Regressions are needed if second moments do not suffice: for tables of numbers and labels, which can have an outcome of
+two labels, and for tables with empty cells. Placebos also use such regressions.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def with_placebos(data: RunData, effects: Sequence[Effect], repeats: int) -> lis
 
 
 def estimates(data: RunData, outcome: str, questions: Sequence[Question]) -> list[Estimate | str]:
-    """The answers to `questions` about `outcome` over the rows of the run."""
+    """The answers to `questions` about `outcome` over the rows of the run: estimates, or reasons for no estimate."""
     schema = data.rows.schema
     server = start(schema, schema.variables.index(outcome), questions)
     (found,) = data.exchanges([("adjusted-regressions", REGRESSIONS, server)])

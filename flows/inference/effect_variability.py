@@ -1,8 +1,8 @@
 """Variability of effects: over graphs that are learned from resamples of the run's rows, and between silos.
 
 What leaves a silo with resamples: for each resample, the replies of the learner, and the second moments of all pairs as
-masked sums over the silos. What leaves a silo for effects by silo: the second moments of treatment, covariates and
-outcome, in a sum over that silo alone, which hides nothing.
+masked sums over the silos. What leaves a silo for effects by silo: the means and variances of all columns, and the
+second moments of treatment, covariates and outcome. Their sum is over this silo alone, so masks hide nothing.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,10 @@ def _learned_anew(data: RunData, resamples: int) -> tuple[list[Structure], list[
 
 
 def with_silos(data: RunData, effects: Sequence[Effect]) -> list[Effect]:
-    """The `effects`; effects that the graph identifies and that it does not make zero also get each silo's effect."""
+    """The `effects`; those that the graph identifies, and that are not zero by the graph, also get each silo's effect.
+
+    With a single silo, the `effects` are unchanged.
+    """
     variables = data.rows.schema.variables
     place = {name: number for number, name in enumerate(variables)}
     identified = [one for one in effects if one.status == "identified"]

@@ -1,9 +1,9 @@
 """Effects in the graph of a finished run: from its model, or from one more masked sum over the silos' rows.
 
 Without `data` nothing leaves a silo, because the model of the run suffices. With `data`, the folder of the run's silos,
-effects come from the rows. If the rows are numbers without empty cells, the silos send masked sums: first the units of
-the columns, then the means and variances of all columns and second moments about each silo's own means. Second moments
-are sent for the pairs among treatment, covariates and outcome, and for joint interventions for all pairs. For other
+effects come from the rows. If the rows are numbers without empty cells, the silos send masked sums. First they send the
+units of the columns. Then they send the means and variances of all columns, and second moments about each silo's own
+means: for the pairs among treatments, covariates and outcome, or for all pairs with joint interventions. For other
 rows, the silos send the sums of adjusted regressions (`effect_regressions.py`).
 """
 
@@ -55,26 +55,31 @@ def effects(
     ----------
     result
         A finished run.
-    treatments, outcome
-        The variables to change, one at a time or all of them at once if `joint`; the variable of interest.
+    treatments
+        The variables to change, one at a time, or all together if `joint`.
+    outcome
+        The variable of interest.
     kind
         "total", or "direct" for the effect with all other parents of the outcome held fixed.
     values
-        The values to compare, by default 0 and 1, or each label with the first one.
+        The two values to compare. By default, these are 0 and 1 for numbers. For labels, each further label is compared
+        with the first label.
     joint
-        Whether all treatments are changed together; this takes the second moments of all pairs from `data`.
+        Whether all treatments are changed together. With `data`, this requires the second moments of all pairs.
     data
-        The folder of the run's silos for one more exchange; None for effects from the run's model.
-    bootstrap, placebo, by_silo
-        The number of resamples of these rows from each of which the graph is learned again; the number of times that
-        the treatment is permuted within each silo, which must have no effect; whether each silo's own effect is
-        estimated.
+        The folder of the run's silos for further exchanges; None for effects from the run's model.
+    bootstrap
+        The number of resamples of the rows in `data`; the graph is learned again from each of them.
+    by_silo
+        Whether the effect is also estimated at each silo.
+    placebo
+        The number of times that the treatment is permuted within each silo; these effects should be near 0.
 
     Raises
     ------
     BadInput
-        For unknown variables and values, a run without a model, with an ε or of time series, and a folder of other
-        rows.
+        For unknown variables and values, for a run without a model, with an ε or of time series, for a folder of other
+        rows, and for combinations of options that are not possible.
     """
     _check_question(result, treatments, outcome)
     _check_run(result, from_rows=data is not None)
@@ -159,8 +164,8 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
     """Raise `BadInput` for a run whose graph or model does not give effects."""
     if result.privacy is not None:
         raise BadInput(
-            f"{result.name}: the run has an ε: its rows were clipped, which moves effects by more than an interval for "
-            "the noise covers, and an exchange over the rows would be a release that ε does not cover"
+            f"{result.name}: the run has an ε: its rows were clipped, which biases effects by more than an interval "
+            "for the noise covers, and an exchange over the rows would be a release that ε does not cover"
         )
     if result.structure.lags or result.schema.kind == "time-series":
         raise BadInput(f"{result.name}: a run of time series: effects are computed for independent rows")
@@ -168,13 +173,13 @@ def _check_run(result: RunResult, *, from_rows: bool) -> None:
         raise BadInput(f"--data is for tables with numbers, and a PAG has no tables: {ONLY_LABELS}")
     if from_rows and result.schema.kind == "discrete":
         raise BadInput(
-            "--data is for tables with numbers: of labels alone, the run's tables give the effect, and assume no form; "
-            "omit it"
+            "--data is for tables with numbers: for labels alone, the run's probability tables give the effect and "
+            "assume no form; omit --data"
         )
     if from_rows and result.targets:
         raise BadInput(
-            f"experiments set {', '.join(result.targets)} in some rows, whose sums mix mechanisms: omit --data, and "
-            "effects come from the model"
+            f"experiments changed {', '.join(result.targets)} in some rows, so sums over all rows mix mechanisms: omit "
+            "--data to compute effects from the model"
         )
     if not from_rows and result.parameters.network is None and result.structure.kind != "pag":
         raise BadInput(f"{result.name}: the run has no model: {result.parameters.how}")
@@ -241,7 +246,7 @@ def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], 
     if result.structure.kind == "pag":
         lines.append(
             "Unmeasured common causes are allowed for: the covariates are valid in every graph of the class that the "
-            "PAG describes. What it rests on instead is that all independences in the data, and no others, are those "
+            "PAG describes. The effect rests on faithfulness instead: the independences in the data are exactly those "
             "of one graph."
         )
     else:
@@ -255,8 +260,9 @@ def _rests_on(result: RunResult, estimator: Estimator, found: Sequence[Effect], 
         one = strengths[0]
         lines.append(
             f"Sensitivity: a common cause that explains {100 * one.robustness:.1f} % of the residual variance of both "
-            f"treatment and outcome would reduce the estimate to zero, {100 * one.robustness_interval:.1f} % would "
-            f"make the interval include it; the treatment explains {100 * one.partial_r2:.1f} % of that of the outcome."
+            f"treatment and outcome would reduce the estimate to zero. If it explains "
+            f"{100 * one.robustness_interval:.1f} %, the interval includes zero. The treatment explains "
+            f"{100 * one.partial_r2:.1f} % of the residual variance of the outcome."
         )
     if any(candidate.sparse for one in estimated for candidate in one.candidates):
         lines.append(
@@ -273,7 +279,7 @@ def _model_lines(result: RunResult, estimator: Estimator, data: Path | None) -> 
         return [
             f"Source: simulation of the run's model ({result.parameters.how}), with the regressions of the model as "
             f"the form of effects. The {interval} of direct effects are those of the regressions in {estimator.rows:,} "
-            "rows; total effects, which pass through several of them, have none."
+            "rows. Total effects have no intervals, because they can pass through several regressions."
         ]
     if isinstance(estimator, FromTables):
         return [
@@ -308,8 +314,8 @@ def _regression_lines(result: RunResult, estimator: FromRegressions) -> list[str
     if estimator.levels(estimator.outcome):
         lines = [
             "Form: the log odds of the outcome are linear in treatment and covariates, with an intercept per silo. The "
-            "effect is the difference of the average probabilities over all rows with the treatment set to one and to "
-            "the other value, the odds ratio that of these averages."
+            "probability of the outcome is averaged over all rows, with the treatment set to each of the two values. "
+            "The effect is the difference of the two averages, and the odds ratio is that of the two averages."
         ]
         method = "Newton steps, and averages over the rows; 95 % intervals by the delta method"
     else:

@@ -1,7 +1,8 @@
-"""Queries, simulation and prediction with the model of a finished run; nothing leaves a silo for them.
+"""Queries, simulation and prediction with the model of a finished run; nothing leaves a silo.
 
 A query is written as in textbooks: `P(disease | smoke=yes, do(age=40))`, `P(disease=yes, age>60)`, `P(age | sex=m)`.
-Numbers are in the units of the data: if silos transformed a column, its numbers are transformed here, and back again.
+Numbers are in the units of the data. If silos transformed a column, its numbers are converted to the scale of the model
+and back. Columns of normal scores are the exception: their numbers stay on the scale of the model.
 """
 
 import re
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BURN_IN = 200
-"""number of first steps of a simulated series that are not returned"""
+"""number of steps at the start of a simulated series that are discarded"""
 MAX_ROWS = 10_000_000
 """maximum number of rows of a simulated table"""
 FORM = "write it as P(X | Y=value, do(Z=value)), with labels or numbers as values"
@@ -101,7 +102,7 @@ def query(result: RunResult, text: str, *, seed: int = 0, samples: int = SAMPLES
 
 
 def parse(text: str) -> NetworkQuery:
-    """The query in `text`; raises `BadInput` for anything else."""
+    """The query in `text`; raises `BadInput` for a text that is not a query."""
     whole = re.fullmatch(r"\s*P\s*\((.*)\)\s*", text, re.DOTALL)
     if whole is None:
         raise BadInput(f"{quoted(text)} is not a query: {FORM}")
@@ -163,7 +164,7 @@ def _network(result: RunResult) -> BayesianNetwork:
 
 
 def _formulas(result: RunResult) -> dict[str, Transform]:
-    """The transforms that can be computed for a single number, by column."""
+    """By column, its transform if a single number can be transformed, which excludes normal scores."""
     return {name: one for name, one in result.schema.transforms.items() if one != NORMAL_SCORES}
 
 
@@ -184,7 +185,11 @@ def _on_model_scale(query: NetworkQuery, transforms: Mapping[str, Transform], re
 
 
 def _in_units(found: NetworkAnswer, query: NetworkQuery, transforms: Mapping[str, Transform]) -> NetworkAnswer:
-    """The answer in the units of the data; for a transformed number only quantiles, as its mean has no such formula."""
+    """The answer in the units of the data.
+
+    For a transformed number, only quantiles are converted. Its mean and standard deviation are omitted, because they
+    cannot be computed from those on the scale of the model.
+    """
     if found.mean is None or query.targets[0] not in transforms:
         return found
     transform = transforms[query.targets[0]]
@@ -243,7 +248,10 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
 def _series(
     network: DynamicGaussianNetwork | DynamicMixedNetwork, rows: int, do: Mapping[str, Value], rng: np.random.Generator
 ) -> FloatArray:
-    """A series `[rows, d]` of a network over time, after `BURN_IN` steps; raises `BadInput` if it is not stationary."""
+    """A series `[rows, d]` of a network over time, after `BURN_IN` steps.
+
+    Raises `BadInput` for an unknown variable, and if the series of the network are not stationary.
+    """
     names, mixed = network.variables, as_mixed(network)
     settings = {names[mixed.index(name)]: mixed.code(name, value) for name, value in do.items() if name in names}
     unknown = [name for name in do if name not in names]
@@ -280,9 +288,9 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
     path
         A CSV or Parquet file with columns of the model; a missing column counts as empty.
     targets
-        Variables to predict in every row, even if their cells are filled; by default, all empty cells are predicted.
+        Variables to predict in every row, even if their cells are filled. By default, all empty cells are predicted.
     seed
-        The seed of the samples that are needed if a row has several empty cells of labels and numbers.
+        The seed of samples, which are needed if a row has empty cells of both labels and numbers.
 
     Returns
     -------
@@ -293,8 +301,8 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
     Raises
     ------
     BadInput
-        For a run without such a model, an unknown target, a cell that is no number or label of the model, and a table
-        that has no empty cell although no targets are given.
+        For a run without such a model, an unknown target, a cell that is not a number or a label of the model, and a
+        table without empty cells if there are no targets.
     """
     network = _network(result)
     if isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
@@ -386,7 +394,7 @@ def interventions(words: Sequence[str]) -> dict[str, Value]:
 
 
 def write_table(frame: "pd.DataFrame", out: Path | None) -> None:
-    """Print the table as CSV, or write it to the new file `out`; raises `BadInput` if that is not possible."""
+    """Print the table as CSV, or write it to the new file `out`. Raises `BadInput` if the file cannot be created."""
     text = frame.to_csv(index=False)
     if out is None:
         print(text, end="")

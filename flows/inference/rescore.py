@@ -1,8 +1,8 @@
 """Scores of a graph that was edited by hand, over the silos of the run that learned it: fit, parameters, diagnoses.
 
-No graph is learned. For the learned graph and for the edited graph, there are the exchanges that follow the rounds of a
-run: the diagnosis, the parameters and, for labels, the count tables of the fit. They are masked if the run was. Owners'
-policies apply as in a run.
+No graph is learned. For the learned graph and for the edited graph, the silos repeat exchanges that follow the rounds
+of a run: the diagnosis, the parameters and, for labels, the count tables of the fit. These exchanges are masked if the
+run was. Before them, exchanges find the units of masked sums and the imputation model, if the run has these.
 """
 
 import csv
@@ -60,8 +60,8 @@ class Rescored:
 def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
     """Compare the graph in the file `edges` with the graph that a run learned from the silos of the folder `data`.
 
-    Raises `BadInput` for an invalid file, naming line and value; for a run with an ε, of time series or of events; and
-    for a folder with other rows than the run's.
+    Raises `BadInput` for an invalid file; for a run with an ε, of time series or of events; and for a folder whose
+    kind of data, variables or numbers of rows differ from the run's.
     """
     if result.privacy is not None:
         raise BadInput(f"{result.name}: the run has an ε: another exchange over the rows would be a release")
@@ -99,10 +99,7 @@ def rescore(result: RunResult, edges: Path, data: Path) -> Rescored:
 
 
 def edited_structure(path: Path, variables: Sequence[str]) -> Structure:
-    """The graph in `path`.
-
-    Raises `BadInput`, naming line and value, for an unknown variable, a duplicate or a cycle.
-    """
+    """The graph in `path`. Raises `BadInput` for an unknown variable, a duplicate edge or a cycle."""
     structure = read_structure(path, variables)
     cycle = structure.cycle
     if cycle:
@@ -116,7 +113,7 @@ def edited_structure(path: Path, variables: Sequence[str]) -> Structure:
 
 
 def _check_rows(result: RunResult, data: FederatedData, folder: Path) -> None:
-    """Raise `BadInput` unless the data are the data of the run."""
+    """Raise `BadInput` unless the data have the kind, the variables and the numbers of rows of the run."""
     if data.schema.kind != result.schema.kind or set(data.schema.variables) != set(result.structure.variables):
         raise BadInput(f"{folder}: not the data of the run, which learned from {result.schema.kind} data")
     for silo, rows in result.schema.rows.items():

@@ -41,7 +41,7 @@ REQUESTED: dict[str, RequestedTransform] = {
     "sqrt": "sqrt",
     "normal-scores": "normal-scores",
 }
-"""for each transform, the option that requests it; `anscombe` has no option, because counts get it by default"""
+"""for each transform, the option that requests it; `anscombe` has no option, because it is the default for counts"""
 MOMENTS = AlgorithmSpec("regressions", Regressions(center=True, masked=True))
 """the exchange of masked second moments about the silos' own means"""
 
@@ -84,7 +84,7 @@ class RunData:
 
 
 def has_moments(result: RunResult) -> bool:
-    """Whether second moments of the rows give effects, because all columns are numbers without empty cells."""
+    """Whether second moments of the rows suffice for effects: for numbers without empty cells."""
     return result.schema.kind == "continuous" and not result.metrics.get("filling_exchanges")
 
 
@@ -122,7 +122,10 @@ def read_run_data(result: RunResult, folder: Path) -> RunData:
 
 
 def within_moments(data: RunData, needed: Sequence[bool]) -> WithinMoments:
-    """The second moments about the silos' own means, for pairs of `needed` columns `[d]`; zero for other pairs."""
+    """The second moments about the silos' own means, for pairs of columns that are `needed` `[d]`, and variances.
+
+    Moments of other pairs are zero.
+    """
     clique = np.triu(np.outer(needed, needed), 1).astype(np.bool_)
     (found,) = data.exchanges([("effects", MOMENTS, start(data.rows.schema, clique))])
     return moments_of(found.last.server, len(data.rows.schema.silos) - len(found.last.lost))

@@ -37,7 +37,7 @@ REJECTED = "One further masked sum for an additive model did not support it, so 
 """text added to the finding on curved effects if `auto` has tried secure-additive without success"""
 OWN_WEIGHTS = (*findings.WEIGHTS_DIFFER, CHANGE)
 """the names of the findings that lead to a search by own scores"""
-NOT_OWN = "A search with each silo's own weights did not support different weights, so the result has common weights."
+NOT_OWN = "A search with different weights for each silo did not support them, so the result has common weights."
 """text added to the finding on different weights if `auto` has tried secure-boss with weights=own without success"""
 IN_PASSES = (
     "A search by the silos' own scores needs series in memory, and some silos read them in passes, so the result has "

@@ -27,8 +27,7 @@ Missing = Literal["model", "complete-rows", "refuse"]
 Outliers = Literal["keep", "set-aside"]
 Dates = Literal["set-aside", "days"]
 DifferentColumns = Literal["same", "union", "common"]
-"""`Missing`, `Outliers`, `Dates` and `DifferentColumns` repeat types of `fedbnsl.data.folder.about`, whose import would
-slow down the command line's help."""
+"""`Missing` to `DifferentColumns` repeat types of `fedbnsl.data.folder.about`; its import would slow down the help."""
 
 
 def _list_algorithms(schema: dict[str, Any]) -> None:
@@ -49,10 +48,7 @@ Algorithm = Annotated[
     OnCommandLine(("--algorithm", "-a"), "NAME"),
 ]
 
-
 Columns = tuple[str, ...]
-
-
 NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 SPEC_FIELDS = {"algorithm", "params", "epsilon", "delta", "seed"}
 """the fields on which `LearnOptions.spec` depends"""
@@ -439,8 +435,7 @@ class LearnOptions(Options):
     def with_data(self, folder: Path | None) -> "LearnSettings":
         """The settings of a run with these options on the federated data set in `folder`.
 
-        Without `folder`, the data set is the folder of the federation's file. Raises `BadInput` if neither `folder` nor
-        a federation is given.
+        Without `folder`, the data set is the folder of the federation's file. Raises `BadInput` without either.
         """
         if folder is None and self.federation is None:
             raise BadInput(
@@ -488,10 +483,7 @@ class LearnSettings(LearnOptions, DataSet):
         return folder.parent.name if self.federation and folder.name == "coordinator" else folder.name
 
     def named(self, when: datetime | None = None) -> "LearnSettings":
-        """The same settings with a name and an output folder.
-
-        If neither is given, the generated name differs from the names of existing folders in runs/.
-        """
+        """The settings with name and output folder; if neither is given, no folder in runs/ has the generated name."""
         name = self.name or run_name(self.algorithm, self.dataset, self.seed, when or datetime.now())
         if self.name is None and self.out is None:
             numbered = (f"{name}-{number}" for number in count(2))

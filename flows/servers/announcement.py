@@ -1,7 +1,7 @@
-"""The file by which a run finds the Prefect server that `fedbnsl ui` started; only this user may read or write it.
+"""The file by which a run finds the Prefect server of `fedbnsl ui` or `fedbnsl serve`; only this user may read it.
 
-The server holds a lock on the file as long as it runs. If a run can lock the file, the server has ended. The run then
-does not send this user's token, because another account may have taken over the port.
+The server holds a lock on the file as long as the server runs. If a run can lock the file, the server has ended. The
+run then does not send this user's token, because another account may have taken over the port.
 """
 
 import fcntl
@@ -22,17 +22,17 @@ ANSWER = 5.0
 
 @dataclass
 class Announcement:
-    """The announcement of one server; it has no effect if another server is announced."""
+    """The announcement of one server; without effect if another server is announced already."""
 
     lock: int | None
     """the open file; None if another server is announced, or after the lock has passed to the server"""
 
     def inherited(self) -> tuple[int, ...]:
-        """The open files that the server has to inherit, so that it holds the lock."""
+        """The open files that the server must inherit to hold the lock."""
         return () if self.lock is None else (self.lock,)
 
     def name(self, url: str) -> None:
-        """Write the URL of the API, which now answers, and pass the lock to the server."""
+        """Write the URL of the API, which now answers, and close the file here: then only the server has the lock."""
         if self.lock is not None:
             os.pwrite(self.lock, url.encode(), 0)
         self.close()
@@ -64,7 +64,7 @@ def announcement(home: Path) -> Iterator[Announcement]:
 def announced_server(home: Path, token: Callable[[], str]) -> str | None:
     """The URL of the API of the server that is announced in `home` and accepts the `token`; None without such a server.
 
-    Without a server, the token is neither read nor written.
+    `token` is called only if a server is announced, because the call reads or writes the file of the token.
     """
     try:
         file = os.open(home / SERVER_FILE, os.O_RDWR | os.O_NOFOLLOW)

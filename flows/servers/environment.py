@@ -12,11 +12,11 @@ DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # A dead server delays each call of a run by six seconds instead of a minute.
     "PREFECT_CLIENT_MAX_RETRIES": "2",
-    # Runs leave Prefect's database after a month and their events after a day; else it grows by 0.25 MB a round.
+    # Prefect's database keeps runs for a month and events for a day. Without a limit, it grows by 0.25 MB a round.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
     "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),
     "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P1D",
-    # Task runs are written once a second; one at a time, each would cost the server a transaction of 6 ms of CPU.
+    # Task runs are written together once a second. Written one by one, each would take a transaction of 6 ms of CPU.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
@@ -59,7 +59,8 @@ def prestart(engine: str, *, quiet: bool) -> Iterator[Callable[[], str] | None]:
     if engine != "prefect":
         yield None
         return
-    from fedbnsl.tasks.fork_server import fork_server  # imported here, as other engines need neither
+    # Imported here, because other engines need neither module.
+    from fedbnsl.tasks.fork_server import fork_server
 
     from .processes import temporary_server
 

@@ -21,7 +21,7 @@ from .processes import CHILD, process
 SILOS = ("clinic", "lab", "ward")
 VARIABLES, ROWS, SEED = 8, 500, 1
 LOG = "log.txt"
-"""the file with the output of a process, in its own folder"""
+"""the file with the output of a process, in the folder of the coordinator or of the silo"""
 PATIENCE = 60.0
 """maximum number of seconds until the coordinator listens"""
 
@@ -29,7 +29,7 @@ PATIENCE = 60.0
 def write_demo_rows(folder: Path) -> None:
     """Draw the rows of the silos; write them to the owners' folders, and the true graph to the coordinator's folder.
 
-    `folder` is the folder of a federation of `SILOS`, and contains these folders.
+    `folder` has the federation, with a folder for each owner of `SILOS` and one for the coordinator.
     """
     drawn = homogeneous(VARIABLES, len(SILOS), ROWS, SEED)
     names = dict(zip(drawn.schema.silos, SILOS, strict=True))
@@ -47,7 +47,7 @@ def write_demo_rows(folder: Path) -> None:
 def running_federation(folder: Path) -> Iterator[Path]:
     """Run the coordinator and the silos in `folder` within the block; yields the coordinator's configuration file.
 
-    Raises `BadInput` with the last line of the coordinator's log if it does not listen.
+    Raises `BadInput` with the last line of the coordinator's log if the coordinator does not listen.
     """
     from fedbnsl.tasks.transport.configuration import read_federation_file
 

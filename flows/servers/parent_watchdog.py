@@ -1,7 +1,7 @@
 """Run a module so that it ends when the process that started it ends.
 
-Servers are started by `python -m fedbnsl.flows.servers.parent_watchdog MODULE ARGUMENTS...`. Otherwise, a server would
-outlive a coordinator that is killed.
+Servers are started by `python -m fedbnsl.flows.servers.parent_watchdog MODULE ARGUMENTS...`. Started directly, a server
+would continue to run after the process that started it is killed.
 """
 
 import ctypes

@@ -1,6 +1,6 @@
 """The Prefect and MLflow servers as child processes: for `fedbnsl ui`, for schedules, and for a single run.
 
-The server of a single run starts while this process still imports and checks.
+The server of a single run starts while this process still imports modules and checks the input.
 """
 
 import json
@@ -32,11 +32,11 @@ from fedbnsl.tracking.staging import create_private_folder
 from .announcement import ANSWER, announced_server, announcement
 
 PATIENCE = 10.0
-"""timeout in seconds of the request for the experiment"""
+"""timeout in seconds of the request for the id of the MLflow experiment"""
 
 
 def view_lines(mlflow: str) -> list[str]:
-    """A line for each saved view on the MLflow server at `mlflow`; none if the server has no runs of this project."""
+    """Lines with links to two views of the MLflow server at `mlflow`; none if it has no runs of this project."""
     request = f"{mlflow.rstrip('/')}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT)}"
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
@@ -58,7 +58,7 @@ CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.parent_watchdog")
 FOR_ONE_RUN = {
     **EPHEMERAL_SERVER,
     "PREFECT_UI_ENABLED": "0",
-    # Nobody watches this server, so it keeps the runs and their tasks, but not every event that led to them.
+    # Nobody opens the pages of this server, so it stores runs and tasks, but no events.
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
@@ -70,8 +70,8 @@ FOR_ONE_RUN = {
 def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     """Yield the URL of a Prefect server's API: the user's server (`PREFECT_API_URL`), or a server for the block.
 
-    The server of the block uses the same database as runs without this server, so that it shows these runs, too. Runs
-    of this user find it while it is up.
+    The server of the block uses the same database as the servers of single runs, so it also shows earlier runs. While
+    it is up, runs of this user find it and use it.
     """
     known = users_server()
     if known:
@@ -104,8 +104,9 @@ TOKEN_FILE = "fedbnsl-token"
 def protection(port: int, token: str) -> dict[str, str]:
     """The environment of a Prefect server at `port` that answers only requests with `token`.
 
-    Every account of this machine and every page in a browser can connect to the port. Without a token, they could start
-    runs as this user. Also, pages of other origins may not read answers, and writes need a CSRF token.
+    Every account of this machine and every page in a browser can connect to the port. Without a token, other accounts
+    and pages could start runs as this user. With these settings, pages of other origins also cannot read answers, and
+    writes need a CSRF token.
     """
     origins = ",".join(f"http://{host}:{port}" for host in (HOST, "localhost"))
     return {
@@ -122,7 +123,10 @@ def new_token() -> str:
 
 
 def api_token() -> str:
-    """The token of this user's servers, from the environment or else from a file that only the user may read."""
+    """The token of this user's servers, from the environment or from a file that only the user may read.
+
+    The file is written if it does not exist. Raises `BadInput` if other users can read it.
+    """
     if os.environ.get(TOKEN):
         return os.environ[TOKEN]
     path = _home() / TOKEN_FILE
@@ -145,7 +149,7 @@ def api_settings(url: str) -> dict[Any, Any]:
 
 
 def sign_in_lines(url: str) -> list[str]:
-    """The lines that lead a user to the pages of the server at `url`."""
+    """Lines with the address of the pages of the server at `url`, and the token to sign in, if any."""
     lines = [f"Prefect: {url.removesuffix('/api')}"]
     token = os.environ.get(TOKEN)
     return lines if token is None else [*lines, f"  to sign in, paste {token}"]
@@ -167,8 +171,8 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
 
     Yield a function that waits until the server answers and returns the URL of its API.
 
-    This is Prefect's own ephemeral server with the same database, but it starts while this process still imports
-    modules, which halves the time to the first round.
+    The server is like Prefect's own ephemeral server and uses the same database, but it starts while this process still
+    imports modules. This halves the time to the first round.
     """
     known = users_server()
     if known:
@@ -239,7 +243,7 @@ def _home() -> Path:
 
 
 def _begin_database() -> None:
-    """Create Prefect's database if it does not exist; otherwise, servers that start together could both create it."""
+    """Create Prefect's database if it does not exist; servers that start together could both try to create it."""
     create_from_template("prefect", _home() / "prefect.db")
 
 
@@ -347,7 +351,7 @@ def wait_until_up(url: str, server: "subprocess.Popen[Any]", what: str, patience
 
 
 def free_port(wanted: int) -> int:
-    """The port `wanted` if nothing listens there, otherwise a free port."""
+    """The port `wanted` if it is free, otherwise another free port; raises `BadInput` if no port is free."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,7 @@
 """Prefect's own database on this machine: count old records, and remove them with Prefect's own functions.
 
-A server removes old records while it runs (`environment.py` has the retention periods). But a run's own server ends
-with the run, and a file of SQLite never shrinks by itself.
+A server removes old records while it runs (`environment.py` has the retention periods). But the server of a single run
+ends with the run, and the file of an SQLite database never shrinks by itself.
 """
 
 import asyncio
