@@ -31,7 +31,9 @@ def regression_estimator(
     schema, structure = data.rows.schema, data.result.structure
     levels = schema.levels.get(outcome, ())
     if len(levels) not in (0, 2):
-        raise BadInput(f"--data is for numbers and two labels, and {outcome} has {len(levels)} labels: omit it")
+        raise BadInput(
+            f"--data is for an outcome of numbers or of two labels, and {outcome} has {len(levels)} labels: omit --data"
+        )
     keys, questions = [], []
     for x in treatments:
         for one in identify(structure, structure.variables.index(x), structure.variables.index(outcome), kind).sets:

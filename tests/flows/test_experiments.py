@@ -111,7 +111,7 @@ def test_effects_from_rows_that_experiments_have_set_are_refused(study, tmp_path
     assert run(capsys, *words)[0] == 0
     code, _, err = run(capsys, *words, "--data", study)
     assert code == 2
-    assert "in some rows, whose sums mix mechanisms: omit --data" in err
+    assert "in some rows, so sums over all rows mix mechanisms: omit --data" in err
 
 
 def test_data_in_memory_take_targets_from_a_file(study, tmp_path):

@@ -282,14 +282,14 @@ class TestRegressions:
     def test_what_is_refused(self, capsys, of_both, of_labels):
         folder, found = of_both
         for words, said in {
-            ("--treatment", "z", "--outcome", "stage"): "stage has 3 labels: omit it",
+            ("--treatment", "z", "--outcome", "stage"): "stage has 3 labels: omit --data",
             ("--treatment", "z", "--outcome", "t", "--by-silo"): "--by-silo is for runs of numbers",
             ("--treatment", "z", "--treatment", "drug", "--outcome", "t"): "joint interventions are for numbers",
         }.items():
             code, out, err = run(capsys, "effect", found.folder, *words, "--data", folder)
             assert (code, out, err.count("\n")) == (2, "", 1)
             assert said in err
-        with pytest.raises(BadInput, match="of labels alone, the run's tables give the effect, and"):
+        with pytest.raises(BadInput, match="for labels alone, the run's probability tables give the effect"):
             of_labels.effect("x", "y", data=folder)
 
 
