@@ -130,7 +130,7 @@ app = typer.Typer(add_completion=False)
 def algorithms(
     name: Annotated[str | None, typer.Argument(help="The algorithm to explain.", autocompletion=one_algorithm)] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Only algorithms that learn from data like those of FOLDER.")
+        Path | None, typer.Option(metavar="FOLDER", help="List only algorithms for the kind of data in FOLDER.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

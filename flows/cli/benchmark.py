@@ -35,7 +35,10 @@ def benchmark(
     ] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of seeds; default: 1.")] = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Number of processes; default: one for each core.")
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="Number of processes; default: one for each core; 0: run in this process."
+        ),
     ] = None,
     track: Annotated[bool, typer.Option("--track", help="Log the runs to MLflow, as children of one run.")] = False,
 ) -> None:

@@ -101,7 +101,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def clean(
     folder: Annotated[
-        Path | None, typer.Argument(help="Folder of the silos' files: clean the journals beside them, too.")
+        Path | None, typer.Argument(help="Folder of the silos' files: also clean the journals beside these files.")
     ] = None,
     older_than: Annotated[
         float, typer.Option(metavar="DAYS", help="Age in days, 1 or more, above which leftovers are removed.")

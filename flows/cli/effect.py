@@ -142,7 +142,7 @@ Rows = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Data of the run: estimate from their rows, by one masked sum. Default: compute from the model.",
+        help="Folder of the run's data: estimate from the rows, by masked sums. Default: compute from the model.",
     ),
 ]
 

@@ -131,7 +131,7 @@ def features(
 ) -> None:
     """Find the features that predict a variable: its parents, children and spouses (its Markov blanket).
 
-    They are printed and written to features.csv in the results folder.
+    These features are printed, and written to features.csv in the results folder.
     """
     from ..servers.environment import prestart
 

@@ -187,7 +187,8 @@ def inspect(
         Path, typer.Argument(help="Federated data set: a folder with one file per silo, or one file with --by.")
     ],
     write: Annotated[
-        bool, typer.Option("--write", help="Draft FOLDER/about.json: kinds, levels, lengths of series.")
+        bool,
+        typer.Option("--write", help="Write a draft of FOLDER/about.json: kinds, levels and lengths of series."),
     ] = False,
 ) -> None:
     """Show how the tables of FOLDER are read: kinds, levels, empty cells, excluded columns; nothing is learned.

@@ -33,7 +33,7 @@ COMMANDS = {
     "query": "Ask the model of a run for probabilities, given evidence or after an intervention.",
     "simulate": "Draw rows from the model of a run.",
     "predict": "Predict the empty cells of a table with the model of a run.",
-    "algorithms": "List the algorithms and exactly what leaves a silo; explain the settings of one.",
+    "algorithms": "List the algorithms and what leaves a silo, or explain the settings of an algorithm.",
     "track": "Upload records that MLflow missed during a run.",
     "evaluate": "Compare a learned structure with the true graph.",
     "benchmark": "Compare algorithms on data sets with several seeds, in tables and pictures.",

@@ -50,7 +50,9 @@ def rescore(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures of both graphs as JSON.")] = False,
 ) -> None:
-    """Score a graph that was edited by hand: scores, parameters, fit and diagnoses, compared with the learned one.
+    """Score a graph that was edited by hand, and show its fit and scores beside those of the learned graph.
+
+    The parameters, the assumptions and the diagnosis of the edited graph are printed, too.
 
     Example: fedbnsl rescore runs/NAME --edges edited.csv --data study
     """

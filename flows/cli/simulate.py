@@ -15,7 +15,7 @@ def simulate(
     run: Run,
     rows: Annotated[int, typer.Option(metavar="N", help="Number of rows.")] = 1000,
     do: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a variable by an intervention; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a variable by an intervention; repeatable.")
     ] = None,
     seed: SampleSeed = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="New CSV file; default: print the rows.")] = None,

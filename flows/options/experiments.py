@@ -27,7 +27,7 @@ class Interventions(DataRecipe):
         Field(
             ge=2,
             title="Rows per silo",
-            description="Number of rows per silo: each silo has between half and one and a half times as many.",
+            description="Mean number of rows of a silo; silos have from half to one and a half times as many.",
         ),
         OnCommandLine(value="N"),
     ] = 1000

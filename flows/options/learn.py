@@ -126,16 +126,16 @@ class LearnOptions(Options):
         Missing,
         Field(
             title="Empty cells",
-            description="How to treat empty cells: model them, drop rows with an empty cell (complete-rows), or refuse "
-            "the data.",
+            description="How to treat empty cells: estimate them by a model (model), drop rows with an empty cell "
+            "(complete-rows), or refuse the data (refuse).",
         ),
     ] = "model"
     columns: Annotated[
         DifferentColumns,
         Field(
             title="Different columns",
-            description="How to join silos with different columns: refuse them (same), keep every column, with empty "
-            "cells at silos without it (union), or keep only the columns that every silo has (common).",
+            description="How to join silos with different columns: refuse the data (same), keep every column, with "
+            "empty cells at silos without it (union), or keep only the columns that every silo has (common).",
         ),
     ] = "same"
     time: Annotated[
@@ -244,20 +244,20 @@ class LearnOptions(Options):
     ] = None
     no_parents: Annotated[
         Names,
-        Field(title="No parents", description="Variables without parents, such as 'age,sex'."),
+        Field(title="No parents", description="Variables that must have no parents, such as 'age,sex'."),
         OnCommandLine(value="NAMES"),
     ] = None
     parameters: Annotated[
         bool,
         Field(
             title="Parameters of the structure",
-            description="Also estimate the parameters of the learned structure, in one more exchange.",
+            description="Also estimate the parameters of the learned structure, in further exchanges.",
         ),
     ] = True
     diagnose: bool = Field(
         default=True,
         title="Diagnoses",
-        description="Also diagnose the data: violated assumptions and deviating silos, in two more exchanges.",
+        description="Also diagnose the data: violated assumptions and deviating silos, in further exchanges.",
     )
     smoothing: Annotated[float, OnCommandLine(value="ROWS")] = Field(
         default=1.0,

@@ -133,7 +133,7 @@ Latent = Annotated[
     Field(
         ge=0,
         title="Latent variables",
-        description="Number of variables to hide, common causes first; the true graph is then a PAG.",
+        description="Number of variables to hide, common causes first. If any are hidden, the true graph is a PAG.",
     ),
     OnCommandLine(value="N"),
 ]

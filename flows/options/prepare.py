@@ -110,7 +110,7 @@ class Heterogeneous(_Linear):
 
 
 class Nonlinear(_OnRandomGraph):
-    """Draw every silo's rows from the same nonlinear model: each variable a random neural network of its parents."""
+    """Draw every silo's rows from the same nonlinear model: each variable is a random neural network of its parents."""
 
     model_config = ConfigDict(title="nonlinear: one neural network a variable")
     kind: Literal["nonlinear"] = "nonlinear"
@@ -195,7 +195,7 @@ class Mixed(DataRecipe):
 
 
 class Surrogate(DataRecipe):
-    """Draw rows from one discrete network; a hidden variable assigns them to silos, so that each silo is biased."""
+    """Draw rows from one discrete network; a hidden variable assigns the rows to silos, so that each silo is biased."""
 
     model_config = ConfigDict(title="surrogate: silos that differ in a hidden variable")
     kind: Literal["surrogate"] = "surrogate"
@@ -249,7 +249,7 @@ class Sachs(DataRecipe):
     kind: Literal["sachs"] = "sachs"
     silos: Silos = 3
     by_condition: Annotated[
-        bool, Field(title="By condition", description="Make the nine experimental conditions nine silos.")
+        bool, Field(title="By condition", description="Make each of the nine experimental conditions a silo.")
     ] = False
     truth: Annotated[
         Truth,
@@ -264,7 +264,9 @@ class Sachs(DataRecipe):
         Field(title="Transform", description="Transformation of every value."),
         OnCommandLine(value="NAME"),
     ] = TRANSFORM
-    center: Annotated[bool, Field(title="Centre", description="Subtract the mean over all cells.")] = False
+    center: Annotated[bool, Field(title="Centre", description="Subtract the mean over all cells from each column.")] = (
+        False
+    )
     discrete: Annotated[
         bool,
         Field(

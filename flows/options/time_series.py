@@ -85,11 +85,13 @@ class Dynamic(DataRecipe):
 
 
 class Events(DataRecipe):
-    """Draw event sequences of devices from a random Hawkes process, in which types of events excite others."""
+    """Draw event sequences of devices from a random Hawkes process, in which events excite events of other types."""
 
     model_config = ConfigDict(title="events: event sequences of a random Hawkes process")
     kind: Literal["events"] = "events"
-    variables: Variables = 10
+    variables: Annotated[
+        int, Field(ge=2, title="Variables", description="Number of types of events."), OnCommandLine(value="N")
+    ] = 10
     silos: Silos = 6
     events: Annotated[
         int,
@@ -98,7 +100,9 @@ class Events(DataRecipe):
     ] = 20_000
     devices: Annotated[
         int,
-        Field(ge=1, title="Devices", description="Number of devices, dealt to silos of unequal size."),
+        Field(
+            ge=1, title="Devices", description="Number of devices, which are distributed over silos of unequal size."
+        ),
         OnCommandLine(value="N"),
     ] = 50
     seed: Seed = 0

@@ -37,7 +37,7 @@ def test_labels_have_a_plan(capsys, tmp_path):
         assert code == 0
     assert "recommended: fedbnsl learn" in said["5"]
     assert "fed-fci" in said["5"]
-    assert "the noise of fed-pc has 1.5 times the variance" in said["5"]
+    assert "It has 1.5 times the variance" in said["5"]
     assert "Too few rows for this budget" in said["0.01"]
 
 
