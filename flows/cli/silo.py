@@ -48,9 +48,9 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
 
 
 def check_silo(path: Path, name: str | None, data: Path | None) -> None:
-    """Print the description that this silo would send before round 1, its policy, and whether the coordinator answers.
+    """Print what this silo would send before round 1, its policy, and that the coordinator answers.
 
-    Raises `BadInput` if certificates, rows or connection do not work.
+    Raises `BadInput` if certificates or rows cannot be used, or if the coordinator does not answer.
     """
     from fedbnsl.tasks.transport.configuration import read_silo_file
 
@@ -67,7 +67,10 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
 
 
 def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
-    """Lines that list everything that a coordinator learns before round 1."""
+    """Lines on the description that a coordinator receives before round 1: rows, columns and labels.
+
+    The description also has facts about each column, such as the order of magnitude of its numbers.
+    """
     from fedbnsl.tasks.silo.rows import Described
 
     described = described_rows(file, mapper)
@@ -81,7 +84,7 @@ def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
 def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
     """The description of the rows for a coordinator with the same declarations as the owner.
 
-    Raises `BadInput` for unreadable rows, with file, line and value, because only the owner sees this message.
+    Raises `BadInput` for unreadable rows. The message has file, line and value, because only the owner sees it.
     """
     from fedbnsl.data.folder.about import NO_DECLARATION
     from fedbnsl.tasks.silo.rows import describe_rows

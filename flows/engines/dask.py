@@ -47,7 +47,7 @@ class Silos:
     """silos whose owners list no members; in a private run, each silo's noise must then suffice alone"""
 
     def begin(self, job: Job) -> dict[str, Pin]:
-        """Have every silo admit `job` by its owner's policy, and return the pins of the run.
+        """Have every silo admit `job` by its owner's policy, and return each silo's pin: its rows and their seal.
 
         Raises `NotAllowed` if a silo refuses the job; no silo has then spent any ε.
         """

@@ -89,7 +89,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The silos of an interrupted run: the pin of each silo, and for each dropped silo the reason."""
+    """The silos of an interrupted run: the pin of each silo, and the reason why a silo was dropped, if it was."""
 
     pins: Mapping[str, Pin]
     gone: Mapping[str, str] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Started:
 
 
 def write_started(folder: Path, started: Started) -> None:
-    """Create the folder of a run with its file of settings and pins."""
+    """Write `started.json` to the folder of a run, which is created if needed; paths become absolute."""
     create_private_folder(folder)
     settings = started.settings.model_dump(mode="json") | {
         "data": str(Path(started.settings.data).absolute()),
@@ -146,7 +146,7 @@ def write_started(folder: Path, started: Started) -> None:
 
 
 def read_started(folder: Path) -> Started:
-    """The settings and pins of the run in `folder`; raises `BadInput` if the run cannot be resumed."""
+    """The content of `started.json` of the run in `folder`; raises `BadInput` if the run cannot be resumed."""
     path = folder / STARTED
     if (folder / "metrics.json").exists() and not path.exists():
         raise BadInput(f"{folder}: this run is finished; there is nothing to resume")
