@@ -35,8 +35,8 @@ name = "{name}"
 data = "rows.csv"      # its rows: a table (.csv, .parquet, .xlsx, .sav ...), a folder of Parquet parts, or a .sql query
 coordinator = "{address}"
 listen = "127.0.0.1:0"      # the address that this silo binds to and the coordinator connects to; port 0: any free port
-# workers = 8      # processes that read rows larger than memory, in Parquet; results have the same bits for any number
-# cluster = "tls://scheduler.example:8786"      # instead of processes: your own Dask cluster, which sees the same files
+# workers = 8      # processes that read Parquet rows larger than memory; the number does not change the results
+# cluster = "tls://scheduler.example:8786"      # instead of processes: your own Dask cluster, if it can read the file
 
 [tls]
 certificate = "{name}.pem"
@@ -46,7 +46,7 @@ trusted = "trusted.pem"
 # Limits of this owner; the worker of this silo refuses requests beyond them. Without its line, a limit does not apply.
 [policy]
 # algorithms = ["secure-sum", "fed-pc"]      # allowed algorithms
-# steps = ["regressions", "diagnosis"]      # allowed exchanges after the rounds: parameters, diagnoses, resamples
+# steps = ["regressions", "diagnosis"]      # allowed further exchanges, for parameters, diagnoses and resamples
 # epsilon = 1.0      # maximum ε of a run; runs without an ε are then refused
 # total_epsilon = 3.0      # maximum ε of all runs together
 # delta = 1e-8      # the δ of these maxima; default: 1/n² with n rows in this silo

@@ -98,9 +98,9 @@ def show_plan(folder: Path, epsilon: float, delta: float) -> None:
         f"δ = {delta:.3g}, ρ = {cost.rho:.5g} (zCDP, {ReplaceOne.label}, per record). Nothing is spent by this plan."
     )
     out.print(
-        f"A single Gaussian release with this budget needs noise of {1 / math.sqrt(2 * cost.rho):.4g} times its "
-        f"sensitivity. The minimum under any accounting is {gaussian_sigma(1.0, epsilon, delta):.4g} times "
-        "(analytic Gaussian mechanism)."
+        "If a single Gaussian release spends all of it, the standard deviation of the noise is "
+        f"{1 / math.sqrt(2 * cost.rho):.4g} times the release's sensitivity. Under any accounting, it is at least "
+        f"{gaussian_sigma(1.0, epsilon, delta):.4g} times (analytic Gaussian mechanism)."
     )
     best = _of_labels(schema, epsilon, delta) if schema.kind == "discrete" else _of_numbers(schema, epsilon, delta)
     if best is None:
