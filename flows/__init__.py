@@ -1,1 +1,1 @@
-"""Prefect flows, their settings, deployments and the command line."""
+"""The flows `learn` and `prepare`, their engines and options, the command line, the Python API and benchmarks."""

@@ -217,18 +217,19 @@ def learn(
     Parameters
     ----------
     data : folder, FederatedData, DataFrame, dict or list of tables
-        A folder has one file per silo; a single file has the column `by`. A dict or a list has one table (DataFrame or
-        array, rows x variables) per silo. The privacy ledgers of a folder are kept in the folder; the ledgers of tables
-        end with the call.
+        A folder has one file per silo. A single file or DataFrame needs `by`. A dict or a list has one table (DataFrame
+        or array, rows x variables) per silo. The privacy ledgers of a folder are kept in the folder; the ledgers of
+        tables in memory end with the call.
     algorithm : str or settings
         A name of `fedbnsl algorithms`, with its settings as further keywords, or a settings object such as
         `FedSparse(l1=0.1)` of `fedbnsl.settings`; `auto` chooses an algorithm that suits the data.
     by : str
         The column of a single DataFrame or file that names the silo of each row.
     about : dict
-        The description of tables, as `about.json` describes a folder.
+        The description of tables in memory, with the keys of `about.json`.
     truth : DataFrame, networkx.DiGraph, path or result of learn
-        The true graph to compare with, in a form that `evaluate` accepts; by default the truth.csv of a folder.
+        The true graph to compare with, in a form that `evaluate` accepts; by default the truth.csv of a folder. Only
+        with the engine inline.
     engine : str
         `inline` runs in this process; `prefect` runs through Prefect, Dask and MLflow.
     progress : bool

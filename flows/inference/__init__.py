@@ -1,1 +1,1 @@
-"""Uses of the model of a finished run: effects, queries, simulated rows and predictions."""
+"""Uses of a finished run: effects, queries, simulated rows, predictions, and scores of a graph edited by hand."""
