@@ -186,21 +186,15 @@ class Learned:
         Parameters
         ----------
         treatment, outcome
-            `treatment` is the variable to change, or a list of variables to change together. `outcome` is the variable
-            of interest.
-        compare
-            The two values of the treatment to compare. By default, these are 0 and 1 for numbers. For labels, each
-            further label is compared with the first label.
-        direct
-            Whether the other parents of the outcome are held fixed.
+            The variable or the list of variables to change (together), and the variable of interest.
+        compare, direct
+            `compare` has the two values to compare: by default 0 and 1, or each further label with the first label.
+            With `direct`, the other parents of the outcome are held fixed.
         data
             The folder of the run's silos, to estimate from their rows. By default, the model gives the effect.
-        bootstrap
-            The number of resamples of the rows; a graph is learned from each of them.
-        by_silo
-            Whether the effect is also estimated at each silo.
-        placebo
-            The number of times that each silo permutes the treatment among its rows, for effects that should be near 0.
+        bootstrap, by_silo, placebo
+            `bootstrap` is the number of resamples of the rows from which graphs are learned. With `by_silo`, the effect
+            is also estimated at each silo. `placebo` is the number of permutations of the treatment within silos.
 
         Returns
         -------
@@ -210,8 +204,7 @@ class Learned:
         Raises
         ------
         BadInput
-            A ValueError, for unknown variables or values, for a run without a model, with an ε or of time series, and
-            for `data` with other rows than the run's.
+            A ValueError, for unknown variables or values, unsuitable runs, and `data` with other rows than the run's.
         """
         treatments = [treatment] if isinstance(treatment, str) else list(treatment)
         return effects(

@@ -79,11 +79,7 @@ class Resumed:
 
 @compile_notice()
 def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed: Resumed | None = None) -> RunResult:
-    """Run `job` to its end and return the result.
-
-    Raises `BadInput` as `check` does, and if too few silos respond before the rounds. If silos are lost during or after
-    the rounds, there is a result.
-    """
+    """Run `job` and return the result; raises `BadInput` as `check` does, or if silos do not respond before round 1."""
     check(job, session.schema)
     session = replace(session, schema=session.schema.adjusted(job.adjustment))
     job, session, found_targets, tuned = _prepared(job, session)
