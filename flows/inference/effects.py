@@ -55,31 +55,25 @@ def effects(
     ----------
     result
         A finished run.
-    treatments
-        The variables to change, one at a time, or all together if `joint`.
-    outcome
-        The variable of interest.
+    treatments, outcome
+        The variables to change (one at a time, or all together if `joint`), and the variable of interest.
     kind
         "total", or "direct" for the effect with all other parents of the outcome held fixed.
     values
-        The two values to compare. By default, these are 0 and 1 for numbers. For labels, each further label is compared
-        with the first label.
+        The two values to compare; by default 0 and 1, or each further label with the first label.
     joint
         Whether all treatments are changed together. With `data`, this requires the second moments of all pairs.
     data
         The folder of the run's silos for further exchanges; None for effects from the run's model.
     bootstrap
         The number of resamples of the rows in `data`; the graph is learned again from each of them.
-    by_silo
-        Whether the effect is also estimated at each silo.
-    placebo
-        The number of times that the treatment is permuted within each silo; these effects should be near 0.
+    by_silo, placebo
+        Whether the effect is estimated at each silo, too; the number of permutations of the treatment within silos.
 
     Raises
     ------
     BadInput
-        For unknown variables and values, for a run without a model, with an ε or of time series, for a folder of other
-        rows, and for combinations of options that are not possible.
+        For unknown variables and values, unsuitable runs, other rows, and impossible combinations of options.
     """
     _check_question(result, treatments, outcome)
     _check_run(result, from_rows=data is not None)
