@@ -31,10 +31,7 @@ def show_effects(
     track: bool,
     as_json: bool,
 ) -> None:
-    """Print the effects in the graph of the finished run in the folder `run`.
-
-    Raises `BadInput` as `effects` does, and unless exactly one of `treatments` and `every` is given.
-    """
+    """Print effects in the graph of the run in this folder; raises `BadInput` without `treatments` and `every`."""
     from ..api.loading import load
     from ..inference.effects import effects
 
@@ -190,9 +187,7 @@ def effect(
             help="The two values of X to compare. Default: 0,1 for numbers; each further label with the first label.",
         ),
     ] = None,
-    direct: Annotated[
-        bool, typer.Option("--direct", help="Estimate the direct effect, with the other parents of Y held fixed.")
-    ] = False,
+    direct: Annotated[bool, typer.Option("--direct", help="Hold the other parents of Y fixed.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Estimate the effect of every other variable, one at a time.")
     ] = False,

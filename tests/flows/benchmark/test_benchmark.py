@@ -172,7 +172,7 @@ def test_tables_have_means_deviations_and_the_best_in_bold():
 
 def test_every_letter_that_latex_reads_as_a_command_is_escaped():
     printed = latex(ROWS.assign(algorithm="\\^_%&#${}~"), "study")
-    assert r"\textbackslash{}\textasciicircum{}\_\%\&\#\$\{\}\textasciitilde{} & " in printed
+    assert r"\textbackslash{}\textasciicircum{}\_\%\&\#\$\{\}\textasciitilde{} \\" in printed
 
 
 def test_what_is_within_a_standard_error_of_the_best_is_as_good():
