@@ -101,3 +101,11 @@ def test_a_drift_of_rounding_alone_is_no_drift():
     moved = GaussianNetwork(structure, np.array([0.0, 0.01]), np.array([1.0, 0.25]))
     found = drift_of(before, moved).by_variable
     assert (found["a"], found["b"]) == (0.0, pytest.approx(0.01**2 / (2 * 0.25)))
+
+
+def test_the_drift_is_the_divergence_of_the_later_run_from_the_earlier_one():
+    """From N(0, 1) to N(0, 4), it is (4 - 1 - ln 4) / 2; the other way, it would be (1/4 - 1 + ln 4) / 2."""
+    structure = Structure(("a",), np.zeros((1, 1)))
+    runs = [PastRun(str(v), structure, GaussianNetwork(structure, np.zeros(1), np.array([v]))) for v in (1.0, 4.0)]
+    assert compare_runs(*runs).drift.total == pytest.approx(0.8068528, abs=1e-7)
+    assert compare_runs(*runs[::-1]).drift.total == pytest.approx(0.3181472, abs=1e-7)

@@ -15,6 +15,7 @@ from fedbnsl.tracking.outputs import structure_csv, write_outputs
 from fedbnsl.tracking.pictures.drawing import UNSTABLE_OPACITY, pens
 from fedbnsl.tracking.pictures.picture import draw_structure
 from fedbnsl.tracking.report.report import report_html
+from fedbnsl.tracking.report.tables import MIN_STRENGTH, frequent_edges
 from fedbnsl.tracking.result import Confidence
 from tests.tracking.report.page import one_line
 
@@ -79,6 +80,14 @@ def test_the_report_lists_edges_by_strength_and_says_what_strength_is_not(sure):
     assert "It does not measure whether the learner's assumptions hold" in section
     assert "Thicker lines are edges found in more resamples." in page
     assert "the stronger an edge" not in page
+
+
+def test_an_edge_of_exactly_the_minimum_strength_is_listed():
+    """Of ten resamples, one has a → b, so its strength is a tenth; of eleven, it is less."""
+    resamples = [structure("ab"), *[structure()] * 9]
+    assert MIN_STRENGTH == 0.1
+    assert [one.text for one in frequent_edges(edge_strengths(resamples), MIN_STRENGTH)] == ["a → b"]
+    assert not list(frequent_edges(edge_strengths([*resamples, structure()]), MIN_STRENGTH))
 
 
 def test_a_run_that_was_not_asked_says_nothing_of_it(chain, sure):

@@ -95,6 +95,26 @@ def test_the_sensitivity_is_that_of_the_published_example():
     assert sensitivity(Estimate(0.0, None, 0.1, 100)).robustness == 0.0
 
 
+def test_a_common_cause_as_strong_as_the_robustness_of_the_interval_just_makes_it_include_zero():
+    """Cinelli & Hazlett 2020, §4: one that explains the share r of both residual variances takes se √(df r²/(1 - r)).
+
+    It also takes one of 10 degrees of freedom, so the standard error grows by √(10/9); t of 9 degrees is 2.262157.
+    """
+    error = 1 / np.sqrt(10)
+    r = sensitivity(Estimate(1.0, None, error, 10)).robustness_interval
+    left = 1.0 - error * np.sqrt(10 * r**2 / (1 - r))
+    assert left == pytest.approx(2.262157 * error * np.sqrt(10 / 9), rel=1e-6)
+
+
+def test_an_interval_of_a_joint_effect_has_the_degrees_of_the_regression_with_most_regressors():
+    """x → y → z ← w in 8 rows of one silo: 6 degrees for y, and 5 for z; t of 5 degrees is 2.570582."""
+    W = np.zeros((4, 4))
+    W[0, 1], W[1, 2], W[3, 2] = 2.0, 3.0, 1.0
+    (found,) = joint_effects(implied_moments(W, np.ones(4), 8, 1), W != 0, [0], 2)
+    assert (found.value, found.degrees) == (pytest.approx(6.0), 5)
+    assert found.interval[1] - found.value == pytest.approx(2.570582 * found.standard_error, rel=1e-6)
+
+
 def test_what_cannot_be_estimated_says_why():
     moments = within(TABLES)
     twice = WithinMoments(np.kron(np.ones((2, 2)), moments.covariance), moments.rows, 3)

@@ -12,6 +12,7 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import cpdag
 from fedbnsl.algorithms.graphs.structure import unstacked
 from fedbnsl.algorithms.moments.equal_variance import equal_variance
+from fedbnsl.algorithms.moments.pooled import PooledLearner, learn_from_moments
 from fedbnsl.algorithms.moments.secure_sum import SecureSum, secure_sum_plan
 from fedbnsl.algorithms.statistics.lagged import moments_given_past, subtract_levels, windows
 from fedbnsl.data.federated import pool
@@ -72,6 +73,18 @@ def test_learners_of_classes_find_the_class_within_one_time_and_the_lagged_edges
     assert found.kind == "cpdag"
     assert (found.adjacency != cpdag(data.truth.adjacency)).sum() <= 2
     assert int(((found.lagged != 0) != (data.truth.lagged != 0)).sum()) <= 2
+
+
+@pytest.mark.parametrize(("rows", "edges"), [(20, 0), (30, 1)])
+def test_edges_given_the_past_are_tested_with_the_rows_that_the_past_leaves(rows, edges):
+    """Ten lagged columns take ten rows. Of a correlation of 0.6, z √(n - 3) is 1.83 in 10 rows and 2.86 in 20 rows.
+
+    At the level of 1 %, a correlation is significant above 2.58.
+    """
+    S = np.eye(12)
+    S[0, 1] = S[1, 0] = 0.6
+    found = learn_from_moments(S, rows, ("x", "y"), PooledLearner("pc", alpha=0.01))
+    assert found.adjacency.any(axis=0).sum() == 2 * edges
 
 
 def test_the_order_of_the_columns_does_not_matter(data):

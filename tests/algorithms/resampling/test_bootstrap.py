@@ -107,6 +107,14 @@ def test_a_block_has_the_cube_root_of_all_windows_of_the_silo(stretches, size):
     assert block_size(schema, "a", SamplingScheme(lags=1)) == size
 
 
+def test_a_resample_of_series_has_at_least_its_share_of_the_empty_cells():
+    """Of 199 windows, 33 blocks of 6 can be drawn; half are 17 blocks of 7 rows, 119 of 200 rows: 1.785 of 3 cells."""
+    schema = Schema(("x", "y", "z"), {"a": 200}, "time-series", {}, {"a": (200,)}, empty={"a": (3, 0, 1)})
+    found = resampled_schema(schema, SamplingScheme(lags=1))
+    assert found.rows == {"a": 119}
+    assert found.empty == {"a": (2, 0, 1)}
+
+
 def test_what_is_sent_does_not_grow_with_the_rows():
     sent = []
     for rows in (100, 1000):

@@ -1,5 +1,6 @@
 """Unknown targets: they are found in numbers and labels, and the unchanged side is identified."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.score.families import SecureSearch
-from fedbnsl.algorithms.score.unknown_targets import found_targets, unchanged_conditions
+from fedbnsl.algorithms.score.families import SecureSearch, families_of
+from fedbnsl.algorithms.score.mechanisms import Sums
+from fedbnsl.algorithms.score.unknown_targets import changes_of, found_targets, unchanged_conditions
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 from tests.algorithms.score.test_experiments import DAG, NAMES, TARGETS, draw, in_conditions, schema_of
 
@@ -114,3 +116,21 @@ class TestUnchanged:
         unchanged, tied = unchanged_conditions(classes, self.rows[:4])
         assert unchanged.astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
         assert tied.tolist() == [True, False]
+
+
+def test_a_p_value_is_multiplied_by_the_variables_and_by_the_conditions_less_one():
+    """Of x and y in three conditions of 100 rows, the variance of x is 2 in the last one, and all others are 1."""
+    variances = np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 1.0]])
+
+    def likelihood(conditions, families):
+        inside = [u for u in range(3) if conditions >> u & 1]
+        return -0.5 * 100 * len(inside) * np.log(variances[families][:, inside].mean(axis=1))
+
+    rows = np.full(3, 100)
+    sums = Sums(rows, lambda batch: likelihood, lambda batch: np.ones(len(batch)), 0.0, 2)
+    (found,) = changes_of(families_of(np.zeros((2, 2), bool)), sums, ("x", "y"), ("p", "q", "r"))
+    assert (found.condition, found.variable) == ("r", "x")
+    statistic = 300 * math.log(4 / 3) - 100 * math.log(2)
+    assert found.statistic == pytest.approx(statistic)
+    # χ² with one degree of freedom exceeds s with probability erfc(√(s/2)).
+    assert found.p_value == pytest.approx(2 * 2 * math.erfc(math.sqrt(statistic / 2)), rel=1e-6)

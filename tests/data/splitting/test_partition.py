@@ -12,7 +12,15 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData, discrete
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.networks.lucas import lucas
-from fedbnsl.data.splitting.partition import by_column, by_sizes, dirichlet, equal, label_skew, split_table
+from fedbnsl.data.splitting.partition import (
+    by_column,
+    by_hidden_child,
+    by_sizes,
+    dirichlet,
+    equal,
+    label_skew,
+    split_table,
+)
 
 NAME_IT = (
     "it must be UTF-8 text without / \\ : or line breaks, must not start or end with a space, and must not start with "
@@ -352,6 +360,39 @@ def test_a_table_of_both_kinds_keeps_its_kinds_and_its_gaps(patients, tmp_path, 
     assert again.schema.levels == data.schema.levels
     for silo, rows in data.tables.items():
         assert np.array_equal(again.tables[silo], rows, equal_nan=True)
+
+
+def codes_of(patients):
+    """The codes of age, sex and ward by hand: of age, 1 if it is above the median and else 0; -1 if a cell is empty."""
+    table = pd.read_csv(patients)
+    age = (table["age"] > table["age"].median()).astype(int).mask(table["age"].isna(), -1)
+    return np.column_stack(
+        [age, table["sex"].map({"f": 0, "m": 1}).fillna(-1), table["ward"].map("abcd".index)]
+    ).astype(int)
+
+
+def owned(data, patients, parts):
+    """Whether the silos of `data` have these `parts` of the rows, by age and ward."""
+    table = pd.read_csv(patients)
+    values = np.column_stack([table["age"], table["ward"].map("abcd".index)])
+    columns = [data.schema.variables.index(name) for name in ("age", "ward")]
+    own = [rows[:, columns] for rows in data.tables.values()]
+    return [np.array_equal(one, values[part], equal_nan=True) for one, part in zip(own, parts, strict=True)]
+
+
+def test_empty_cells_are_dealt_as_a_level_of_their_own_in_skewed_labels(patients):
+    sex = codes_of(patients)[:, 1]
+    assert set(sex) == {-1, 0, 1}
+    parts = label_skew(sex, 3, 0.5, np.random.default_rng(4))
+    assert all(owned(split_table(patients, 4, silos=3, skew="sex"), patients, parts))
+
+
+def test_a_hidden_child_tells_empty_cells_from_numbers_below_the_median(patients):
+    codes, rng = codes_of(patients), np.random.default_rng(4)
+    assert set(codes[:, 0]) == {-1, 0, 1}
+    rng.choice(3, size=3, replace=False)  # all three columns are chosen
+    parts = by_hidden_child(codes, 3, 0.5, rng)
+    assert all(owned(split_table(patients, 4, silos=3, surrogate=3), patients, parts))
 
 
 def test_a_hidden_child_of_columns_biases_the_silos(patients):

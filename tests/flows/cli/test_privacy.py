@@ -5,6 +5,9 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.constraint.chi_square import noisy_chi_square
+from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, privacy_plan
+from fedbnsl.algorithms.constraint.orientation import PC
+from fedbnsl.algorithms.constraint.private_counts import add_noise
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.moments import secure_sum
 from fedbnsl.algorithms.privacy import gram
@@ -12,7 +15,7 @@ from fedbnsl.algorithms.statistics.count_tables import TableReader, tables_for
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.discrete import discrete
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.flows.cli.privacy import forecast_of, weakest_dependence
+from fedbnsl.flows.cli.privacy import forecast_of, noise_in_counts, weakest_dependence
 from tests.flows.cli.test_commands import run
 
 
@@ -63,6 +66,23 @@ def test_the_noise_that_is_planned_is_that_of_all_silos(tmp_path):
     entries[:, 1] = noise
     moments = [gram.covariance(one, unit, R, shares.bits, silos * rows)[0, 1] for one in entries]
     assert np.std(moments) == pytest.approx(found.noise, rel=0.05)
+
+
+def test_the_noise_of_a_count_that_is_planned_is_that_of_all_silos():
+    """It is measured in the sum of five silos' tables of all three pairs of labels, whose counts are 0."""
+    schema = Schema(
+        ("a", "b", "c"),
+        dict.fromkeys("pqrst", 500),
+        "discrete",
+        {"a": tuple("xy"), "b": tuple("xyz"), "c": tuple("xy")},
+    )
+    planned = noise_in_counts(schema, PC, 2.0, 1e-5)
+    plan, cells = privacy_plan(FederatedSettings(epsilon=2.0, delta=1e-5), PC, schema.rows), 2 * 3 + 2 * 2 + 3 * 2
+    sums = [
+        sum(add_noise(np.zeros(cells, np.uint64), 3, plan, bytes([draw, silo] * 16)) for silo in range(5))
+        for draw in range(60)
+    ]
+    assert np.std(sums) == pytest.approx(planned, rel=0.1)
 
 
 @pytest.mark.parametrize("plan", ["secure_sum_plan", "dp_covariance_plan"])

@@ -10,9 +10,12 @@ from typer.testing import CliRunner
 
 from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.data.folder.folder import read_structure
+from fedbnsl.data.federated import FederatedData, discrete
+from fedbnsl.data.folder.folder import read_structure, write_folder
+from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.cli.main import app
 from fedbnsl.flows.inference.rescore import rescore
+from fedbnsl.tasks.transport.federation import Roster
 from fedbnsl.tracking.report.explore import edges_csv
 
 
@@ -86,6 +89,42 @@ def test_a_bad_file_is_one_line_with_its_place(which, studies, tmp_path):
     assert said in str(error.value)
     assert str(error.value).startswith(str(tmp_path / "edited.csv"))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_silos_send_masked_replies_alone_if_those_of_the_run_were_masked(secure, tmp_path, monkeypatch):
+    """The learner does not need masks itself, so only the option of the run asks for them."""
+    data = homogeneous(variables=3, silos=2, rows=200, seed=2)
+    write_folder(tmp_path / "data", data)
+    (tmp_path / "edited.csv").write_text("source,target\nx1,x2\n")
+    run = learn(data, "fed-sparse", secure=secure, rounds=3, bootstrap=0, parameters=False, diagnose=False).result
+    assert run.secure == secure
+    methods, ask = set(), Roster.ask
+
+    def recorded(self, calls, **how):
+        methods.update(call.method for call in calls.values())
+        return ask(self, calls, **how)
+
+    monkeypatch.setattr(Roster, "ask", recorded)
+    rescore(run, tmp_path / "edited.csv", tmp_path / "data")
+    assert methods == {"secure_answer" if secure else "solve", "finish"}
+
+
+@pytest.mark.parametrize("small_cells", ["keep", "blank"])
+def test_counts_of_few_rows_stay_if_the_run_kept_them(small_cells, tmp_path):
+    """A label has 1, 2 and 27 rows: kept, they are counted with a third of a row each; else 1 and 2 are half a row."""
+    codes = np.column_stack([[0, 1, 1, *[2] * 27], [0, 1] * 15])
+    tables = {"p": codes[:15], "q": codes[15:]}
+    levels = {"x": ("low", "middle", "high"), "y": ("no", "yes")}
+    data = FederatedData(discrete(tables, ("x", "y"), levels), tables)
+    write_folder(tmp_path / "data", data)
+    (tmp_path / "edited.csv").write_text("source,target\ny,x\n")
+    run = learn(data, "fed-pc", small_cells=small_cells, bootstrap=0, parameters=False, diagnose=False).result
+    found = rescore(run, tmp_path / "edited.csv", tmp_path / "data")
+    assert found.learned.structure.adjacency.sum() == 0
+    counts = np.array([1, 2, 27] if small_cells == "keep" else [0.5, 0.5, 27])
+    expected = (counts + 1 / 3) / (counts.sum() + 1)
+    np.testing.assert_allclose(found.learned.parameters.network.tables["x"], expected, rtol=1e-12)
 
 
 def test_other_rows_and_runs_with_an_epsilon_are_refused(studies, tmp_path):

@@ -393,6 +393,12 @@ class TestWhereItHolds:
         owner.publish(added(frame, 3))
         Owner(folder, Guard(policy_of({"changed_rows": 0}), remote=True)).publish(added(frame, 4))
 
+    @pytest.mark.parametrize(("owners", "asked"), [(10, 50), (50, 10), (0, 50)])
+    def test_the_greater_number_of_the_owner_and_of_a_scheduled_run_holds(self, owners, asked):
+        guard = Guard(policy_of({"changed_rows": owners}), remote=True)
+        terms = RunTerms("run", b"", Schema(("x",), {"a": 100}), 0, changed_rows=asked)
+        assert guard.changed_rows(terms) == 50
+
     @pytest.mark.parametrize("value", [-1, 1.5, "10", True])
     def test_another_number_is_refused(self, value):
         with pytest.raises(Exception, match="policy: changed_rows is "):

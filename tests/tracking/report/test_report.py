@@ -189,6 +189,14 @@ def test_of_many_silos_the_largest_share_of_empty_cells_is_shown():
     assert age[3:] == ("", "")
 
 
+def test_the_largest_share_is_not_that_of_the_most_empty_cells():
+    """Of 9 silos, the largest has 100 of 1000 cells empty, and another one 60 of 100."""
+    rows = {f"silo-{number}": 1000 if number == 1 else 100 for number in range(1, 10)}
+    empty = {"silo-1": (100,), "silo-5": (60,)}
+    ((*_, total, largest),) = data_rows(Schema(("dose",), rows, empty=empty))
+    assert (total, largest) == ("9 %", "60 %")
+
+
 @pytest.mark.parametrize("outcome", get_args(Outcome))
 def test_every_outcome_of_a_run_has_its_words(outcome):
     """Formerly, runs that ended at a limit had no report, because the template lacked their outcome."""
