@@ -187,7 +187,7 @@ def effect(
             help="The two values of X to compare. Default: 0,1 for numbers; each further label with the first label.",
         ),
     ] = None,
-    direct: Annotated[bool, typer.Option("--direct", help="Hold the other parents of Y fixed.")] = False,
+    direct: Annotated[bool, typer.Option("--direct", help="The direct effect: other parents of Y held fixed.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Estimate the effect of every other variable, one at a time.")
     ] = False,
