@@ -47,8 +47,9 @@ def in_threads(works: Mapping[str, Work]) -> Mapping[str, Wait]:
 T = TypeVar("T")
 Ids = tuple[UUID, ...]
 Record = Callable[[str, str, Ids], AbstractContextManager[UUID | None]]
-"""(task, name of the task run, ids of the task runs whose results it uses) -> a context manager that records its block
-as this task run, and yields the id of the task run"""
+"""a function of a task, the name of a task run, and the ids of the task runs whose results it uses. It returns a
+context manager that records its block as this task run, and yields the id of the task run (None if nothing is
+recorded)"""
 
 MAX_SILO_TASKS = 32
 """maximum number of silos with separate `local_solve` tasks; the report of each task takes 7 ms of CPU"""

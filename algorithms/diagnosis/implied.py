@@ -1,15 +1,17 @@
 """Fit of a graph without a truth: its implied independences, Fisher's C, and its BIC (a Markov check).
 
 A DAG implies that two variables without an edge are independent given the parents of the variable that is later in a
-topological order (Pearl 1988). So there is one test per missing edge. Numbers are tested by the F statistic of one more
-regressor, which is equivalent to a partial correlation. Labels are tested by χ² (`implied_tables.py`). The share of
-tests that fail after Benjamini & Hochberg 1995 measures what the graph leaves unexplained.
+topological order (Pearl 1988). So there is one test per missing edge. Numbers are tested by an F statistic: of one
+more regressor, which is equivalent to a partial correlation, or of all indicators of a label together. Labels are
+tested by χ² (`implied_tables.py`). The share of tests that fail after Benjamini & Hochberg 1995 measures what the graph
+leaves unexplained.
 
 Fisher's C = −2 Σ ln p combines the tests (Shipley 2000, "A new inferential test for path models"). If the graph is
 true, tests of different later variables are uncorrelated, because an error is independent of all earlier variables.
 Tests of the same later variable are correlated: the correlation of two statistics is the squared partial correlation of
-the two earlier variables given the parents. So C is compared with the scaled χ² that has its mean 2k and its variance
-4k + 8 Σ ρ² (Brown 1975; Kost & McDermott 2002, for two-sided p-values).
+the two earlier variables given the parents. So C of k tests is compared with a χ² distribution that is scaled to the
+mean of C, 2k, and the variance of C, 4k + 8 Σ ρ². The sum is over pairs of tests of the same variable with partial
+correlation ρ (Brown 1975; Kost & McDermott 2002, for two-sided p-values).
 
 All these figures follow from one sum: second moments about the silos' own means, or count tables. Cost: O(d²p²) for the
 tests of d variables with p parents, O(d³) for the correlations of the tests.
@@ -42,7 +44,7 @@ MAX_COMBINED = 500
 MIN_P = 1e-300
 """smaller p-values count as this one in Fisher's C"""
 PUBLISHED_DIGITS = 3
-"""significant digits of a published figure: few enough that many counts give the same figure"""
+"""significant digits of a published figure, few enough that it does not reveal the table counts behind it"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Independence:
     later: str
     given: tuple[str, ...]
     strength: float
-    """the absolute partial correlation; for labels, Tschuprow's T"""
+    """the absolute partial correlation; for a number and a label, the multiple one; for labels, Tschuprow's T"""
     p: float
     adjusted: float
     """the p-value, adjusted for the number of tests (Benjamini & Hochberg 1995)"""
@@ -147,9 +149,9 @@ class Fit:
             text += f"; Fisher's C {c.statistic:.4g} on {c.degrees:,} degrees of freedom"
             text += f", p = {c.p:.3g} for correlated tests"
         if self.bic:
-            text += f"; BIC {nats(self.bic.over_empty)} against the empty graph"
+            text += f"; BIC gain {nats(self.bic.over_empty)} over the empty graph"
             if self.bic.over_saturated is not None:
-                text += f", {nats(self.bic.over_saturated)} against the saturated one"
+                text += f" and {nats(self.bic.over_saturated)} over the saturated one (positive: this graph is better)"
             if self.bic.one_more is not None:
                 text += f"; one more parent for each variable would gain at most {nats(self.bic.one_more)}"
         missing = f"Most doubtful missing edges: {'; '.join(one.text for one in self.worst[:WORST_IN_LINE])}."
@@ -206,9 +208,10 @@ def fit_of_moments(
     Parameters
     ----------
     S
-        Covariance `[m, m]` of the columns about the silos' own means, divided by `rows`.
+        Covariance `[m, m]` of the columns about the silos' own means, with the divisor `rows`.
     rows, silos
-        Numbers of all rows and of silos: the residual degrees of freedom are rows − silos − parents − 1.
+        Numbers of all rows and of silos. The residual degrees of freedom are rows − silos − the columns of the parents
+        and of the tested variable.
     dag
         The graph `[d, d]`, acyclic.
     names

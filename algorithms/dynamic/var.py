@@ -8,9 +8,9 @@ This baseline finds directions well on few, short series, such as series of gene
 to subtract a common mean, because a separate mean for each series would remove the series' level. Units of standard
 deviations and a large r are also best.
 
-`summed_windows` is the algorithm of one sum of the moments of all silos' windows, from which a structure or a lag order
-is computed. A window is a row with its lagged rows. What leaves a silo: the number of its windows, and their sums and
-sums of products, divided by the number of all windows.
+A window is a row with its lagged rows. `summed_windows` adds up the moments of the windows of all silos in one
+exchange. A structure or a lag order is computed from the sum. What leaves a silo: the number of its windows, and their
+sums and sums of products, divided by the number of all windows.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,10 @@ from ..statistics.moments import (
 
 @dataclass(frozen=True)
 class Moments:
-    """A silo's moments, its whole state and reply: the number, sums and sums of products of its windows."""
+    """A silo's whole state and reply: the moments of its windows.
+
+    These are their number, sums and sums of products, divided by the number of windows of all silos.
+    """
 
     moments: FloatArray
 

@@ -26,7 +26,7 @@ MAJORITY = 0.5
 
 @dataclass(frozen=True)
 class Strengths:
-    """The number of structures with each possible edge over `variables`; there are `structures` in all."""
+    """For each possible edge over `variables`, how many of all structures have it; `structures` is their number."""
 
     variables: tuple[str, ...]
     structures: int
@@ -64,7 +64,7 @@ class Strengths:
         return np.divide(self.arrows + self.lines / 2, joined, out=np.zeros_like(joined), where=joined > 0)
 
     def strength_and_direction(self, edge: Edge) -> tuple[float, float | None]:
-        """The strength of `edge`, and its direction from source to target: None if no structure has the edge.
+        """The strength of `edge`, and its direction from source to target: None if no structure joins its variables.
 
         The direction of a lagged edge is 1, because time determines it.
         """
@@ -76,7 +76,7 @@ class Strengths:
         return strength, float(self.direction[i, j]) if strength else None
 
     def unstable(self, edge: Edge) -> bool:
-        """Whether at most half of the structures have `edge`, so that the averaged network does not have it."""
+        """Whether at most half of the structures join the variables of `edge`; the averaged network then does not."""
         return self.strength_and_direction(edge)[0] <= MAJORITY
 
 
@@ -133,8 +133,8 @@ def averaged_network(strengths: Strengths) -> Structure:
     An edge has a direction if more than half of the structures with the edge agree on it; otherwise it is undirected.
     So edges that most CPDAGs leave undirected stay undirected. (bnlearn directs them by a chance majority among the
     other structures. For DAGs both rules agree.) The network is a DAG if all structures are DAGs and no significant
-    edge has both directions equally often. If not, it has the form of a CPDAG, but it need not be the class of a DAG.
-    All weights are 1.
+    edge has both directions equally often. Otherwise it has the edge types of a CPDAG, but there may be no DAG whose
+    CPDAG it is. All weights are 1.
     """
     threshold = inclusion_threshold(edge_shares(strengths))
     edges = np.zeros(strengths.arrows.shape, np.bool_)

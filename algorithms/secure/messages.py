@@ -1,4 +1,7 @@
-"""The messages of the four phases, and their parsers, whose errors name the sender."""
+"""The messages of a secure sum in its phases, and parsers whose errors name the sender.
+
+The phases are advertise, share, mask and unmask (`masks.py`).
+"""
 
 import zlib
 from collections.abc import Mapping
@@ -24,8 +27,8 @@ MAX_BYTES = 1 << 22
 class PublicKeys:
     """The advertisement of a silo: its public key and two commitments, 32 bytes each.
 
-    The commitments are hashes of the silo's fresh secrets. They expose secrets that are combined from wrong shares, and
-    make the keys of pairs differ between sessions.
+    The commitments are hashes of the silo's fresh secrets. A secret that is combined from wrong shares does not match
+    its commitment, so the error is noticed. The commitments also make the keys of two silos differ between sessions.
     """
 
     agreement: bytes
@@ -56,7 +59,7 @@ def public_keys(packed: bytes, silo: str) -> PublicKeys:
 
 
 def compressed(message: Any) -> bytes:
-    """The encoded and compressed `message`: the terms of a session of many silos are mostly similar names."""
+    """The encoded and compressed `message`: the terms of a session consist mostly of similar names."""
     return zlib.compress(wire.encode(message), 1)
 
 
@@ -115,7 +118,7 @@ def read_parts(packed: bytes, sender: str) -> tuple[bytes, ...]:
 
 
 def _read_each(kind: type[T], packed: bytes, sender: str, what: str) -> tuple[T, ...]:
-    """The values of type `kind` in `packed`; raises `Aborted` if the message is not `what` it should be."""
+    """The values of type `kind` in `packed`; raises `Aborted` for any other content. `what` names them in errors."""
     values: tuple[Any, ...] = read(tuple, packed, sender)
     if not all(isinstance(one, kind) for one in values):
         raise Aborted(f"{sender} sent a message that is not {what}")

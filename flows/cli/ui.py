@@ -16,7 +16,10 @@ def ui(
         int, typer.Option(metavar="PORT", help="Port of the MLflow server; if it is in use, another one is chosen.")
     ] = 5000,
 ) -> None:
-    """Start the web interfaces of Prefect and MLflow; Ctrl-C stops both."""
+    """Start the web interfaces of Prefect and MLflow; Ctrl-C stops both.
+
+    Servers of your own are used, and not stopped.
+    """
     from ..servers.environment import prepare_environment
     from ..servers.processes import serve_both
 

@@ -46,10 +46,10 @@ def with_imputation_model(job: Job, session: Session) -> Job:
     """`job` with an imputation model, if cells are empty or outliers are set aside, and the algorithm needs a model.
 
     For numbers and mixed data the model is a covariance, estimated by EM. For labels it is a network, estimated by
-    stochastic EM. This alternates three steps until a graph recurs: search for a graph, estimate its tables, and draw
-    the empty cells from the tables. The exchanges run over the same silos, masked if the run is, under the run ids
-    `<run id>-em`, `<run id>-filling-<n>-search` and `<run id>-filling-<n>-tables`. Raises `BadInput` if too many silos
-    are lost.
+    stochastic EM. This alternates three steps until a graph recurs, or `MAX_NETWORKS` times: search for a graph,
+    estimate its tables, and draw the empty cells from the tables. The exchanges run over the same silos, masked if the
+    run is. Their run ids are `<run id>-em`, `<run id>-em-<n>` after screen n for outliers,
+    `<run id>-filling-<n>-search` and `<run id>-filling-<n>-tables`. Raises `BadInput` if too many silos are lost.
     """
     schema, entry = session.schema, registry.entry(job.spec.name)
     set_aside = job.settings.outliers == "set-aside"
@@ -94,14 +94,17 @@ def _with_covariance(job: Job, session: Session, spec: AlgorithmSpec, screens: i
 
 
 def _summary(schema: Schema, how: str) -> str:
-    """The share of empty cells and their treatment, as a sentence."""
+    """The share of empty cells, their treatment, and what the treatment assumes, as two sentences."""
     empty = sum(sum(counts) for counts in schema.empty.values())
     share = empty / (sum(schema.rows.values()) * len(schema.variables))
     return f"{100 * share:.2g} % of the cells are empty: {how}. This is valid if values are missing at random (MAR)."
 
 
 def _stochastic_em(job: Job, session: Session, *, masked: bool) -> Job:
-    """`job` with the network of the last search: its graph, and tables of the silos' imputed rows."""
+    """`job` with the last network whose tables were estimated: its graph and its tables.
+
+    The tables are of the silos' rows, imputed by the network before it, if there is one.
+    """
     how = SecureSearch(score="bic", seed=job.settings.seed)
     schema, graphs, exchanges, sent = session.schema, list[NDArray[np.bool_]](), 0, 0
     for number in range(1, MAX_NETWORKS + 1):
@@ -245,7 +248,11 @@ def with_knowledge(algorithm: Algorithm, schema: Schema) -> Algorithm:
 
 
 def comparable_truth(job: Job, structure: Structure, schema: Schema) -> Job:
-    """`job` with the truth directed as far as background knowledge and experiments allow, to compare `structure`."""
+    """`job` with the truth in the form in which `structure` is compared with it.
+
+    If `structure` is a CPDAG, this is the CPDAG of the truth with the directions that background knowledge and
+    experiments determine.
+    """
     known = job.knowledge
     if job.truth is None or not (known or schema.has_targets):
         return job

@@ -268,7 +268,7 @@ class LearnOptions(Options):
     small_cells: SmallCells = Field(
         default="blank",
         title="Small cells",
-        description="How published models treat counts: publish 0, 1 and 2 rows as half a row and round larger counts "
+        description="How published models treat counts of rows: replace 0, 1 and 2 by 0.5 and round larger counts "
         "(blank), or publish exact counts (keep), for models that stay inside the organisation.",
     )
     bootstrap: Annotated[
@@ -278,8 +278,9 @@ class LearnOptions(Options):
             le=10_000,
             title="Resamples",
             description="Number of resamples (random halves of each silo's rows), 2 or more, to estimate the "
-            "confidence in each edge. 0: no resamples. Default: 30 if auto chose the learner and resampling takes "
-            "about 2 seconds or less, otherwise 0.",
+            "confidence in each edge. 0: no resamples. Default: 30 if auto chose the learner, the run has at most "
+            "two rounds, and resampling takes about 2 seconds or less; otherwise 0, and with an ε, targets or rows "
+            "read in passes.",
         ),
         OnCommandLine(value="N"),
     ] = None

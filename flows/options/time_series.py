@@ -25,8 +25,8 @@ class Dynamic(DataRecipe):
         Field(
             ge=2,
             title="Rows per silo",
-            description="Number of rows of each silo for which all lagged rows are in the data. Each series begins "
-            "with further rows, one per lag.",
+            description="Number of rows of each silo, not counting the first rows of each series, one per lag, which "
+            "are added to them.",
         ),
         OnCommandLine(value="N"),
     ] = 256
@@ -101,7 +101,10 @@ class Events(DataRecipe):
     devices: Annotated[
         int,
         Field(
-            ge=1, title="Devices", description="Number of devices, which are distributed over silos of unequal size."
+            ge=1,
+            title="Devices",
+            description="Number of devices. Silos have unequal numbers of them; with links they have equal numbers, "
+            "and the remainder is dropped.",
         ),
         OnCommandLine(value="N"),
     ] = 50
@@ -116,8 +119,8 @@ class Events(DataRecipe):
         Field(
             ge=0,
             title="Links",
-            description="Effect of an event on both linked devices together, as a multiple of its effect on its own "
-            "device. The devices of each silo then form a ring, and all rings have equal size. 0: no links.",
+            description="0: no links. Otherwise the devices of each silo form a ring, all rings have equal size, and "
+            "the effect of an event on its two neighbours together is this multiple of its effect on its own device.",
         ),
         OnCommandLine(value="WEIGHT"),
     ] = 0.0
@@ -159,8 +162,8 @@ class Series(DataRecipe):
         str | None,
         Field(
             title="Time column",
-            description="Column of times, numbers or dates. Default: the column called time; without one, the rows are "
-            "consecutive.",
+            description="Column of times, which may be numbers, dates, quarters or months. Default: the column called "
+            "time; without one, the rows are consecutive.",
         ),
         OnCommandLine(value="COLUMN"),
     ] = None
@@ -183,8 +186,8 @@ class Series(DataRecipe):
         str | None,
         Field(
             title="Truth",
-            description="File of the true graph: .csv with a line source,target[,weight][,lag] per edge, or .json with "
-            "edges.",
+            description="File of the true graph: .csv with the header source,target[,weight][,type][,lag] and a line "
+            "per edge, or .json with edges.",
         ),
         OnCommandLine(value="FILE"),
     ] = None

@@ -211,7 +211,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
         *([("lagged edges", lagged)] if result.structure.lags else []),
         ("round" if len(result.rounds) == 1 else "rounds", len(result.rounds)),
         ("seconds", metrics.get("seconds")),
-        ("MB sent in the rounds (papers' formula)", metrics.get("formula_megabytes")),
+        ("MB sent in the rounds, by the formula of Fassy El Fehri et al.", metrics.get("formula_megabytes")),
     ]
     return {"edges": edges, "lagged": lagged, "scores": scores, "cost": figures}
 
