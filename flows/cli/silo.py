@@ -14,6 +14,7 @@ from fedbnsl.algorithms.errors import BadInput
 
 if TYPE_CHECKING:
     from fedbnsl.data.folder.chunked_table import Mapper
+    from fedbnsl.data.folder.profile import ColumnProfile
     from fedbnsl.tasks.silo.rows import AnyDescribed
     from fedbnsl.tasks.transport.configuration import SiloFile
     from fedbnsl.tasks.transport.identity import Identity
@@ -66,19 +67,53 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
     print(coordinator_holder(file))
 
 
-def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
-    """Lines on the description that a coordinator receives before round 1: rows, columns and labels.
+FACTS = {
+    "empty": "empty cells: {}",
+    "numbers": "numbers: {}",
+    "words": "words: {}",
+    "whole": "all numbers are integers",
+    "distinct": "distinct values: {}",
+    "number_like": "words that look like numbers: {}",
+    "kinds_of_words": "distinct words: {}",
+    "size": "median magnitude 10^{}",
+    "beyond": "numbers beyond the range of computations",
+    "zeros": "zeros: {}",
+    "apart": "nonzero values are positive and far from 0",
+    "unique": "no value occurs twice",
+    "consecutive": "values are consecutive integers",
+    "spaced": "labels with different spaces around them",
+    "outliers": "outliers set aside: {}",
+    "marks": "marks of missing values: {}",
+    "dates": "dates",
+    "first_dates": "orders of day, month and year, and first date if requested: {}",
+    "periods": "quarters or months",
+    "negative": "negative numbers",
+    "shape": "suggested transform: {}",
+    "counted": "suggested coding of counts: {}",
+}
+"""by field of `ColumnProfile`, how `silo check` prints it; labels have a line of their own, and `odd` is not sent"""
 
-    The description also has facts about each column, such as the order of magnitude of its numbers.
-    """
+
+def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
+    """Lines on all that a coordinator receives before round 1: the rows, the columns with all facts, and labels."""
     from fedbnsl.tasks.silo.rows import Described
 
     described = described_rows(file, mapper)
     lines = [f"before round 1 the coordinator learns: {described.rows} rows, columns {', '.join(described.variables)}"]
     if isinstance(described, Described):
-        labels = {name: column.labels for name, column in described.profile.columns.items() if column.labels}
+        profile = described.profile
+        lines += [f"  {name}: {'; '.join(column_facts(column))}" for name, column in profile.columns.items()]
+        labels = {name: column.labels for name, column in profile.columns.items() if column.labels}
         lines += [f"  labels of {name}: {', '.join(those)}" for name, those in labels.items()]
+        lines += [f"  {name} follows from {', '.join(sources)}" for name, _, *sources in profile.derived]
+        lines += [f"  rows in condition {name}: {rows}" for name, rows in profile.conditions]
     return lines
+
+
+def column_facts(column: ColumnProfile) -> list[str]:
+    """What the description of a column says, except its labels; facts that are false, 0 or empty are left out."""
+    values = {name: getattr(column, name) for name in FACTS if column.numbers or name != "whole"}
+    return [FACTS[name].format(value) for name, value in values.items() if value not in (False, 0, None, "", ())]
 
 
 def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:
