@@ -28,7 +28,7 @@ def show_attack(folder: Path, epsilon: float) -> None:
     out.print(
         "A curious coordinator reconstructs the second moments of each silo. The columns have the relative errors "
         "(medians over the silos) of this reconstruction, and of the mean of all silos, which any result reveals. "
-        "The attack succeeds if the reconstruction has less than half of the error of the mean."
+        "An attack is a success if the reconstruction has less than half of the error of the mean."
     )
     table = Table("view of the coordinator", "reconstruction", "mean of all silos", "the attack")
     for one in found:

@@ -41,7 +41,7 @@ def _cached_templates(folder: Path) -> "BytecodeCache":
     """A cache of compiled templates in `folder`, by name and content; it raises no error if `folder` is read-only."""
     from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
-    class Cache(FileSystemBytecodeCache):
+    class TemplateCache(FileSystemBytecodeCache):
         def load_bytecode(self, bucket: Bucket) -> None:
             with suppress(Exception):  # a damaged file is written again
                 super().load_bytecode(bucket)
@@ -51,7 +51,7 @@ def _cached_templates(folder: Path) -> "BytecodeCache":
                 folder.mkdir(parents=True, exist_ok=True)
                 super().dump_bytecode(bucket)
 
-    return Cache(str(folder))
+    return TemplateCache(str(folder))
 
 
 def display(value: object) -> str:
