@@ -28,13 +28,14 @@ import numpy as np
 
 from fedbnsl import learn, prepare
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import require_bounded
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 4
-"""number of exchanges with the same kind of broadcast in which lies are told"""
+"""number of broadcasts of each type that are replaced by lies in a run"""
 TIMEOUT_SECONDS = 20
 OUTSIDE = "index is out of bounds"
 """the message of numba's bounds checks; NumPy's own errors name the index"""
@@ -105,7 +106,7 @@ def is_sent(lie: Any) -> bool:
     """Whether a silo decodes the lie at all: it refuses every message with numbers that are not finite."""
     try:
         require_bounded(lie)
-    except Exception:
+    except BadInput:
         return False
     return True
 
@@ -127,30 +128,30 @@ def outcome(solve: Any, state: Any, lie: Any) -> str:
     return "answered"
 
 
-def tell_lies(learner: str, kind: str) -> tuple[Counter[str], list[str]]:
+def run_with_lies(learner: str, kind: str) -> tuple[Counter[str], list[str]]:
     """The number of lies by outcome in a run of `learner` on data of this `kind`, and the lies that did harm."""
     found: Counter[str] = Counter()
     harmful: list[str] = []
-    told: defaultdict[type, int] = defaultdict(int)
+    broadcasts: defaultdict[type, int] = defaultdict(int)
     honest = SiloService._run_before
 
     def with_lies(service: SiloService, terms: RunTerms, number: int) -> Any:
         run = honest(service, terms, number)
         solve = run.algorithm.local_solve
-        if getattr(solve, "hears_lies", False) or run.algorithm.private is not None:
+        if getattr(solve, "has_lies", False) or run.algorithm.private is not None:
             return run
 
-        def hear(state: Any, message: Any) -> Any:
-            told[type(message)] += 1
-            for name, lie in lies_about(message) if told[type(message)] <= ROUNDS else ():
+        def solve_with_lies(state: Any, message: Any) -> Any:
+            broadcasts[type(message)] += 1
+            for name, lie in lies_about(message) if broadcasts[type(message)] <= ROUNDS else ():
                 done = outcome(solve, state, lie) if is_sent(lie) else "not decoded"
                 found[done] += 1
                 if done in ("left an array", "did not end"):
                     harmful.append(f"{type(message).__name__}.{name} {done}")
             return solve(state, message)
 
-        hear.hears_lies = True  # type: ignore[attr-defined]
-        algorithm = dataclasses.replace(run.algorithm, local_solve=hear)
+        solve_with_lies.has_lies = True  # type: ignore[attr-defined]
+        algorithm = dataclasses.replace(run.algorithm, local_solve=solve_with_lies)
         return dataclasses.replace(run, algorithm=algorithm)
 
     SiloService._run_before = with_lies  # type: ignore[method-assign]
@@ -163,7 +164,7 @@ def tell_lies(learner: str, kind: str) -> tuple[Counter[str], list[str]]:
 
 
 def main() -> None:
-    """Tell lies to the learners named, or to all, and print what came of them."""
+    """Run the learners that are named, or all, with lies, and print the outcomes."""
     words = [word for word in sys.argv[1:] if word != "--record"]
 
     def slow(*_: object) -> None:
@@ -176,7 +177,7 @@ def main() -> None:
         for kind in () if skipped else DATA:
             if kind not in entry.kinds:
                 continue
-            found, harmful = tell_lies(learner, kind)
+            found, harmful = run_with_lies(learner, kind)
             rows.append({"learner": learner, "data": kind, "lies": sum(found.values()), **found})
             harm += len(harmful)
             print(*(f"{key} {value}," for key, value in rows[-1].items()), *harmful, flush=True)

@@ -289,7 +289,11 @@ def require_usable(message: Broadcast, W: FloatArray) -> None:
 def problem_of(
     message: Broadcast, W: FloatArray, r: FloatArray, beta: FloatArray, start: FloatArray, settings: DpFedSparse
 ) -> PrivateProblem:
-    """The silo's lasso; with an order, there are no duals, and scores are divided by the relative residual spread."""
+    """The silo's lasso in a round.
+
+    With `acyclicity=order`, `beta` is 0, and the scores of the entries into a variable are divided by the spread of its
+    residuals, relative to the smallest spread.
+    """
     M = message.scales**2 + r
     if settings.settles_order:
         l1, weights = settings.l1 * message.scales * message.spread.min(), message.spread.min() / message.spread

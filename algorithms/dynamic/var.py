@@ -132,7 +132,10 @@ def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, M
 
 
 def structure(settings: Var, server: Server) -> Structure:
-    """The lagged effects with an absolute value above τ, in standard deviations; there are no contemporaneous edges."""
+    """The structure of the lagged effects whose absolute value, in standard deviations, exceeds τ.
+
+    It has no contemporaneous edges.
+    """
     names = server.schema.variables
     d = len(names)
     if not server.rows:

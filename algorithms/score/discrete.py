@@ -151,7 +151,7 @@ def score_occurring(state, count, r, q, criterion):  # type: ignore[no-untyped-d
     """
     total = 0.0
     a_state, a_cell = criterion.weight / q, criterion.weight / (q * r)
-    below_state, below_cell = math.lgamma(a_state), math.lgamma(a_cell)
+    below_state, below_cell = (math.lgamma(a_state), math.lgamma(a_cell)) if criterion.bdeu else (0.0, 0.0)
     at = 0
     while at < len(state):
         end, n = at, 0

@@ -77,6 +77,11 @@ class KnownCounts:
     """the offset of each known set's corner in `cells`, then the length of `cells`"""
 
     @property
+    def is_complete(self) -> bool:
+        """Whether no set is requested: the corners of all sets in the tree are known."""
+        return bool(self.tree.size[0] == len(self.begins) - 1)
+
+    @property
     def requested(self) -> NDArray[np.int16]:
         """The sets to count next, `[n_sets, size]`, padded."""
         return self.tree.listed(len(self.begins) - 1)

@@ -425,7 +425,7 @@ def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureS
             pending = shuffle.families(families.pending)
             if server.in_corners:
                 server = _with_request(replace(server, families=families), procedure, settings)
-                if len(server.known.requested):
+                if not server.known.is_complete:
                     break
                 batch = requested_families(server, settings, procedure)
                 families = families.with_scores(_scores_of(server, batch, procedure, settings, NO_VALUES))

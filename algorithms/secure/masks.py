@@ -10,10 +10,10 @@ if a coordinator repeats a session. The secret of a run never leaves a silo. To 
 out, only its mask keys of that session are revealed (`participant`), as in Flamingo (Ma et al. 2023, S&P). So its
 replies in other sessions stay hidden.
 
-**Masks** (§3.4, §4): a short key is expanded to as many ring elements as the vector has. The generator is the
-encryption of zeros by AES-256-GCM, which is AES-256 in counter mode. Every key is used for one mask, so the nonce of
-each part of a mask is its offset. Of two silos, the first by name adds their
-pairwise mask and the other subtracts it, so the masks cancel in the sum.
+**Masks** (§3.4, §4): a short key is expanded to as many ring elements as the vector has. The mask is the encryption of
+zeros by AES-256-GCM, that is, the keystream of AES-256 in counter mode. A key is used for one mask only, so the nonce
+of each chunk can be its offset. Of two silos, the first by name adds their pairwise mask and the other subtracts it, so
+the masks cancel in the sum.
 
 **Encoding**: vectors of numbers become vectors over a ring of integers modulo 2⁶⁴, in which masks are uniform and sums
 are exact. Integers are unchanged. Counts, whose sum has a public bound, may need only a smaller ring: modulo 2⁸, 2¹⁶ or
@@ -256,8 +256,8 @@ def keystream(key: bytes, length: int, ring: np.dtype[Any] = RINGS[-1]) -> Itera
     most = CHUNK // ring.itemsize
     for begin in range(0, length, most):
         count = min(most, length - begin)
-        sealed = cipher.encrypt(begin.to_bytes(len(NONCE)), _ZEROS[: ring.itemsize * count], None)
-        yield np.frombuffer(sealed, ring, count)  # without the tag
+        stream = cipher.encrypt(begin.to_bytes(len(NONCE)), _ZEROS[: ring.itemsize * count], None)
+        yield np.frombuffer(stream, ring, count)  # without the tag of GCM at the end
 
 
 def add(vector: Ring, key: bytes) -> None:

@@ -95,8 +95,11 @@ FACTS = {
 
 
 def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
-    """Lines on all that a coordinator receives before round 1: the rows, the columns with all facts, and labels."""
-    from fedbnsl.tasks.silo.rows import Described
+    """Lines on what a coordinator receives before round 1: rows, columns with all facts, labels, lengths of series.
+
+    For a run with an ε it receives only the number of rows and the names of the columns.
+    """
+    from fedbnsl.tasks.silo.rows import Described, DescribedSeries
 
     described = described_rows(file, mapper)
     lines = [f"before round 1 the coordinator learns: {described.rows} rows, columns {', '.join(described.variables)}"]
@@ -107,13 +110,27 @@ def disclosure_lines(file: SiloFile, mapper: Mapper = map) -> list[str]:
         lines += [f"  labels of {name}: {', '.join(those)}" for name, those in labels.items()]
         lines += [f"  {name} follows from {', '.join(sources)}" for name, _, *sources in profile.derived]
         lines += [f"  rows in condition {name}: {rows}" for name, rows in profile.conditions]
+    if isinstance(described, DescribedSeries):
+        lengths = ", ".join(map(str, described.stretches))
+        lines.append(f"  time step {described.step:g}, unbroken stretches of so many rows: {lengths}")
+        lines += [f"  rows left out: {described.left_out}"] * (described.left_out > 0)
+        empty = zip(described.variables, described.empty, strict=False)
+        lines += [f"  {name}: empty cells: {count}" for name, count in empty if count]
     return lines
 
 
 def column_facts(column: ColumnProfile) -> list[str]:
-    """What the description of a column says, except its labels; facts that are false, 0 or empty are left out."""
+    """The description of a column, except its labels; facts that do not hold, and numbers of 0 cells, are left out."""
     values = {name: getattr(column, name) for name in FACTS if column.numbers or name != "whole"}
-    return [FACTS[name].format(value) for name, value in values.items() if value not in (False, 0, None, "", ())]
+    holding = {name: value for name, value in values.items() if value or (name == "size" and value is not None)}
+    return [FACTS[name].format(_listed(value)) for name, value in holding.items()]
+
+
+def _listed(value: object) -> object:
+    """Pairs as text, such as the marks of missing values with their counts; any other value unchanged."""
+    return (
+        ", ".join(f"{what} ({more})" if more else what for what, more in value) if isinstance(value, tuple) else value
+    )
 
 
 def described_rows(file: SiloFile, mapper: Mapper = map) -> AnyDescribed:

@@ -301,8 +301,8 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
     Raises
     ------
     BadInput
-        For a run without such a model, an unknown target, a cell that is not a number or a label of the model, and a
-        table without empty cells if there are no targets.
+        For a run without such a model, an unknown target, and a cell that is not a number or a label of the model.
+        Without targets, also for a table that has no empty cell to predict.
     """
     network = _network(result)
     if isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):

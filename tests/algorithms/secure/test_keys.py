@@ -3,10 +3,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import ECB
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +60,15 @@ def test_a_key_is_hkdf_by_its_definition() -> None:
     info = wire.encode((masks.PROTOCOL, SESSION.digest, "seal", ("a", "b")))
     extracted = hmac.digest(bytes(32), b"secret", "sha256")
     assert masks.derive(b"secret", SESSION, "seal", "a", "b") == hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+def test_the_mask_key_of_a_pair_is_hkdf_of_their_secret_by_the_library() -> None:
+    """Extracted once in a run and expanded in each session, the key is that of both steps at once."""
+    private, public = (X25519PrivateKey.from_private_bytes(hashlib.sha256(name).digest()) for name in (b"a", b"b"))
+    length = (1).to_bytes(4)
+    info = masks.PROTOCOL.encode() + SESSION.digest + advertised("a") + advertised("b") + length + b"ab"
+    expected = HKDF(SHA256(), 32, salt=None, info=info).derive(private.exchange(public.public_key()))
+    assert masks.mask_key(key("a"), SESSION, "a", advertised("a"), "b", advertised("b")) == expected
 
 
 def test_a_long_derivation_has_no_piece_twice() -> None:

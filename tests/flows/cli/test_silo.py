@@ -6,7 +6,7 @@ import pytest
 
 from fedbnsl.data.folder.profile import ColumnProfile
 from fedbnsl.flows.cli.federation import init_federation
-from fedbnsl.flows.cli.silo import FACTS, disclosure_lines, serve_silo
+from fedbnsl.flows.cli.silo import FACTS, column_facts, disclosure_lines, serve_silo
 from fedbnsl.tasks.silo import source
 from fedbnsl.tasks.transport import silo_worker
 from fedbnsl.tasks.transport.configuration import read_silo_file
@@ -44,6 +44,27 @@ def test_a_silo_serves_by_the_settings_of_its_file(workers, tmp_path, monkeypatc
 def test_every_fact_about_a_column_that_is_sent_is_printed():
     """A new field of the description must have words, or a reason why it has none."""
     assert {field.name for field in fields(ColumnProfile)} == {*FACTS, "labels", "odd"}
+
+
+def test_facts_about_a_column_are_printed_as_an_owner_reads_them():
+    """A median of 1 has the magnitude 10^0, which is a fact; a count of 0 is none."""
+    column = ColumnProfile(0, 9, 0, whole=False, size=0.0, marks=(("NA", 3), ("-9", 2)), first_dates=(("ymd", ""),))
+    facts = column_facts(column)
+    assert "median magnitude 10^0.0" in facts
+    assert "marks of missing values: NA (3), -9 (2)" in facts
+    assert "orders of day, month and year, and first date if requested: ymd" in facts
+    assert not [fact for fact in facts if fact.startswith(("empty", "words", "zeros"))]
+
+
+def test_an_owner_of_series_sees_their_lengths(tmp_path):
+    folder = tmp_path / "study"
+    init_federation(folder, ["a", "b"], "127.0.0.1:8786")
+    times = [k for k in range(40) if k != 15]
+    (folder / "a" / "rows.csv").write_text("time,x,y\n" + "".join(f"{k},{k % 7 + 0.5},{k % 5}\n" for k in times))
+    (folder / "a" / "about.json").write_text('{"kind": "time-series"}')
+    lines = disclosure_lines(read_silo_file(folder / "a" / "silo.toml", None, None))
+    assert lines[0].startswith("before round 1 the coordinator learns: 39 rows")
+    assert "  time step 1, unbroken stretches of so many rows: 15, 24" in lines
 
 
 def test_an_owner_sees_what_the_coordinator_learns_of_each_column(tmp_path):
