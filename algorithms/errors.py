@@ -11,7 +11,7 @@ class BadInput(ValueError):  # noqa: N818 - the word users see
 
     def _render_traceback_(self, *_: object) -> list[str]:
         """The line that IPython shows in a notebook instead of a traceback."""
-        return [f"{type(self).__name__}: {self}"]
+        return [f"{type(self).__name__}: {foreign_text(str(self), MAX_LINE_LENGTH)}"]
 
 
 class SilosUnavailable(BadInput):
@@ -31,6 +31,31 @@ MAX_QUOTED_LENGTH = 40
 def quoted(value: str) -> str:
     """`value` quoted for a message, on one line, truncated to `MAX_QUOTED_LENGTH` characters."""
     return repr(value if len(value) <= MAX_QUOTED_LENGTH else value[:MAX_QUOTED_LENGTH] + "…")
+
+
+MAX_FOREIGN_LENGTH = 500
+"""default limit of `foreign_text`, in characters"""
+MAX_LINE_LENGTH = 10_000
+"""maximum number of characters of a line that a command prints as an error or a notice, or writes to its log"""
+
+
+def foreign_text(text: str, limit: int = MAX_FOREIGN_LENGTH) -> str:
+    """`text` of another party on one line that a terminal, a log or a page shows as it is.
+
+    Runs of white space become one space. Characters that are not printable appear as escapes, such as `\\x1b`: control
+    characters, and therefore sequences that control a terminal; marks that change the direction of writing or have no
+    width; unpaired surrogates and unassigned characters. A text of more than `limit` characters is truncated.
+    """
+    # The text is cut first, so that a message of megabytes costs no more than a short one.
+    line = escape_unprintable(" ".join(text[: 2 * limit].split()))
+    return line if len(line) <= limit and len(text) <= 2 * limit else f"{line[: limit - 1]}…"
+
+
+def escape_unprintable(text: str) -> str:
+    """`text` with escapes in place of the characters that are not printable, except line feeds."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode() for one in text)
 
 
 def choices_text(given: str, available: Iterable[str]) -> str:

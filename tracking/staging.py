@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, foreign_text
+
 
 @contextmanager
 def name_in_errors(path: Path) -> Iterator[None]:
@@ -112,11 +114,10 @@ def _plain(name: str) -> str:
 
 
 def notice(line: str) -> None:
-    """Print `line` to stderr as a single line, even if it contains line breaks."""
-    text = " ".join(line.split()).encode(errors="backslashreplace").decode()
-    print(f"note: {text}", file=sys.stderr, flush=True)
+    """Print `line` to stderr as a single line, whatever text of other parties it contains."""
+    print(f"note: {foreign_text(line, MAX_LINE_LENGTH)}", file=sys.stderr, flush=True)
 
 
 def first_line(error: BaseException) -> str:
     """The first line of the message of `error`; if there is no message, the name of its type."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return foreign_text((str(error).strip() or type(error).__name__).splitlines()[0])

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fedbnsl.algorithms.errors import BadInput, RenamedWarning
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, RenamedWarning, foreign_text
 
 COMMANDS = {
     "prepare": "Create a federated data set: a folder with one file per silo.",
@@ -207,7 +207,7 @@ def show_renamed_names() -> None:
 
     def show_line(message: Any, category: type[Warning], *where: Any, **file: Any) -> None:
         if issubclass(category, RenamedWarning):
-            print(f"note: {message}", file=sys.stderr)
+            print(f"note: {foreign_text(str(message), MAX_LINE_LENGTH)}", file=sys.stderr)
         else:
             show(message, category, *where, **file)
 
@@ -230,8 +230,7 @@ def stop() -> None:
 
 def fail(message: str, code: int = 2) -> None:
     """Print an error in one line and exit with `code`."""
-    line = " ".join(message.split()).encode(errors="backslashreplace").decode()
-    print(f"error: {line}", file=sys.stderr)
+    print(f"error: {foreign_text(message, MAX_LINE_LENGTH)}", file=sys.stderr)
     exit_with(code)
 
 

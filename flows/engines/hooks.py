@@ -18,7 +18,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import deployment
 from prefect.states import Completed, Failed
 
-from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, SilosUnavailable, foreign_text
 from fedbnsl.tracking.comparison import Comparison, changes_by_fate
 from fedbnsl.tracking.result import CompletedRun
 from fedbnsl.tracking.staging import notice
@@ -132,7 +132,7 @@ def run_recurring(
         if not isinstance(error, BadInput):
             raise
         notice(f"{named.deployment} failed: {error}")
-        return Failed(message=str(error))
+        return Failed(message=foreign_text(str(error), MAX_LINE_LENGTH))
     changes = finished.result.changes
     notice(f"{named.deployment} learned {finished.result.name}: {changes.summary if changes else 'the first run'}")
     notify_finished(settings, named, finished, hooks)

@@ -7,12 +7,30 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from fedbnsl.algorithms.errors import escape_unprintable
 
 
-def console() -> Console:
-    """A console for stdout, as wide as the terminal or `COLUMNS`; without either, 120 wide. Brackets are not markup."""
+class PlainConsole(Console):
+    """A console that prints every text as it is: neither markup nor control sequences in it have an effect.
+
+    Names of silos, columns and labels come from other parties.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """A console with the `settings` of rich."""
+        super().__init__(highlight=False, markup=False, emoji=False, **settings)
+
+    def render_str(self, text: str, **style: Any) -> Text:
+        """`text` for the terminal; rich calls this for every string that it prints, also within a table."""
+        return super().render_str(escape_unprintable(text), **style)
+
+
+def console() -> PlainConsole:
+    """A console for stdout, as wide as the terminal or `COLUMNS`; without either, 120 wide."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if known else 120, highlight=False, markup=False, soft_wrap=False)
+    return PlainConsole(width=None if known else 120)
 
 
 def show_scores(scores: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import Any
 
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, foreign_text
 from fedbnsl.tasks.transport.cluster import QUIET, THREADS
 
 GRACE_SECONDS = 5.0
@@ -17,8 +18,8 @@ GRACE_SECONDS = 5.0
 
 
 def log_line(line: str) -> None:
-    """Print a line with the time."""
-    print(f"{datetime.now():%Y-%m-%d %H:%M:%S} {line}", flush=True)
+    """Print a line with the time, whatever text of other parties it contains."""
+    print(f"{datetime.now():%Y-%m-%d %H:%M:%S} {foreign_text(line, MAX_LINE_LENGTH)}", flush=True)
 
 
 def run_until_signal(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:

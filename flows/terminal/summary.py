@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -35,7 +34,7 @@ from fedbnsl.tracking.result import (
 from ..job.job import Job
 from ..job.run import OPEN_ENDED, SEARCH_LEVEL, Listener, format_bytes, outcome_text, progress_text
 from ..job.run import Progress as Round
-from .console import console, show_scores
+from .console import PlainConsole, console, show_scores
 
 
 def show_structure(structure: Structure, most: int = 40, strengths: Strengths | None = None) -> None:
@@ -252,13 +251,13 @@ def progress_bar(name: str) -> Iterator[Listener]:
 @contextmanager
 def _bar(name: str) -> Iterator[Listener]:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5) as progress:
+    with Progress(*columns, console=PlainConsole(stderr=True), transient=True, refresh_per_second=5) as progress:
         task = progress.add_task(f"{name}: starting", total=None, figures="")
 
         yield _Bar(progress, task, name)

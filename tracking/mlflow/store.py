@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
-from ..staging import create_private_folder, write_private
+from ..staging import create_private_folder, first_line, write_private
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -214,8 +214,7 @@ def open_client(uri: str) -> "MlflowClient":
             client = MlflowClient(tracking_uri=uri)
             client.get_experiment_by_name(EXPERIMENT)
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise BadInput(_without_password(f"tracking URI {uri}: cannot be opened: {reason}", uri)) from error
+        raise BadInput(_without_password(f"tracking URI {uri}: cannot be opened: {first_line(error)}", uri)) from error
     return client
 
 
