@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from ..errors import BadInput, quoted, require_number
 from .adjustment import NO_ADJUSTMENT, Adjustment
 from .experiments import Experiments, Targets, experiments_of, experiments_of_each
 from .knowledge import NO_KNOWLEDGE, Knowledge, Prior
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def name_fault(name: str) -> str | None:
@@ -71,6 +74,27 @@ def escape_formula(name: str) -> str:
 def unescape_formula(cell: str) -> str:
     """The name that `escape_formula` has written as `cell`."""
     return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+
+
+def escape_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """`frame` as it is written to a CSV file: names of columns and labels escaped, except labels that are numbers."""
+
+    def escaped(cell: object) -> object:
+        return escape_formula(cell) if isinstance(cell, str) and not _is_number(cell) else cell
+
+    columns = {
+        escape_formula(str(name)): column if column.dtype.kind in "biuf" else column.astype(object).map(escaped)
+        for name, column in frame.items()
+    }
+    return type(frame)(columns, index=frame.index)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 FloatArray = NDArray[np.float64]

@@ -140,12 +140,22 @@ def _in_processes(cells: Iterable[Cell], count: int) -> Iterator[dict[str, Any]]
 
     from fedbnsl.tasks.fork_server import scripts_not_repeated
     from fedbnsl.tasks.transport.cluster import QUIET, THREADS
+    from fedbnsl.tasks.transport.run_keys import create_run_security
 
     os.environ.update(THREADS)
     with (
         scripts_not_repeated(),
         dask.config.set(QUIET | {"distributed.nanny.environ": THREADS}),
-        LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            # Every account of this machine reaches the scheduler, and whoever may talk to it runs code as this user.
+            protocol="tls://",
+            security=create_run_security(),
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
         Client(cluster) as client,
     ):
         by_future = {client.submit(run_cell, cell, pure=False): cell for cell in cells}

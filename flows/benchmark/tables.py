@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from fedbnsl.algorithms.core.schema import escape_formulas
 from fedbnsl.tracking.pictures.picture import as_png
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _known(rows: pd.DataFrame, metric: str) -> bool:
 
 def _csv(rows: pd.DataFrame) -> str:
     buffer = StringIO()
-    rows.to_csv(buffer, index=False, lineterminator="\n")
+    escape_formulas(rows).to_csv(buffer, index=False, lineterminator="\n")
     return buffer.getvalue()
 
 

@@ -83,11 +83,13 @@ def feature_rows(blanket: MarkovBlanket) -> list[tuple[str, str]]:
 
 def write(path: Path, blanket: MarkovBlanket) -> None:
     """Write the features as `variable,role`; the file appears only when it is complete."""
+    from fedbnsl.algorithms.core.schema import escape_formula
+
     beside = path.with_name(f".{path.name}")
     with beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("variable", "role"))
-        writer.writerows(feature_rows(blanket))
+        writer.writerows((escape_formula(name), role) for name, role in feature_rows(blanket))
     os.replace(beside, path)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import FloatArray, Transform
+from fedbnsl.algorithms.core.schema import FloatArray, Transform, escape_formula, escape_formulas, unescape_formula
 from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.algorithms.parameters.inference import (
     QUANTILES,
@@ -334,7 +334,9 @@ def _read(
     path: Path, variables: Sequence[str], levels: Mapping[str, Sequence[str]], transforms: Mapping[str, Transform]
 ) -> FloatArray:
     """The cells `[n_rows, d]` of the table at `path` on the model's scale: codes for labels, NaN for empty cells."""
-    columns = {column.name: column for column in read_columns(path)}
+    read = {column.name: column for column in read_columns(path)}
+    # A table that `simulate` wrote has escaped names.
+    columns = {name: read[given] for name in variables for given in (escape_formula(name), name) if given in read}
     known = [name for name in variables if name in columns]
     if not known:
         raise BadInput(f"{path}: none of its columns is a variable of the model: {', '.join(variables)}")
@@ -350,8 +352,9 @@ def _cells(path: Path, column: Column, levels: Sequence[str] | None) -> FloatArr
     """The numbers of a column, or the codes of its labels; raises `BadInput` with the row of the first bad cell."""
     values = np.full(len(column.cells), np.nan)
     for k, cell in enumerate(map(str.strip, column.cells)):
-        if levels is not None and cell in levels:
-            values[k] = list(levels).index(cell)
+        label = unescape_formula(cell) if levels is not None and cell not in levels else cell
+        if levels is not None and label in levels:
+            values[k] = list(levels).index(label)
         elif not is_empty(cell):
             number = number_of(cell) if levels is None else np.nan
             if not np.isfinite(number):
@@ -395,7 +398,7 @@ def interventions(words: Sequence[str]) -> dict[str, Value]:
 
 def write_table(frame: "pd.DataFrame", out: Path | None) -> None:
     """Print the table as CSV, or write it to the new file `out`. Raises `BadInput` if the file cannot be created."""
-    text = frame.to_csv(index=False)
+    text = escape_formulas(frame).to_csv(index=False)
     if out is None:
         print(text, end="")
         return

@@ -6,7 +6,12 @@ The settings are defaults: the user's own settings take precedence.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from fedbnsl.tracking.own_servers import HOME, servers_folder
+
+PROFILES = Path.home() / ".prefect" / "profiles.toml"
+"""the user's profiles, in which Prefect keeps the address of a server"""
 DEFAULTS = {
     # The first start creates the database, which takes longer than the 20 s Prefect allows.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
@@ -43,7 +48,14 @@ QUIET = {
 
 
 def prepare_environment(*, quiet: bool = False) -> None:
-    """Set the defaults; `quiet` also silences Prefect's own messages, for the command line."""
+    """Set the defaults; `quiet` also silences Prefect's own messages, for the command line.
+
+    With FEDBNSL_HOME, Prefect's database is in that folder too; the user's profiles stay where they are.
+    """
+    if os.environ.get(HOME) and not os.environ.get("PREFECT_HOME"):
+        os.environ["PREFECT_HOME"] = str(servers_folder())
+        if PROFILES.exists():
+            os.environ.setdefault("PREFECT_PROFILES_PATH", str(PROFILES))
     for name, value in (DEFAULTS | QUIET if quiet else DEFAULTS).items():
         os.environ.setdefault(name, value)
 

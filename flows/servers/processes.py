@@ -5,19 +5,19 @@ The server of a single run starts while this process still imports modules and c
 
 import json
 import os
-import secrets
 import shlex
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+import sysconfig
 import time
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,29 @@ from urllib.parse import quote, urlsplit
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.tasks.fork_server import SAFE_PATH
 from fedbnsl.tasks.prefect_internals import EPHEMERAL_SERVER, SERVER_APP, abandon_services, stop_services
-from fedbnsl.tracking.mlflow.store import EXPERIMENT, comparison_link, create_from_template, table_link
+from fedbnsl.tracking.mlflow.store import (
+    EXPERIMENT,
+    artifact_root,
+    comparison_link,
+    create_from_template,
+    database_of,
+    table_link,
+    tracking_uri,
+)
+from fedbnsl.tracking.own_servers import (
+    ANSWER,
+    MLFLOW,
+    PREFECT,
+    TOKEN_FILE,
+    announced_server,
+    announcement,
+    basic,
+    mlflow_credential,
+    new_token,
+    own_token,
+    servers_folder,
+)
 from fedbnsl.tracking.staging import create_private_folder
-
-from .announcement import ANSWER, announced_server, announcement
 
 PATIENCE = 10.0
 """timeout in seconds of the request for the id of the MLflow experiment"""
@@ -37,8 +56,10 @@ PATIENCE = 10.0
 
 def view_lines(mlflow: str) -> list[str]:
     """Lines with links to two views of the MLflow server at `mlflow`; none if it has no runs of this project."""
-    request = f"{mlflow.rstrip('/')}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT)}"
+    url = f"{mlflow.rstrip('/')}/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(EXPERIMENT)}"
+    token = mlflow_token()
     try:
+        request = urllib.request.Request(url, None, basic(token) if token else {})
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             experiment = json.load(answer)["experiment"]["experiment_id"]
     except (OSError, ValueError, KeyError):
@@ -49,11 +70,18 @@ def view_lines(mlflow: str) -> list[str]:
     ]
 
 
+def mlflow_token() -> str | None:
+    """The token of the server that `mlflow_server` starts; None if it shows a server of the user."""
+    return None if tracking_uri().startswith("http") else own_token()
+
+
 HOST = "127.0.0.1"
 CLOUD = "api.prefect.cloud"
 """host of Prefect Cloud, which needs an API key"""
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.parent_watchdog")
 """the first words of the command line of a program that must not outlive this process"""
+NO_WORKING_FOLDER = ("--app-dir", sysconfig.get_path("stdlib"))
+"""options with which uvicorn imports nothing from the working directory, where it searches first by default"""
 
 FOR_ONE_RUN = {
     **EPHEMERAL_SERVER,
@@ -85,7 +113,7 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     env = {"PREFECT_API_URL": url, "PREFECT_SERVER_UI_API_URL": url, "PREFECT_UI_API_URL": url}
     env |= protection(port, api_token())
     words = [*CHILD, "prefect", "server", "start", "--host", HOST, "--port", str(port)]
-    with announcement(_home()) as public, process(words, env, inherited=public.inherited()) as server:
+    with announcement(servers_folder(), PREFECT) as public, process(words, env, inherited=public.inherited()) as server:
         wait_until_up(f"{url}/health", server, "the Prefect server", patience)
         public.name(url)
         os.environ |= {"PREFECT_API_URL": url, TOKEN: api_token()}
@@ -98,7 +126,6 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
 
 TOKEN = "PREFECT_API_AUTH_STRING"
 """the environment variable from which clients of Prefect's API take their token"""
-TOKEN_FILE = "fedbnsl-token"
 
 
 def protection(port: int, token: str) -> dict[str, str]:
@@ -117,27 +144,9 @@ def protection(port: int, token: str) -> dict[str, str]:
     }
 
 
-def new_token() -> str:
-    """A user name and a random password, in the form that Prefect's API accepts."""
-    return f"fedbnsl:{secrets.token_urlsafe(24)}"
-
-
 def api_token() -> str:
-    """The token of this user's servers, from the environment or from a file that only the user may read.
-
-    The file is written if it does not exist. Raises `BadInput` if other users can read it.
-    """
-    if os.environ.get(TOKEN):
-        return os.environ[TOKEN]
-    path = _home() / TOKEN_FILE
-    create_private_folder(path.parent)
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(new_token())
-    if path.stat().st_mode & 0o077:
-        raise BadInput(f"{path}: other users can read this token; delete the file, and a new one is written")
-    return path.read_text(encoding="utf-8")
+    """The token of this user's Prefect server: from the environment, or the token of all servers of this user."""
+    return os.environ.get(TOKEN) or own_token()
 
 
 def api_settings(url: str) -> dict[Any, Any]:
@@ -157,7 +166,7 @@ def sign_in_lines(url: str) -> list[str]:
 
 def export_words(url: str) -> str:
     """The shell command after which `prefect` uses the server at `url`; it names the token's file, not the token."""
-    words, file = f"export PREFECT_API_URL={url}", _home() / TOKEN_FILE
+    words, file = f"export PREFECT_API_URL={url}", servers_folder() / TOKEN_FILE
     return words + f' {TOKEN}="$(cat {shlex.quote(str(file))})"' * file.exists()
 
 
@@ -179,7 +188,7 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
         check_reachable(known)
         yield lambda: known
         return
-    running = announced_server(_home(), api_token)
+    running = announced_server(servers_folder(), api_token, PREFECT)
     if running:
         with _token(api_token()):
             yield lambda: running
@@ -188,7 +197,7 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
     port = free_port(0)
     url = f"http://{HOST}:{port}/api"
     words = [*CHILD, "uvicorn", "--factory", SERVER_APP]
-    words += ["--host", HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    words += ["--host", HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on", *NO_WORKING_FOLDER]
     token = new_token()
     with process(words, FOR_ONE_RUN | protection(port, token)) as server:
 
@@ -229,7 +238,8 @@ def users_server() -> str | None:
     if os.environ.get("PREFECT_API_URL"):
         return os.environ["PREFECT_API_URL"]
     try:
-        content = tomllib.loads((_home() / "profiles.toml").read_text(encoding="utf-8"))
+        profiles = Path(os.environ.get("PREFECT_PROFILES_PATH") or servers_folder() / "profiles.toml")
+        content = tomllib.loads(profiles.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError):
         return None
     profile = content.get("profiles", {}).get(os.environ.get("PREFECT_PROFILE") or content.get("active"), {})
@@ -237,32 +247,36 @@ def users_server() -> str | None:
     return url
 
 
-def _home() -> Path:
-    """The folder where Prefect keeps its database and its profiles."""
-    return Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
-
-
 def _begin_database() -> None:
     """Create Prefect's database if it does not exist; servers that start together could both try to create it."""
-    create_from_template("prefect", _home() / "prefect.db")
+    create_from_template("prefect", servers_folder() / "prefect.db")
 
 
 @contextmanager
 def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
-    """Yield the URL of an MLflow server that shows the runs: the user's server, or a server for the block."""
-    from fedbnsl.tracking.mlflow.store import tracking_uri
+    """Yield the URL of an MLflow server that shows the runs: the user's server, or a server for the block.
 
+    The server of the block answers only requests with this user's token, which commands of this user find and send.
+    """
     uri = tracking_uri()
     if uri.startswith("http"):
         yield uri
         return
     port = free_port(port)
     url = f"http://{HOST}:{port}"
-    words = [*CHILD, "mlflow", "server", "--host", HOST, "--port", str(port)]
-    words += ["--backend-store-uri", uri, "--workers", "1"]
-    words += ["--allowed-hosts", f"{HOST}:{port},localhost:{port}", "--cors-allowed-origins", url]
-    with process(words, {}) as server:
-        wait_until_up(f"{url}/health", server, "the MLflow server", patience)
+    root = artifact_root(uri)
+    create_private_folder(root)
+    if (database := database_of(uri)) is not None:
+        create_from_template("mlflow", database)  # MLflow would let other accounts read it
+    words = [*CHILD, "mlflow", "server", "--app-name", "fedbnsl", "--host", HOST, "--port", str(port)]
+    words += ["--workers", "1", "--allowed-hosts", f"{HOST}:{port},localhost:{port}", "--cors-allowed-origins", url]
+    words += ["--uvicorn-opts", shlex.join(NO_WORKING_FOLDER)]
+    # The address of a database may contain a password, and every account can read the arguments of a process.
+    env = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_ARTIFACTS_DESTINATION": str(root)}
+    env |= mlflow_credential(own_token())
+    with announcement(servers_folder(), MLFLOW) as public, process(words, env, inherited=public.inherited()) as server:
+        wait_until_up(f"{url}{MLFLOW.probe}", server, "the MLflow server", patience, basic(own_token()))
+        public.name(url)
         yield url
 
 
@@ -274,6 +288,8 @@ def serve_both(prefect_port: int, mlflow_port: int) -> None:
             for line in sign_in_lines(prefect_api):
                 print(line, flush=True)
             print(f"MLflow:  {mlflow}", flush=True)
+            if token := mlflow_token():
+                print(f"  to sign in, {' and '.join(token.split(':', 1))} are the user and the password", flush=True)
             for line in view_lines(mlflow):
                 print(line, flush=True)
             print("`fedbnsl learn` uses this Prefect server while it is up", flush=True)
@@ -336,14 +352,16 @@ def check_reachable(url: str) -> None:
         raise BadInput(f"{url} is not the API of a Prefect server; {advice}")
 
 
-def wait_until_up(url: str, server: "subprocess.Popen[Any]", what: str, patience: float) -> None:
+def wait_until_up(
+    url: str, server: "subprocess.Popen[Any]", what: str, patience: float, headers: Mapping[str, str] | None = None
+) -> None:
     """Wait until `url` answers; raises `BadInput` if the server ends, or does not answer within `patience` seconds."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if server.poll() is not None:
             raise BadInput(f"{what} did not start: it exited with {server.returncode}")
         try:
-            with urllib.request.urlopen(url, timeout=5):
+            with urllib.request.urlopen(urllib.request.Request(url, None, dict(headers or {})), timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
+from ..own_servers import HOME, sign_in_to_mlflow
 from ..staging import create_private_folder, first_line, write_private
 
 if TYPE_CHECKING:
@@ -166,9 +167,6 @@ OPEN_TRIES = 2
 """number of attempts to open a database; in each, SQLite waits five seconds for a lock"""
 TIMEOUT_SECONDS = 4.0
 """timeout of a connection to a tracking server, and of waiting for another process that opens a database"""
-HOME = "FEDBNSL_HOME"
-"""the environment variable that names the folder of the database; without it, every working folder has its own
-database"""
 UI_URL = "http://127.0.0.1:5000"
 """the address at which `fedbnsl ui` shows a database"""
 
@@ -179,8 +177,7 @@ def tracking_uri(uri: str | None = None) -> str:
     Without FEDBNSL_HOME, the database is in the working folder. Raises `BadInput` for a plain folder, because MLflow 3
     does not store runs in plain folders.
     """
-    home = Path(os.environ.get(HOME) or Path.cwd()).expanduser().absolute()
-    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{_home() / 'mlflow.db'}"
     if urlsplit(uri).scheme in ("", "file"):
         raise BadInput(f"tracking URI {uri}: MLflow no longer stores runs in plain files; use sqlite:///path/mlflow.db")
     return uri
@@ -208,6 +205,7 @@ def open_client(uri: str) -> "MlflowClient":
     utils.MAX_RETRY_COUNT = OPEN_TRIES
     try:
         _check_listening(uri)
+        sign_in_to_mlflow(uri)
         with _creation_lock(database := database_of(uri)):
             if database is not None:
                 create_from_template("mlflow", database)
@@ -221,18 +219,18 @@ def open_client(uri: str) -> "MlflowClient":
 def experiment_id(client: "MlflowClient", uri: str) -> str:
     """The id of the experiment; creates the experiment with its views if needed, at the same time as other processes.
 
-    The artifacts of an SQLite database are beside it, in `mlartifacts`; a server stores artifacts in its own place.
+    The artifacts of a database are in `artifact_root`; a server stores artifacts in its own place.
     """
     from mlflow.exceptions import MlflowException
 
     found, views = client.get_experiment_by_name(EXPERIMENT), saved_views()
     if found is None:
-        if (database := database_of(uri)) is not None:
-            create_private_folder(database.parent / ARTIFACTS)
+        location = None
+        if not uri.startswith("http"):
+            create_private_folder(artifact_root(uri))
+            location = (artifact_root(uri) / EXPERIMENT).as_uri()
         try:
-            return str(
-                client.create_experiment(EXPERIMENT, artifact_location=_artifacts(uri), tags=EXPERIMENT_TAGS | views)
-            )
+            return str(client.create_experiment(EXPERIMENT, artifact_location=location, tags=EXPERIMENT_TAGS | views))
         except MlflowException:
             found = client.get_experiment_by_name(EXPERIMENT)
             if found is None:
@@ -273,12 +271,17 @@ def database_of(uri: str) -> Path | None:
 
 
 ARTIFACTS = "mlartifacts"
-"""the folder of artifacts beside an SQLite database"""
+"""the name of the folder of artifacts"""
 
 
-def _artifacts(uri: str) -> str | None:
+def artifact_root(uri: str) -> Path:
+    """The folder of all artifacts of the database at `uri`: beside an SQLite database, else in FEDBNSL_HOME."""
     database = database_of(uri)
-    return (database.parent / ARTIFACTS / EXPERIMENT).as_uri() if database else None
+    return (database.parent if database else _home()) / ARTIFACTS
+
+
+def _home() -> Path:
+    return Path(os.environ.get(HOME) or Path.cwd()).expanduser().absolute()
 
 
 @contextmanager

@@ -9,16 +9,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from fedbnsl.flows.servers import announcement as announcements
 from fedbnsl.flows.servers import processes
-from fedbnsl.flows.servers.announcement import SERVER_FILE, announcement
 from fedbnsl.flows.servers.processes import TOKEN, temporary_server
+from fedbnsl.tracking import own_servers
+from fedbnsl.tracking.own_servers import PREFECT, announcement
 
 TOKEN_OF_USER = "fedbnsl:word"
 
 
 def announced_server(home, token):
-    return announcements.announced_server(home, lambda: token)
+    return own_servers.announced_server(home, lambda: token, PREFECT)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def listener():
 @contextmanager
 def serving(home, url):
     """A process that holds the lock like a server, and is announced."""
-    with announcement(home) as public:
+    with announcement(home, PREFECT) as public:
         words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
         with subprocess.Popen(words, stdin=subprocess.PIPE, pass_fds=public.inherited()) as server:
             assert announced_server(home, TOKEN_OF_USER) is None  # it does not answer yet
@@ -60,14 +60,14 @@ def test_a_run_finds_the_server_while_it_lives(tmp_path, listener):
         assert announced_server(tmp_path, "fedbnsl:other") is None  # it was started with a token of its own
         server.kill()
         server.wait()
-        assert (tmp_path / SERVER_FILE).read_text() == url
+        assert (tmp_path / PREFECT.file).read_text() == url
         assert announced_server(tmp_path, TOKEN_OF_USER) is None
         assert len(seen) == 2
 
 
 def test_the_first_server_stays_announced(tmp_path, listener):
     url, _ = listener
-    with serving(tmp_path, url), announcement(tmp_path) as second:
+    with serving(tmp_path, url), announcement(tmp_path, PREFECT) as second:
         second.name("http://127.0.0.1:9/api")
         assert second.inherited() == ()
         assert announced_server(tmp_path, TOKEN_OF_USER) == url
@@ -76,11 +76,11 @@ def test_the_first_server_stays_announced(tmp_path, listener):
 def test_a_file_that_others_can_write_is_not_read(tmp_path, listener):
     url, seen = listener
     with serving(tmp_path, url):
-        (tmp_path / SERVER_FILE).chmod(0o622)
+        (tmp_path / PREFECT.file).chmod(0o622)
         assert announced_server(tmp_path, TOKEN_OF_USER) is None
-        (tmp_path / SERVER_FILE).chmod(0o600)
+        (tmp_path / PREFECT.file).chmod(0o600)
         (tmp_path / "home").mkdir()
-        (tmp_path / "home" / SERVER_FILE).symlink_to(tmp_path / SERVER_FILE)
+        (tmp_path / "home" / PREFECT.file).symlink_to(tmp_path / PREFECT.file)
         assert announced_server(tmp_path / "home", TOKEN_OF_USER) is None
     assert seen == []
 
@@ -91,10 +91,10 @@ def test_without_a_server_the_token_is_left_alone(tmp_path):
     def token():
         raise AssertionError("the token was asked for")
 
-    assert announcements.announced_server(tmp_path, token) is None
-    with announcement(tmp_path):
-        assert announcements.announced_server(tmp_path, token) is None  # it does not answer yet
-    assert announcements.announced_server(tmp_path, token) is None
+    assert own_servers.announced_server(tmp_path, token, PREFECT) is None
+    with announcement(tmp_path, PREFECT):
+        assert own_servers.announced_server(tmp_path, token, PREFECT) is None  # it does not answer yet
+    assert own_servers.announced_server(tmp_path, token, PREFECT) is None
 
 
 def test_learn_runs_on_the_server_that_is_up(server, monkeypatch):

@@ -10,7 +10,8 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows.servers import processes
-from fedbnsl.flows.servers.processes import TOKEN, TOKEN_FILE, api_token, sign_in_lines, temporary_server
+from fedbnsl.flows.servers.processes import TOKEN, api_token, sign_in_lines, temporary_server
+from fedbnsl.tracking.own_servers import TOKEN_FILE, basic
 
 READ, WRITE = "admin/settings", "flow_runs/filter"
 
@@ -24,12 +25,6 @@ def status(url, **headers):
             return answer.status, answer.headers
     except urllib.error.HTTPError as error:
         return error.code, error.headers
-
-
-def basic(token):
-    from base64 import b64encode
-
-    return {"Authorization": f"Basic {b64encode(token.encode()).decode()}"}
 
 
 def test_the_server_of_all_runs_needs_the_token(server):
