@@ -44,7 +44,8 @@ def serve_learn(
         from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
         # Each run is a separate process, which inherits the environment.
-        os.environ[HOOKS] = hooks.model_dump_json()
+        if hooks != NO_HOOKS or HOOKS not in os.environ:
+            os.environ[HOOKS] = hooks.model_dump_json()
         retries = {PREFECT_CLIENT_MAX_RETRIES: max(PREFECT_CLIENT_MAX_RETRIES.value(), MIN_RETRIES)}
         with temporary_settings(api_settings(url) | retries):
             paths = {"data": str(Path(settings.data).absolute())}

@@ -15,7 +15,8 @@ from .test_documents import check_arguments
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+SERVICES = COMPOSE["services"]
 OWN = {name: service for name, service in SERVICES.items() if service["image"] == "fedbnsl"}
 
 
@@ -50,14 +51,115 @@ def test_systemd_accepts_every_unit(tmp_path):
     assert own == []
 
 
-def test_no_service_is_privileged_or_open_to_the_network():
-    for name, service in OWN.items():
+def test_no_service_is_privileged_unlimited_or_open_to_the_network():
+    for name, service in SERVICES.items():
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
-    assert all("no-new-privileges:true" in service["security_opt"] for service in SERVICES.values())
+        assert service["read_only"] is True, name
+        assert re.fullmatch(r"\d+[gm]", service["mem_limit"]), name
+        assert 0 < service["pids_limit"] <= 1024, name
+        assert not {"privileged", "cap_add", "network_mode", "pid", "ipc", "devices"} & {*service}, name
+    assert SERVICES["postgres"]["user"] == "postgres"  # the image of the project has a user of its own
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert len(ports) == 2
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+FEDERATION = {"coordinator", "clinic", "lab", "ward", "nightly"}
+REACHES = {
+    **{name: FEDERATION - {name} for name in FEDERATION},
+    "nightly": FEDERATION - {"nightly"} | {"prefect", "mlflow"},
+    "prefect": {"postgres", "nightly"},
+    "mlflow": {"postgres", "nightly"},
+    "postgres": {"prefect", "mlflow"},
+}
+"""for each service, the services with which it shares a network"""
+
+
+def test_each_service_reaches_only_what_it_needs():
+    networks = COMPOSE["networks"]
+    for name, service in SERVICES.items():
+        assert set(service["networks"]) <= set(networks), name
+        near = {one for one, other in SERVICES.items() if set(other["networks"]) & set(service["networks"])} - {name}
+        assert near == REACHES[name], name
+    assert all(networks[one] == {"internal": True} for one in SERVICES["postgres"]["networks"])
+
+
+def test_each_server_has_a_database_and_a_role_of_its_own():
+    """The SQL was run on PostgreSQL 15: neither role connects to another database, or reads files."""
+    sql = (DEPLOY / "databases.sql").read_text("utf-8")
+    for name in ("prefect", "mlflow"):
+        secret = f"{name.upper()}_DATABASE_PASSWORD"
+        assert f"\\getenv {name}_password {secret}\n" in sql
+        assert f"CREATE ROLE {name} LOGIN PASSWORD :'{name}_password';\nCREATE" in sql
+        assert f"CREATE DATABASE {name} OWNER {name};" in sql
+        urls = [value for value in SERVICES[name]["environment"].values() if "@postgres" in str(value)]
+        assert [re.sub(r"^\S+://", "", url) for url in urls] == [f"{name}:${{{secret}}}@postgres/{name}"]
+        # Only this server and PostgreSQL itself know the password.
+        knowing = {one for one, service in SERVICES.items() if secret in str(service)}
+        assert knowing == {name, "postgres"}
+    assert "REVOKE CONNECT, TEMPORARY ON DATABASE prefect, mlflow, postgres, template1 FROM PUBLIC;" in sql
+    assert {one for one, service in SERVICES.items() if "POSTGRES_PASSWORD" in str(service)} == {"postgres"}
+
+
+def test_no_secret_is_an_argument():
+    for name, service in SERVICES.items():
+        assert "$" not in shlex.join(service.get("command", [])), name
+    for path in UNITS:
+        assert not re.search("password|token|secret|://", shlex.join(unit_command(path)), re.IGNORECASE), path
+
+
+def test_both_servers_require_a_credential_that_their_client_has():
+    nightly = SERVICES["nightly"]["environment"]
+    prefect, mlflow = (SERVICES[name]["environment"] for name in ("prefect", "mlflow"))
+    assert prefect["PREFECT_SERVER_API_AUTH_STRING"].startswith("fedbnsl:${PREFECT_PASSWORD")
+    assert nightly["PREFECT_API_AUTH_STRING"] == "fedbnsl:${PREFECT_PASSWORD}"
+    assert {"--app-name=fedbnsl"} < {*SERVICES["mlflow"]["command"]}  # the application that requires it
+    assert mlflow["MLFLOW_TRACKING_USERNAME"] == nightly["MLFLOW_TRACKING_USERNAME"]
+    assert mlflow["MLFLOW_TRACKING_PASSWORD"].startswith("${MLFLOW_PASSWORD:?")
+    assert nightly["MLFLOW_TRACKING_PASSWORD"] == "${MLFLOW_PASSWORD}"
+    for silo in ("coordinator", "clinic", "lab", "ward"):
+        assert "PASSWORD" not in str(SERVICES[silo]["environment"]), silo
+
+
+def test_a_part_with_a_root_that_is_read_only_has_the_folders_that_it_writes_to():
+    """The Containerfile names them: numba's compiled code, and the folder of databases and results."""
+    lines = (DEPLOY / "Containerfile").read_text("utf-8")
+    cache = re.search(r"NUMBA_CACHE_DIR=(\S+)/numba", lines)[1]
+    home = re.search(r"FEDBNSL_HOME=(\S+)", lines)[1]
+    assert f"PREFECT_HOME={home}/prefect" in lines
+    for name, service in OWN.items():
+        volumes = {volume.split(":")[1] if ":" in volume else volume for volume in service["volumes"]}
+        assert cache in volumes, name
+        assert home in volumes | {*service["tmpfs"]}, name
+        assert "/tmp" in service["tmpfs"], name
+
+
+HARDENED = {
+    "NoNewPrivileges": "yes",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "PrivateTmp": "yes",
+    "PrivateDevices": "yes",
+    "ProtectProc": "invisible",
+    "ReadWritePaths": "/var/lib/fedbnsl",
+    "CapabilityBoundingSet": "",
+    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+    "SystemCallFilter": "@system-service",
+    "UMask": "0077",
+}
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_every_unit_is_confined_and_limited(path):
+    parser = RawConfigParser(strict=False)
+    parser.optionxform = str
+    parser.read(path, "utf-8")
+    service = parser["Service"]
+    assert {name: service.get(name) for name in HARDENED} == HARDENED
+    assert re.fullmatch(r"\d+G", service["MemoryMax"])
+    assert 0 < int(service["TasksMax"]) <= 1024
+    assert service["User"] == "fedbnsl"
 
 
 def test_services_wait_for_services_that_exist_and_report_their_health():
@@ -75,9 +177,14 @@ def test_secrets_and_rows_are_mounted_and_not_built_in():
     }
     assert mounted == {"study", "rows"}
     assert {f"deploy/{name}" for name in (*mounted, ".env")} <= set(ignored)
-    passwords = re.findall(r"PASSWORD\S*: (\S+)", (DEPLOY / "compose.yaml").read_text("utf-8"))
-    assert passwords
-    assert all(one.startswith("${") for one in passwords)
+    passwords = [
+        str(value)
+        for service in SERVICES.values()
+        for name, value in service.get("environment", {}).items()
+        if re.search("PASSWORD|AUTH|CONNECTION_URL|STORE_URI", name)
+    ]
+    assert len(passwords) >= 8
+    assert all(re.fullmatch(r"([^$]*[:/])?\$\{[A-Z_]*PASSWORD(:\?[^}]*)?\}(@postgres/\w+)?", one) for one in passwords)
 
 
 def test_the_image_has_a_pinned_base_an_ordinary_user_and_a_health_check():
