@@ -14,7 +14,7 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.flows import schedule
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.flows.options.repeat import RepeatSettings
+from fedbnsl.flows.options.repeat import HOOKS, HookOptions, RepeatSettings
 from fedbnsl.flows.schedule import check_schedule, create_deployment
 
 
@@ -169,3 +169,27 @@ def test_the_paths_of_a_deployment_are_absolute(monkeypatch):
     schedule.serve_learn(LearnSettings(data="d", federation="f/federation.toml"), RepeatSettings(deployment="x"))
     assert Path(deployed[0].federation).is_absolute()
     assert Path(deployed[0].data).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (HookOptions(), '{"hook_url": "https://example.org/secret"}'),
+        (HookOptions(hook_command="notify"), HookOptions(hook_command="notify").model_dump_json()),
+    ],
+)
+def test_hooks_may_come_from_the_environment(monkeypatch, given, expected):
+    """Every account of the machine can read the options of a command, and an address may contain a secret."""
+
+    @contextmanager
+    def server():
+        yield "http://127.0.0.1:1/api"
+
+    monkeypatch.setenv(HOOKS, '{"hook_url": "https://example.org/secret"}')
+    for name in ("prepare_environment", "precheck", "serve_until_stopped"):
+        monkeypatch.setattr(schedule, name, lambda *_: None)
+    for name in ("sign_in_lines", "create_deployment"):
+        monkeypatch.setattr(schedule, name, lambda *_, **__: [])
+    monkeypatch.setattr(schedule, "prefect_server", server)
+    schedule.serve_learn(LearnSettings(data="d"), RepeatSettings(deployment="x"), given)
+    assert os.environ[HOOKS] == expected

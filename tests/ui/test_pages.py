@@ -20,6 +20,7 @@ import pytest
 from fedbnsl.flows.servers.environment import prepare_environment
 from fedbnsl.flows.servers.processes import TOKEN, mlflow_server, prefect_server
 from fedbnsl.tracking.mlflow.store import comparison_link, table_link
+from fedbnsl.tracking.own_servers import own_token
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEPT = Path(__file__).parents[2] / ".cache" / "ui"
@@ -57,7 +58,7 @@ def command(folder, *words):
 
 
 @pytest.fixture(scope="module")
-def page():
+def page(shown):
     """A browser page that can reach only this machine, and the other addresses that it requested."""
     playwright = pytest.importorskip("playwright.sync_api")
     refused = []
@@ -71,7 +72,12 @@ def page():
 
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        context = browser.new_context(viewport={"width": 1600, "height": 1000}, accept_downloads=False)
+        user, _, password = own_token().partition(":")  # MLflow's pages ask for them
+        context = browser.new_context(
+            viewport={"width": 1600, "height": 1000},
+            accept_downloads=False,
+            http_credentials={"username": user, "password": password},
+        )
         context.set_default_timeout(PATIENCE)
         context.route("**/*", gate)
         KEPT.mkdir(parents=True, exist_ok=True)
@@ -107,19 +113,20 @@ def test_the_pages_of_prefect_ask_who_it_is(shown, page):
 
 def test_a_page_of_another_origin_does_not_reach_the_api(shown, page):
     """A page on another site can send requests to this machine; none of them may be answered."""
-    _, prefect, _ = shown
-    address = f"{prefect}/api/flow_runs/filter"
+    _, prefect, mlflow = shown
+    addresses = (f"{prefect}/api/flow_runs/filter", f"{mlflow}/ajax-api/2.0/mlflow/experiments/create")
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         other = page[0].context.new_page()
         server.RequestHandlerClass.do_GET = lambda handler: (handler.send_response(200), handler.end_headers())
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         other.goto(f"http://127.0.0.1:{server.server_address[1]}/")
-        attempt = "address => fetch(address, {method: 'POST', body: '{}'}).then(a => a.status).catch(e => 'refused')"
+        how = "{method: 'POST', credentials: 'include', body: '{}'}"
+        attempt = f"address => fetch(address, {how}).then(a => a.status).catch(e => 'refused')"
         for mode in ("application/json", "text/plain"):
             script = attempt.replace("body:", f"headers: {{'Content-Type': '{mode}'}}, body:")
-            assert other.evaluate(script, address) == "refused"
+            assert [other.evaluate(script, address) for address in addresses] == ["refused", "refused"]
         opaque = "address => fetch(address, {method: 'POST', mode: 'no-cors', body: '{}'}).then(a => a.type)"
-        assert other.evaluate(opaque, address) == "opaque"  # sent, but without a token: it has changed nothing
+        assert other.evaluate(opaque, addresses[0]) == "opaque"  # sent, but without a token: it has changed nothing
         other.close()
         server.shutdown()
 
