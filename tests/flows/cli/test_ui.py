@@ -16,11 +16,13 @@ import urllib.request
 import pytest
 
 from fedbnsl.flows.servers.processes import free_port
+from fedbnsl.tracking.own_servers import basic, own_token
 
 
 def answers(url):
+    """Whether the server at `url` shows its page to the user."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as reply:
+        with urllib.request.urlopen(urllib.request.Request(url, None, basic(own_token())), timeout=5) as reply:
             return reply.status == 200
     except (urllib.error.URLError, OSError):
         return False
@@ -43,6 +45,8 @@ def test_both_interfaces_are_there_and_ctrl_c_stops_what_was_started(server, tmp
             urls = re.findall(r"^(?:Prefect|MLflow): +(\S+)$", said, re.MULTILINE)
             assert urls == [server.removesuffix("/api"), f"http://127.0.0.1:{port}"], said
             assert all(answers(url) for url in urls)
+            user, _, password = own_token().partition(":")
+            assert f"  to sign in, {user} and {password} are the user and the password\n" in said
         finally:
             running.send_signal(signal.SIGINT)
             code = running.wait(60)

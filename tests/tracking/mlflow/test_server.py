@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fedbnsl.flows.servers.processes import mlflow_server, view_lines
 from fedbnsl.tracking.mlflow.server import create_app, guarded
 from fedbnsl.tracking.mlflow.store import experiment_id, open_client
-from fedbnsl.tracking.own_servers import MLFLOW_PASSWORD, MLFLOW_USER, TOKEN_FILE, basic
+from fedbnsl.tracking.own_servers import MLFLOW_PASSWORD, MLFLOW_USER, TOKEN_FILE, basic, sign_in_to_mlflow
 
 HOST, TOKEN = "127.0.0.1:5000", "fedbnsl:word"
 
@@ -128,8 +128,8 @@ def client_of(served):
 
 @pytest.mark.slow(60)
 class TestServer:
-    def test_clients_of_this_user_send_the_token_by_themselves(self, served):
-        assert os.environ[MLFLOW_USER] == ""
+    def test_clients_of_this_user_send_the_token_by_themselves(self, served, monkeypatch):
+        monkeypatch.setenv(MLFLOW_USER, "")
         client = client_of(served)
         run = client.create_run(experiment_id(client, served[0])).info.run_id
         client.log_metric(run, "shd", 3)
@@ -137,6 +137,16 @@ class TestServer:
         assert client.get_run(run).data.metrics == {"shd": 3.0}
         assert [one.path for one in client.list_artifacts(run, "outputs")] == ["outputs/graph.txt"]
         assert call(served, f"/get-artifact?path=outputs/graph.txt&run_uuid={run}") == (200, b"a graph")
+
+    def test_the_token_is_sent_to_no_other_server(self, served, monkeypatch):
+        """Another account may listen at any port that is free."""
+        for uri in ("http://127.0.0.1:9", "http://other.example:5000", served[0].replace("http", "https")):
+            monkeypatch.setenv(MLFLOW_USER, "")
+            sign_in_to_mlflow(uri)
+            assert os.environ[MLFLOW_USER] == "", uri
+        monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "of the user")
+        sign_in_to_mlflow(served[0])
+        assert os.environ[MLFLOW_USER] == ""
 
     def test_its_database_is_private(self, served):
         assert stat.S_IMODE((served[1] / "mlflow.db").stat().st_mode) == 0o600
