@@ -397,7 +397,8 @@ def table_fit_findings(server: TableServer, structure: Structure) -> list[Findin
     d, counted = len(names), tables_of(server.counts, server.sets, levels)
     rows = int(counted[0].sum())
     pairs = zip(server.sets[d:], counted[d:], strict=True)
-    same = [(names[i], names[j]) for (i, j), table in pairs if one_to_one(table.astype(np.int64))]
+    # A single row could otherwise decide whether the finding is published.
+    same = [(names[i], names[j]) for (i, j), table in pairs if one_to_one(np.where(table < MIN_COUNT, 0, table))]
     found = [one_to_one_pairs(same)] if same else []
     dag = dag_extension(structure).dag
     if dag is None:

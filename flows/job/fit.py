@@ -118,7 +118,7 @@ def fit_of_sums(
     schema: Schema, structure: Structure, dag: NDArray[np.bool_], sums: exchange.Server
 ) -> tuple[Fit, Figures]:
     """The published fit of `dag`, a DAG of `structure`, to the second moments `sums`, and the figures of its edges."""
-    d, silos, first = len(dag), int(sums.counted.sum()), range(0)
+    d, silos, first, S = len(dag), int(sums.counted.sum()), range(0), sums.within
     if structure.lags:
         m = d * (structure.lags + 1)
         whole = np.zeros((m, m), np.bool_)
@@ -130,8 +130,10 @@ def fit_of_sums(
     else:
         coding = coding_of(schema)
         names, owners, numeric = schema.variables, coding.owners, ~np.array(coding.discrete, np.bool_)
-    found = implied.fit_of_moments(sums.within, sums.rows, silos, dag, names, owners, numeric, first)
-    figures = edge_figures.figures_of_moments(sums.within, sums.rows, silos, dag, owners, numeric)
+        kept = ~exchange.rare_levels(~numeric[owners], sums.means, sums.rows)
+        S = S * np.outer(kept, kept)
+    found = implied.fit_of_moments(S, sums.rows, silos, dag, names, owners, numeric, first)
+    figures = edge_figures.figures_of_moments(S, sums.rows, silos, dag, owners, numeric)
     keys = edge_figures.keys_of(dag, structure.variables, structure.lags)
     return implied.rounded(found), edge_figures.rounded_figures(figures, keys)
 
