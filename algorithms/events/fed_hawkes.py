@@ -126,7 +126,8 @@ class Server:
                 theta = self.pool.theta[places[int(i), _family(self, int(i)).tobytes()]]
                 base[i], excitation[:, i] = theta[0] / self.unit, theta[1:]
         delay = 1 / float(self.rates[0]) if len(self.rates) == 1 else 0.0
-        return Intensities(self.variables, base, excitation, delay, self.counts, self.time)
+        background = base * self.time / np.maximum(self.counts, 1.0)
+        return Intensities(self.variables, base, excitation, delay, self.counts, self.time, background)
 
 
 def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:

@@ -9,12 +9,15 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any
 
+import numpy as np
+
 from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
+from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 
 from ..comparison import COUNTED
 from ..model import model_file
@@ -111,6 +114,7 @@ ELSEWHERE |= {"fit", "fit_bytes", "fit_worst", *FIT, "held_out_log_likelihood", 
 ELSEWHERE |= {"tuning_exchanges", "tuning_bytes"}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
+RARE_EVENT = f"fewer than {MIN_COUNT}"
 UNDECLARED_LEVELS = (
     "taken from the data, unless about.json declares them; the name of a level taken from the data discloses that "
     "some row has the level"
@@ -382,9 +386,14 @@ def _intensities(result: RunResult) -> dict[str, Any] | None:
     found = result.parameters.intensities
     if found is None or not found.delay:
         return None
-    order = sorted(range(len(found.events)), key=lambda v: (-found.events[v], found.variables[v]))
-    columns = (found.base, found.background, found.excitation.diagonal())
-    listed = [(found.variables[v], int(found.events[v]), *(float(one[v]) for one in columns)) for v in order]
+    many = np.nan_to_num(found.events)
+    order = sorted(range(len(many)), key=lambda v: (-many[v], found.variables[v]))
+    columns = (found.events, found.base, found.background, found.excitation.diagonal())
+    each = [[None if np.isnan(one[v]) else float(one[v]) for one in columns] for v in order]
+    listed = [
+        (found.variables[v], RARE_EVENT if n is None else int(n), *rates)
+        for v, (n, *rates) in zip(order, each, strict=True)
+    ]
     header = ("type", "events", "base rate", "share not triggered by events", "further events of the same type")
     return {
         "table": ReportTable(header, listed, scrolling=len(listed) > SCROLLING_ROWS),

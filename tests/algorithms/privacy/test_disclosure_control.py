@@ -37,9 +37,7 @@ def merged(table):
     margins = [[np.take(table, k, axis).sum() for k in range(size)] for axis, size in enumerate(table.shape)]
     found = np.zeros_like(table)
     for cell in np.ndindex(table.shape):
-        to = [
-            int(np.argmax(own)) if own[k] < 3 <= max(own) else k for k, own in zip(cell, margins, strict=True)
-        ]
+        to = [int(np.argmax(own)) if own[k] < 3 <= max(own) else k for k, own in zip(cell, margins, strict=True)]
         found[tuple(to)] += table[cell]
     return found
 
