@@ -3,7 +3,8 @@
 The score of a graph over the event types is the Bayesian information criterion: the maximum log-likelihoods of its
 families (`hawkes.py`) minus ½ ln(number of events) for each edge. Every type may excite itself. The graph is acyclic,
 as in Cai et al. 2022 (THP: structural Hawkes processes with topology), unless `acyclic` is false. With `hops`, events
-also excite events on linked devices of the silo (`topology.py`). Hill climbing adds, removes and turns edges.
+also excite events on linked devices of the silo (`topology.py`). Hill climbing adds, removes and turns edges. Types of
+fewer than three events have no edges, unless background knowledge requires them: such an edge would describe one event.
 
 1. One sum: the number of events of each type, and the time of observation. Their ratio τ is the unit of time.
 2. The mean delay 1/δ. Families of three columns (base rate, the type itself, all others together) are fitted for delays
@@ -31,6 +32,7 @@ from ..core.schema import FloatArray, Schema, pluralize
 from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
+from ..privacy.disclosure_control import MIN_COUNT
 from .families import EXACT, STEPS, TOLERANCE, BoolArray, Pool, new_pool, no_families, stepped
 from .hawkes import MAX_SCALED, TIME_SCALES, Intensities
 from .silo import Broadcast, Reply, Silo, local_solve
@@ -218,7 +220,13 @@ def _counted(server: Server, total: FloatArray, settings: FedHawkes) -> Server:
     d = len(server.variables)
     counts, times = np.rint(total[:d] * server.events), total[d:]
     scale = int(np.argmax(times < MAX_SCALED))
-    server = replace(server, counts=counts, time=float(times[scale] / TIME_SCALES[scale] * server.events))
+    many = counts >= MIN_COUNT
+    server = replace(
+        server,
+        counts=counts,
+        time=float(times[scale] / TIME_SCALES[scale] * server.events),
+        possible=server.possible & many & many[:, None],
+    )
     if not server.time > 0:
         return replace(server, phase="done")
     first = settings.hop_weight or FIRST_HOP
