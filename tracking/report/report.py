@@ -195,7 +195,8 @@ def warnings(result: RunResult) -> list[str]:
 def small_cell_warnings(result: RunResult) -> list[str]:
     """Warnings that owners suppress small counts, and that the model discloses exact counts as requested."""
     suppressed = [f"Small cells were suppressed: {SUPPRESSED_CELLS}."] * (SUPPRESSED_CELLS in result.notes)
-    if result.small_cells != "keep" or result.parameters.network is None or not result.schema.levels:
+    counts = result.parameters.intensities or (result.parameters.network and result.schema.levels)
+    if result.small_cells != "keep" or not counts:
         return suppressed
     kept = "Small cells were kept: the model discloses cells of 1 and 2 rows. It is not for publication."
     return [*suppressed, kept]
@@ -399,6 +400,7 @@ def _intensities(result: RunResult) -> dict[str, Any] | None:
         "table": ReportTable(header, listed, scrolling=len(listed) > SCROLLING_ROWS),
         "delay": found.delay,
         "times": share_times(found),
+        "rounded": result.small_cells == "blank",
     }
 
 
