@@ -37,10 +37,10 @@ from .result import Metric, Parameters
 class Kind(Enum):
     """The kind of a published number; the value is its number of significant digits, if it is rounded to digits."""
 
-    EXACT = None
+    EXACT = "exact"
+    SHARE = "share"
     STATISTIC = 3
     LIKELIHOOD = 4
-    SHARE = 2
 
 
 EXACT = (

@@ -125,6 +125,13 @@ def test_nothing_depends_on_whether_0_1_or_2_rows_are_in_a_small_cell_of_a_distr
     np.testing.assert_array_equal(published[0], published[2])
 
 
+@given(st.integers(10, 99), st.integers(10, 99))
+def test_small_cells_do_not_choose_the_direction_of_others(one, other):
+    """Of tables without a child, such as those of a pair, small cells stay where they are."""
+    published = [publishable_counts(np.array([[one, a], [3 - a, other]])) for a in (1, 2)]
+    np.testing.assert_array_equal(published[0], published[1])
+
+
 def all_tables(n):
     """All 2 x 2 tables of `n` rows."""
     return np.array([(a, b, c, n - a - b - c) for a, b, c in product(range(n + 1), repeat=3) if a + b + c <= n])

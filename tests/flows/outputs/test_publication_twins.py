@@ -31,13 +31,13 @@ SEARCH_COST = ("bytes", "rounds", "families", "megabytes")
 
 
 def labels(small):
-    """One in a hundred patients is a carrier or fewer; `small` of 300 carry, and nobody else is changed."""
+    """`small` of 300 patients are carriers, and nothing else differs."""
     rng = np.random.default_rng(4)
     rows = [["no", *row] for row in zip(rng.choice(["no", "yes"], ROWS), rng.choice([*"abc"], ROWS), strict=True)]
     for k in range(small):
         rows[31 * k][0] = "yes"
     levels = {"carrier": ["no", "yes"], "ill": ["no", "yes"], "ward": [*"abc"]}
-    return ["carrier", "ill", "ward"], rows, {"levels": levels}
+    return ["carrier", "ill", "ward"], dealt(rows), {"levels": levels}
 
 
 def mixed(small):
@@ -51,7 +51,7 @@ def mixed(small):
         "levels": {"centre": ["a", "b", "rare"], "event": ["no", "yes"]},
         "columns": {"dose": "continuous"},
     }
-    return ["centre", "dose", "event"], zip(centre, dose, event, strict=True), about
+    return ["centre", "dose", "event"], dealt(zip(centre, dose, event, strict=True)), about
 
 
 def numbers(small):
@@ -60,7 +60,7 @@ def numbers(small):
     x = rng.normal(size=ROWS)
     y, flag = 0.8 * x + rng.normal(size=ROWS), np.zeros(ROWS, int)
     flag[: SILOS * small : SILOS] = 1
-    return ["x", "y", "flag"], zip(x.round(4), y.round(4), flag, strict=True), {"kind": "continuous"}
+    return ["x", "y", "flag"], dealt(zip(x.round(4), y.round(4), flag, strict=True)), {"kind": "continuous"}
 
 
 def series(small):
@@ -71,7 +71,7 @@ def series(small):
     state = np.where(np.append(0, x[:-1]) > 0, "on", "off").astype(object)
     state[50 : 50 + small] = "fault"
     about = {"kind": "time-series", "levels": {"state": ["off", "on", "fault"]}}
-    return ["x", "state"], zip(x.round(4), state, strict=True), about
+    return ["x", "state"], dealt(zip(x.round(4), state, strict=True)), about
 
 
 def events(small):
@@ -88,20 +88,21 @@ def events(small):
     usual = [row for row in rows if row[2] == "A"]
     for k in range(small):
         usual[SILOS * 40 * k + 30][2] = "rare"
-    by_silo = sorted(rows, key=lambda row: row[0] % SILOS)
-    counts = [sum(row[0] % SILOS == k for row in rows) for k in range(SILOS)]
-    parts = np.split(np.array([[t, name, device] for device, t, name in by_silo], object), np.cumsum(counts)[:-1])
+    parts = [[[t, name, device] for device, t, name in rows if device % SILOS == k] for k in range(SILOS)]
     return ["time", "event", "device"], parts, {"kind": "events", "window": [0, 900]}
 
 
-def write(folder, made):
-    header, rows, about = made
-    parts = rows if isinstance(rows, list) and isinstance(rows[0], np.ndarray) else None
-    rows = None if parts else [*rows]
+def dealt(rows):
+    """The rows of each silo: every third row."""
+    rows = list(rows)
+    return [rows[k::SILOS] for k in range(SILOS)]
+
+
+def write(folder, header, parts, about):
     folder.mkdir(parents=True)
-    for k in range(SILOS):
+    for k, rows in enumerate(parts):
         with (folder / f"s{k}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([header, *(parts[k].tolist() if parts else rows[k::SILOS])])
+            csv.writer(file).writerows([header, *rows])
     (folder / "about.json").write_text(json.dumps(about))
 
 
@@ -120,7 +121,7 @@ def published(kind, small, place, capsys, *options):
     """All that a run on a twin writes, by name, without times and paths; and the folder of its files."""
     folder, out = place / str(small) / "study", place / str(small) / f"twin-{small}"
     if not folder.exists():
-        write(folder, kind(small))
+        write(folder, *kind(small))
     words = ["learn", str(folder), "--seed", "1", "--name", "study", *OPTIONS[kind], *options]
     texts = {}
     for name, more in {"terminal": ("--out", str(out)), "json": ("--out", f"{out}-json", "--json")}.items():
