@@ -102,6 +102,7 @@ def test_undoing_the_smoothing_recovers_the_carrier_only_from_kept_counts(of_pat
 
 
 def test_whether_the_carrier_is_ill_changes_nothing_that_is_published(of_patients, capsys):
+    """The carrier counts as one of 1,200 patients: the table of carriers is uniform, and rounding hides one patient."""
     ill, well = (of_patients(capsys, ill)[0] for ill in ("yes", "no"))
     assert set(ill) >= {"model.bif", "metrics.json", "report.html", "config.json", "rounds.csv", "terminal", "json"}
     assert [name for name in ill if ill[name] != well[name]] == []
