@@ -51,7 +51,7 @@ from .change import (
     hotelling_bound,
     long_run_ratio,
 )
-from .curvature import chi_square_bound, curvature, score_statistic
+from .curvature import chi_square_bound, curvature, rank_inflation, score_statistic
 from .over_time import seasons, trend_t_values
 from .series_rows import series_rows
 
@@ -445,22 +445,6 @@ def _not_of_few_rows(
         if statistic <= rank_inflation[j] * inflation * bound:
             kept[j] = 0.0
     return kept
-
-
-def rank_inflation(S: FloatArray, parents: NDArray[np.bool_], ranked: NDArray[np.bool_]) -> FloatArray:
-    """By variable, an upper bound on the factor by which normal scores enlarge the variance of a silo's weights, `[d]`.
-
-    Each silo ranks its own n cells, so the map from a column to scores differs between silos, with a standard deviation
-    of about 1/√n. This adds about (1 + Σ w²)/n to a residual variance v, and (1 + Σ w²)/v to n times the gain of own
-    weights or curves. Only `ranked` columns count.
-    """
-    inflation = np.ones(len(S))
-    for j in np.flatnonzero(parents.any(axis=0) & ranked.any()):
-        pa = np.flatnonzero(parents[:, j])
-        w = np.linalg.lstsq(S[np.ix_(pa, pa)], S[pa, j], rcond=None)[0]
-        left = max(S[j, j] - w @ S[pa, j], 1e-9 * max(S[j, j], 1e-300))
-        inflation[j] += (ranked[j] * S[j, j] + (ranked[pa] * w**2) @ np.diag(S)[pa]) / left
-    return inflation
 
 
 def _outlying(table: Table) -> tuple[float, float]:

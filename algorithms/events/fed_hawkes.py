@@ -3,8 +3,7 @@
 The score of a graph over the event types is the Bayesian information criterion: the maximum log-likelihoods of its
 families (`hawkes.py`) minus ½ ln(number of events) for each edge. Every type may excite itself. The graph is acyclic,
 as in Cai et al. 2022 (THP: structural Hawkes processes with topology), unless `acyclic` is false. With `hops`, events
-also excite events on linked devices of the silo (`topology.py`). Hill climbing adds, removes and turns edges. Types of
-fewer than three events have no edges, unless background knowledge requires them: such an edge would describe one event.
+also excite events on linked devices of the silo (`topology.py`). Hill climbing adds, removes and turns edges.
 
 1. One sum: the number of events of each type, and the time of observation. Their ratio τ is the unit of time.
 2. The mean delay 1/δ. Families of three columns (base rate, the type itself, all others together) are fitted for delays
@@ -34,7 +33,7 @@ from ..graphs.dag import reachable
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import MIN_COUNT
 from .families import EXACT, STEPS, TOLERANCE, BoolArray, Pool, new_pool, no_families, stepped
-from .hawkes import MAX_SCALED, TIME_SCALES, Intensities
+from .hawkes import MAX_SCALED, TIME_SCALES, Intensities, intensities_of
 from .silo import Broadcast, Reply, Silo, local_solve
 from .topology import MAX_HOPS
 
@@ -128,8 +127,7 @@ class Server:
                 theta = self.pool.theta[places[int(i), _family(self, int(i)).tobytes()]]
                 base[i], excitation[:, i] = theta[0] / self.unit, theta[1:]
         delay = 1 / float(self.rates[0]) if len(self.rates) == 1 else 0.0
-        background = base * self.time / np.maximum(self.counts, 1.0)
-        return Intensities(self.variables, base, excitation, delay, self.counts, self.time, background)
+        return intensities_of(self.variables, base, excitation, delay, self.counts, self.time)
 
 
 def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -220,21 +218,14 @@ def _counted(server: Server, total: FloatArray, settings: FedHawkes) -> Server:
     d = len(server.variables)
     counts, times = np.rint(total[:d] * server.events), total[d:]
     scale = int(np.argmax(times < MAX_SCALED))
-    many = counts >= MIN_COUNT
-    server = replace(
-        server,
-        counts=counts,
-        time=float(times[scale] / TIME_SCALES[scale] * server.events),
-        possible=server.possible & many & many[:, None],
-    )
+    server = replace(server, counts=counts, time=float(times[scale] / TIME_SCALES[scale] * server.events))
     if not server.time > 0:
         return replace(server, phase="done")
     first = settings.hop_weight or FIRST_HOP
     if settings.delay:
         weights = np.full(min(server.hops, 1), first)
-        fixed = replace(
-            server, rates=np.array([1 / settings.delay]), weights=weights, refined=not _seeks_weight(settings)
-        )
+        rates = np.array([1 / settings.delay])
+        fixed = replace(server, rates=rates, weights=weights, refined=not _seeks_weight(settings))
         return _start_search(fixed, np.tile(0.25 * counts[:, None] / server.events, (1, 1 + d)), settings)
     rates = 1 / (DELAYS * server.unit)
     present = np.flatnonzero(counts)
@@ -338,10 +329,10 @@ def _family(server: Server, target: int) -> BoolArray:
 
 
 def _flips(server: Server, target: int) -> NDArray[np.int64]:
-    """The types whose edge to `target` may be added or removed."""
-    may_add = server.possible[:, target] & ~server.adjacency[:, target]
-    may_remove = server.adjacency[:, target] & ~server.required[:, target]
-    return np.flatnonzero((may_add | may_remove) & (server.counts > 0) & (np.arange(len(server.counts)) != target))
+    """The types whose edge to `target` may be added or removed; an edge of a rare type would describe single events."""
+    possible = np.where(server.adjacency[:, target], ~server.required[:, target], server.possible[:, target])
+    many = np.minimum(server.counts, server.counts[target]) >= MIN_COUNT
+    return np.flatnonzero(possible & many & (np.arange(len(many)) != target))
 
 
 def _flipped(family: BoolArray, source: int) -> BoolArray:

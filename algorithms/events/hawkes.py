@@ -63,6 +63,13 @@ class Intensities:
     """the expected share of events of each type that no other event caused, `[d]`; 0 for a type without events"""
 
 
+def intensities_of(
+    variables: tuple[str, ...], base: FloatArray, excitation: FloatArray, delay: float, events: FloatArray, time: float
+) -> Intensities:
+    """The process with these parameters, and the shares of events that no other event caused."""
+    return Intensities(variables, base, excitation, delay, events, time, base * time / np.maximum(events, 1.0))
+
+
 def observation_time(table: FloatArray) -> float:
     """The total length of the observation windows of the devices in `table`."""
     first = np.flatnonzero(np.diff(table[:, DEVICE], prepend=-1.0))

@@ -110,8 +110,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         | gate.measures(dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | _metrics(tuned, found_targets))
         | gate.measures(diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows))
-        | job.imputation_cost.metrics
-        | (confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
+        | (job.imputation_cost.metrics | confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
         averaged=scored.averaged,

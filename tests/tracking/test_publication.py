@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit
-from fedbnsl.algorithms.events.hawkes import Intensities
+from fedbnsl.algorithms.events.hawkes import intensities_of
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.publication import Gate, Kind, rounded
@@ -82,9 +82,9 @@ def test_a_published_share_stands_for_three_counts_or_more(rows):
 
 def process(counts, base, excitation, delay=2.0, time=1000.0):
     names = tuple("abcd"[: len(counts)])
-    events, base = np.array(counts, float), np.array(base, float)
-    background = base * time / np.maximum(events, 1)
-    return Intensities(names, base, np.array(excitation, float), delay, events, time, background)
+    return intensities_of(
+        names, *(np.array(one, float) for one in (base, excitation)), delay, np.array(counts, float), time
+    )
 
 
 def test_rates_are_those_of_rounded_numbers_of_events():

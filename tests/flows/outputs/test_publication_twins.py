@@ -138,7 +138,8 @@ def published(kind, small, place, capsys, *options):
 
 
 def comparable(text, place):
-    """`text` without paths, addresses, ids and durations."""
+    """`text` without paths, addresses, ids, durations and the notice of a first run."""
+    text = re.sub(r"compiling numerical code.*\n+|(?<=\n)\n+", "", text)
     text = re.sub(
         rf"{re.escape(str(place))}\S*|https?://\S+|\btwin-\d|\b[0-9a-f]{{8}}-?[0-9a-f-]{{24,27}}\b", "PLACE", text
     )
