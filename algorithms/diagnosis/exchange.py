@@ -26,7 +26,7 @@ from ..core.schema import NO_IMPUTATION, FloatArray, Schema, Transform
 from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
-from ..privacy.disclosure_control import MIN_COUNT
+from ..privacy.disclosure_control import rare_indicators
 from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
 from ..statistics.lagged import window_schema
@@ -113,8 +113,8 @@ class Silo:
     """second moments per row of `table`, `[d, d]`"""
     numbers: NDArray[np.bool_]
     """whether each column is a continuous variable, not an indicator of a level"""
-    indicators: NDArray[np.bool_]
-    """whether each column is an indicator of a level"""
+    labels: NDArray[np.int64]
+    """the variable of each column that is an indicator of a level, by number; -1 for other columns"""
     there: NDArray[np.bool_]
     """whether each column has any value in this silo"""
     place: int
@@ -250,7 +250,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
         rows=table.shape[0],
         own=own.products / table.shape[0],
         numbers=~discrete,
-        indicators=discrete,
+        labels=np.where(discrete, coding.owners, -1),
         place=place,
         silos=len(schema.silos),
         all_rows=sum(schema.rows.values()),
@@ -279,7 +279,7 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
         rows=found.count,
         own=about_means(found.windows)[1] / len(found.windows) if in_passes else found.products / found.count,
         numbers=np.append(~discrete, np.zeros(lags * d, np.bool_)),
-        indicators=np.tile(discrete, lags + 1),
+        labels=np.concatenate([np.where(discrete, coding.owners + lag * d, -1) for lag in range(lags + 1)]),
         place=schema.silos.index(silo),
         silos=len(schema.silos),
         all_rows=sum(schema.windows(lags).values()),
@@ -300,7 +300,7 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
     means, part = silo.means, silo.rows / n
     if not request.rows:
         return Reply(moments_packing(d).pack(part=part, means=part * means, products=silo.products / n))
-    rare = rare_levels(silo.indicators, request.means, n)
+    rare = rare_indicators(silo.labels, request.means, n)
     in_series = len(silo.over_time) > 0
     figures, present = silo_slots(silo.silos, len(SERIES_FIGURES if in_series else FIGURES)), silo.variables
     inside = part if request.counted[silo.place] else 0.0
@@ -325,11 +325,6 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
     figures[silo.place, 3] = _greatest(bent)
     gain = part * transform_gain(silo.table, silo.skewed)
     return Reply(np.concatenate([figures.ravel(), changes, [gain]]))
-
-
-def rare_levels(indicators: NDArray[np.bool_], means: FloatArray, rows: int) -> NDArray[np.bool_]:
-    """Whether each column is an indicator of which fewer than three of all `rows` have another value than the rest."""
-    return np.asarray(indicators & (np.minimum(means, 1 - means) * rows < MIN_COUNT - 0.5))
 
 
 def _over_time(silo: Silo, request: Broadcast) -> tuple[FloatArray, FloatArray]:

@@ -142,6 +142,20 @@ def without_rare_levels(tables: NDArray[np.integer]) -> Ints:
     return merged
 
 
+def rare_indicators(labels: Ints, means: FloatArray, rows: int) -> NDArray[np.bool_]:
+    """Whether each column is an indicator without which no rare level is distinguished from others.
+
+    `labels` has the variable of each indicator, and -1 for other columns. `means` are those of all `rows`. If the first
+    level, which has no indicator, is rare, the most frequent other level is merged with it.
+    """
+    rare = (labels >= 0) & (means * rows < MIN_COUNT - 0.5)
+    for variable in np.unique(labels[labels >= 0]):
+        own = np.flatnonzero(labels == variable)
+        if (1 - means[own].sum()) * rows < MIN_COUNT - 0.5:
+            rare[own[np.argmax(means[own])]] = True
+    return rare
+
+
 def _small_cells_in_largest(exact: Ints, grid: int, axis: int) -> Ints:
     """The tables without small cells, whose rows are in the largest cell of their distribution along `axis`.
 

@@ -26,6 +26,7 @@ from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
+from fedbnsl.algorithms.privacy.disclosure_control import rare_indicators
 from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo
 from fedbnsl.algorithms.score.families import ScoreSettings
 from fedbnsl.algorithms.statistics.coding import coding_of
@@ -131,7 +132,7 @@ def fit_of_sums(
     else:
         coding = coding_of(schema)
         names, owners, numeric = schema.variables, coding.owners, ~np.array(coding.discrete, np.bool_)
-        kept = ~exchange.rare_levels(~numeric[owners], sums.means, sums.rows)
+        kept = ~rare_indicators(np.where(numeric[owners], -1, owners), sums.means, sums.rows)
         S = S * np.outer(kept, kept)
     found = implied.fit_of_moments(S, sums.rows, silos, dag, names, owners, numeric, first)
     figures = edge_figures.figures_of_moments(S, sums.rows, silos, dag, owners, numeric)
