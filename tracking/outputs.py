@@ -11,6 +11,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
 from fedbnsl.algorithms.core.schema import Schema, escape_formula
 from fedbnsl.algorithms.events.hawkes import Intensities
@@ -168,12 +170,15 @@ def silo_edges_csv(structures: Mapping[str, Structure]) -> str:
 
 
 def intensities_csv(found: Intensities) -> str:
-    """One line per type of events: number, base rate, self-excitation, background share, and the common mean delay."""
-    rows = zip(found.variables, found.events, found.base, found.excitation.diagonal(), found.background, strict=True)
+    """One line per type of events: number, base rate, self-excitation, background share, and the common mean delay.
+
+    The figures of a type of fewer than three events are empty.
+    """
+    columns = (found.events, found.base, found.excitation.diagonal(), found.background)
+    each = ([None if np.isnan(one) else float(one) for one in row] for row in zip(*columns, strict=True))
+    rows = ((name, n if n is None else int(n), *rates) for name, (n, *rates) in zip(found.variables, each, strict=True))
     header = ("event", "events", "base_rate", "self_excitation", "background_share", "mean_delay")
-    return _csv(
-        header, ((name, int(n), float(mu), float(own), float(by), found.delay) for name, n, mu, own, by in rows)
-    )
+    return _csv(header, ((*row, found.delay) for row in rows))
 
 
 def targets_csv(found: FoundTargets) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..graphs.edge_figures import EdgeFigures, EdgeKey, short
+from ..graphs.edge_figures import EdgeFigures, EdgeKey
 from ..statistics.moments import unit_diagonal
 from .implied import MIN_DEGREES, MIN_SHARE
 from .implied_tables import GRID_VARIANCE, CountsBySet, Server, conditional_log_likelihood, stratified_tests
@@ -127,15 +127,11 @@ def figures_of_tables(server: Server, bdeu: Bdeu | None, *, blank: bool) -> dict
     return found
 
 
-def rounded_figures(
+def by_key(
     found: Mapping[tuple[int, int], EdgeFigures], keys: Mapping[tuple[int, int], EdgeKey]
 ) -> dict[EdgeKey, EdgeFigures]:
-    """The figures `found`, under the `keys` of their arcs and rounded to three significant digits for publication."""
-    return {
-        keys[arc]: EdgeFigures(*(None if value is None else short(value) for value in vars(one).values()))
-        for arc, one in found.items()
-        if arc in keys
-    }
+    """The figures `found`, under the `keys` of their arcs."""
+    return {keys[arc]: one for arc, one in found.items() if arc in keys}
 
 
 def keys_of(dag: NDArray[np.bool_], names: Sequence[str], lags: int) -> dict[tuple[int, int], EdgeKey]:

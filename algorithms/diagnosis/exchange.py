@@ -26,6 +26,7 @@ from ..core.schema import NO_IMPUTATION, FloatArray, Schema, Transform
 from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
+from ..privacy.disclosure_control import rare_indicators
 from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
 from ..statistics.lagged import window_schema
@@ -50,7 +51,7 @@ from .change import (
     hotelling_bound,
     long_run_ratio,
 )
-from .curvature import chi_square_bound, curvature, score_statistic
+from .curvature import chi_square_bound, curvature, rank_inflation, score_statistic
 from .over_time import seasons, trend_t_values
 from .series_rows import series_rows
 
@@ -112,6 +113,8 @@ class Silo:
     """second moments per row of `table`, `[d, d]`"""
     numbers: NDArray[np.bool_]
     """whether each column is a continuous variable, not an indicator of a level"""
+    labels: NDArray[np.int64]
+    """the variable of each column that is an indicator of a level, by number; -1 for other columns"""
     there: NDArray[np.bool_]
     """whether each column has any value in this silo"""
     place: int
@@ -238,6 +241,7 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     first = dict(zip(schema.variables, np.searchsorted(coding.owners, np.arange(len(coding.widths))), strict=True))
     coded = coding.encode(table)
     there = column_summaries(coded).cells > 0 if schema.gaps else np.ones(coding.size, np.bool_)
+    discrete = np.array(coding.discrete, np.bool_)[coding.owners]
     return Silo(
         table=coded,
         there=there,
@@ -245,7 +249,8 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
         products=own.products,
         rows=table.shape[0],
         own=own.products / table.shape[0],
-        numbers=~np.array(coding.discrete, np.bool_)[coding.owners],
+        numbers=~discrete,
+        labels=np.where(discrete, coding.owners, -1),
         place=place,
         silos=len(schema.silos),
         all_rows=sum(schema.rows.values()),
@@ -274,6 +279,7 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
         rows=found.count,
         own=about_means(found.windows)[1] / len(found.windows) if in_passes else found.products / found.count,
         numbers=np.append(~discrete, np.zeros(lags * d, np.bool_)),
+        labels=np.concatenate([np.where(discrete, coding.owners + lag * d, -1) for lag in range(lags + 1)]),
         place=schema.silos.index(silo),
         silos=len(schema.silos),
         all_rows=sum(schema.windows(lags).values()),
@@ -286,11 +292,15 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
 
 
 def answer(silo: Silo, request: Broadcast) -> Reply:
-    """The silo's part of the moments, or its figures from the comparison with the other silos."""
+    """The silo's part of the moments, or its figures from the comparison with the other silos.
+
+    Levels of fewer than three rows in all are not compared, because the comparison would disclose these rows.
+    """
     n, (rows, d) = request.rows or silo.all_rows, silo.table.shape
     means, part = silo.means, silo.rows / n
     if not request.rows:
         return Reply(moments_packing(d).pack(part=part, means=part * means, products=silo.products / n))
+    rare = rare_indicators(silo.labels, request.means, n)
     in_series = len(silo.over_time) > 0
     figures, present = silo_slots(silo.silos, len(SERIES_FIGURES if in_series else FIGURES)), silo.variables
     inside = part if request.counted[silo.place] else 0.0
@@ -299,11 +309,11 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         rest_means = (request.means - inside * means) / (1 - inside)
         rest = (request.within - inside * (silo.products / silo.rows)) / (1 - inside)
         apart = np.abs(means - rest_means) / np.sqrt(_positive(rest))
-        figures[silo.place, 0] = _greatest(np.where(silo.there, apart, 0.0)[:present])
+        figures[silo.place, 0] = _greatest(np.where(silo.there & ~rare, apart, 0.0)[:present])
         in_order = silo.table - means if isinstance(silo.table, np.ndarray) and in_series else None
-        parents, compared = request.parents & silo.numbers, (rows, n - inside * n)
-        gains = _better_by_own(silo.own, rest, parents, compared, silo.silos, inflation, in_order)
-        figures[silo.place, 1] = _greatest(_not_of_few_rows(gains, silo, rest, request.parents, compared, inflation))
+        parents, compared = request.parents & ~rare[:, None], (rows, n - inside * n)
+        gains = _better_by_own(silo.own, rest, parents & silo.numbers, compared, silo.silos, inflation, in_order)
+        figures[silo.place, 1] = _greatest(_not_of_few_rows(gains, silo, rest, parents, compared, inflation))
     figures[silo.place, 2] = _outlying(silo.table[:, :present] if isinstance(silo.table, np.ndarray) else silo.table)
     changes = np.empty(0)
     if in_series:
@@ -430,22 +440,6 @@ def _not_of_few_rows(
         if statistic <= rank_inflation[j] * inflation * bound:
             kept[j] = 0.0
     return kept
-
-
-def rank_inflation(S: FloatArray, parents: NDArray[np.bool_], ranked: NDArray[np.bool_]) -> FloatArray:
-    """By variable, an upper bound on the factor by which normal scores enlarge the variance of a silo's weights, `[d]`.
-
-    Each silo ranks its own n cells, so the map from a column to scores differs between silos, with a standard deviation
-    of about 1/√n. This adds about (1 + Σ w²)/n to a residual variance v, and (1 + Σ w²)/v to n times the gain of own
-    weights or curves. Only `ranked` columns count.
-    """
-    inflation = np.ones(len(S))
-    for j in np.flatnonzero(parents.any(axis=0) & ranked.any()):
-        pa = np.flatnonzero(parents[:, j])
-        w = np.linalg.lstsq(S[np.ix_(pa, pa)], S[pa, j], rcond=None)[0]
-        left = max(S[j, j] - w @ S[pa, j], 1e-9 * max(S[j, j], 1e-300))
-        inflation[j] += (ranked[j] * S[j, j] + (ranked[pa] * w**2) @ np.diag(S)[pa]) / left
-    return inflation
 
 
 def _outlying(table: Table) -> tuple[float, float]:

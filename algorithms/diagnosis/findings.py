@@ -108,16 +108,18 @@ def fit_findings(server: Server, structure: Structure, *, equal_variances: bool)
         found.append(Finding("few rows", sentence, RESAMPLE))
     if structure.kind != "dag" or not structure.acyclic or coded:
         return found
-    variances = residual_variances(S, regression_weights(S, joined))
+    every = residual_variances(S, regression_weights(S, joined))
+    some = np.flatnonzero(every > 0)  # a declared level may have no row
+    variances, total = every[some], np.diag(S)[some]
     spread = float(np.log(variances.mean()) - np.log(variances).mean())
     if equal_variances and spread > MIN_SPREAD:
-        low, high = int(np.argmin(variances)), int(np.argmax(variances))
+        low, high = int(some[np.argmin(variances)]), int(some[np.argmax(variances)])
         sentence = (
-            f"The error variance of {names[high]} is {variances[high] / variances[low]:.3g} times that of "
+            f"The error variance of {names[high]} is {every[high] / every[low]:.3g} times that of "
             f"{names[low]}: error variances are unequal, but the directions rest on equal ones."
         )
         found.append(Finding("unequal errors", sentence, OTHERWISE))
-    gain = 0.5 * rows * float(np.log(np.diag(S)[:d] / variances).sum()) - 0.5 * np.log(rows) * float(joined.sum())
+    gain = 0.5 * rows * float(np.log(total / variances).sum()) - 0.5 * np.log(rows) * float(joined.sum())
     if joined.any() and gain <= 0:
         sentence = f"By BIC the structure is no better than a graph without edges ({gain:.3g})."
         found.append(Finding("no better than empty", sentence, "Do not interpret these edges as effects."))
@@ -397,7 +399,8 @@ def table_fit_findings(server: TableServer, structure: Structure) -> list[Findin
     d, counted = len(names), tables_of(server.counts, server.sets, levels)
     rows = int(counted[0].sum())
     pairs = zip(server.sets[d:], counted[d:], strict=True)
-    same = [(names[i], names[j]) for (i, j), table in pairs if one_to_one(table.astype(np.int64))]
+    # A single row could otherwise decide whether the finding is published.
+    same = [(names[i], names[j]) for (i, j), table in pairs if one_to_one(np.where(table < MIN_COUNT, 0, table))]
     found = [one_to_one_pairs(same)] if same else []
     dag = dag_extension(structure).dag
     if dag is None:

@@ -19,9 +19,8 @@ tests of d variables with p parents, O(d³) for the correlations of the tests.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +42,6 @@ MAX_COMBINED = 500
 """maximum number of columns for Fisher's C, which requires the correlations of all tests of a variable"""
 MIN_P = 1e-300
 """smaller p-values count as this one in Fisher's C"""
-PUBLISHED_DIGITS = 3
-"""significant digits of a published figure, few enough that it does not reveal the table counts behind it"""
 
 
 @dataclass(frozen=True)
@@ -349,24 +346,6 @@ def _bic(
         if is_positive_definite(R):
             saturated = -half * float(np.linalg.slogdet(R)[1] - before) - price * pairs
     return BicGains(graph, None if saturated is None else graph - saturated)
-
-
-def rounded(fit: Fit) -> Fit:
-    """`fit` with the figures of its tests and its BIC rounded to three significant digits for publication."""
-
-    def short(value: float) -> float:
-        return float(f"{value:.{PUBLISHED_DIGITS}g}")
-
-    def shortened(one: Any) -> Any:
-        found = {name: value for name, value in vars(one).items() if isinstance(value, float)}
-        return replace(one, **{name: short(value) for name, value in found.items()})
-
-    return replace(
-        fit,
-        worst=tuple(shortened(one) for one in fit.worst),
-        fisher=fit.fisher and shortened(fit.fisher),
-        bic=fit.bic and shortened(fit.bic),
-    )
 
 
 def adjusted_p_values(p: FloatArray) -> FloatArray:

@@ -196,8 +196,9 @@ class CountsBySet:
         if unknown:
             shape = [int(self.levels[v]) for v in unknown[0]]
             counts = np.stack([self._counts[slice(*self._places[key])] for key in unknown])
+            counts = counts.reshape(len(unknown), *shape)
             numbers = _blanked(counts, self._rows) if self._blank else counts.astype(np.float64)
-            self._tables |= zip(unknown, numbers.reshape(len(unknown), *shape), strict=True)
+            self._tables |= zip(unknown, numbers, strict=True)
         return np.stack([self._tables[tuple(members)] for members in sets])
 
     def strata(self, test: Sequence[int]) -> FloatArray:
@@ -227,14 +228,15 @@ class CountsBySet:
 
 
 def _blanked(counts: NDArray[np.int64], rows: int) -> FloatArray:
-    """The counts of tables `[n_tables, n_cells]` of `rows` rows after disclosure control.
+    """The counts of tables `[n_tables, ...]` of `rows` rows after disclosure control.
 
     The small cells of a table equally share the rows that are in no large cell.
     """
-    published, small = publishable_stack(counts), counts < MIN_COUNT
-    left = rows - np.where(small, 0.0, published).sum(axis=1)
-    each = np.clip(left / np.maximum(small.sum(axis=1), 1), 0.0, MIN_COUNT - 1.0)
-    return np.where(small, each[:, None], published)
+    published, axes = publishable_stack(counts), tuple(range(1, counts.ndim))
+    small = published < GRID
+    left = rows - np.where(small, 0.0, published).sum(axis=axes, keepdims=True)
+    each = np.clip(left / np.maximum(small.sum(axis=axes, keepdims=True), 1), 0.0, MIN_COUNT - 1.0)
+    return np.where(small, each, published)
 
 
 @dataclass(frozen=True)

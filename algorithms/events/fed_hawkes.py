@@ -31,8 +31,9 @@ from ..core.schema import FloatArray, Schema, pluralize
 from ..errors import require
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
+from ..privacy.disclosure_control import MIN_COUNT
 from .families import EXACT, STEPS, TOLERANCE, BoolArray, Pool, new_pool, no_families, stepped
-from .hawkes import MAX_SCALED, TIME_SCALES, Intensities
+from .hawkes import MAX_SCALED, TIME_SCALES, Intensities, intensities_of
 from .silo import Broadcast, Reply, Silo, local_solve
 from .topology import MAX_HOPS
 
@@ -126,7 +127,7 @@ class Server:
                 theta = self.pool.theta[places[int(i), _family(self, int(i)).tobytes()]]
                 base[i], excitation[:, i] = theta[0] / self.unit, theta[1:]
         delay = 1 / float(self.rates[0]) if len(self.rates) == 1 else 0.0
-        return Intensities(self.variables, base, excitation, delay, self.counts, self.time)
+        return intensities_of(self.variables, base, excitation, delay, self.counts, self.time)
 
 
 def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
@@ -223,9 +224,8 @@ def _counted(server: Server, total: FloatArray, settings: FedHawkes) -> Server:
     first = settings.hop_weight or FIRST_HOP
     if settings.delay:
         weights = np.full(min(server.hops, 1), first)
-        fixed = replace(
-            server, rates=np.array([1 / settings.delay]), weights=weights, refined=not _seeks_weight(settings)
-        )
+        rates = np.array([1 / settings.delay])
+        fixed = replace(server, rates=rates, weights=weights, refined=not _seeks_weight(settings))
         return _start_search(fixed, np.tile(0.25 * counts[:, None] / server.events, (1, 1 + d)), settings)
     rates = 1 / (DELAYS * server.unit)
     present = np.flatnonzero(counts)
@@ -329,10 +329,10 @@ def _family(server: Server, target: int) -> BoolArray:
 
 
 def _flips(server: Server, target: int) -> NDArray[np.int64]:
-    """The types whose edge to `target` may be added or removed."""
-    may_add = server.possible[:, target] & ~server.adjacency[:, target]
-    may_remove = server.adjacency[:, target] & ~server.required[:, target]
-    return np.flatnonzero((may_add | may_remove) & (server.counts > 0) & (np.arange(len(server.counts)) != target))
+    """The types whose edge to `target` may be added or removed; an edge of a rare type would describe single events."""
+    possible = np.where(server.adjacency[:, target], ~server.required[:, target], server.possible[:, target])
+    many = np.minimum(server.counts, server.counts[target]) >= MIN_COUNT
+    return np.flatnonzero(possible & many & (np.arange(len(many)) != target))
 
 
 def _flipped(family: BoolArray, source: int) -> BoolArray:

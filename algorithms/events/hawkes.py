@@ -47,7 +47,8 @@ class Design:
 class Intensities:
     """The Hawkes process of a run: `base` rates μ `[d]` per unit of time, `excitation` α `[d, d]`, mean `delay` 1/δ.
 
-    `excitation[j, i]` is the mean number of events of type i that an event of type j causes directly.
+    `excitation[j, i]` is the mean number of events of type i that an event of type j causes directly. What is published
+    of a type with fewer than three events is NaN (`tracking/publication.py`).
     """
 
     variables: tuple[str, ...]
@@ -58,11 +59,15 @@ class Intensities:
     """number of events by type, `[d]`"""
     time: float
     """total time of observation of all devices"""
+    background: FloatArray
+    """the expected share of events of each type that no other event caused, `[d]`; 0 for a type without events"""
 
-    @property
-    def background(self) -> FloatArray:
-        """The expected share of events of each type that no other event caused, `[d]`; 0 for a type without events."""
-        return self.base * self.time / np.maximum(self.events, 1.0)
+
+def intensities_of(
+    variables: tuple[str, ...], base: FloatArray, excitation: FloatArray, delay: float, events: FloatArray, time: float
+) -> Intensities:
+    """The process with these parameters, and the shares of events that no other event caused."""
+    return Intensities(variables, base, excitation, delay, events, time, base * time / np.maximum(events, 1.0))
 
 
 def observation_time(table: FloatArray) -> float:

@@ -409,7 +409,7 @@ def _count_tables(server: Server, coding: Coding) -> dict[int, CountTable]:
         counts = server.counts[begin : begin + prod(shape)].reshape(shape).astype(np.int64)
         begin += prod(shape)
         ascending = tuple(sorted(order))
-        tables[v] = CountTable(ascending, counts.transpose([order.index(u) for u in ascending]))
+        tables[v] = CountTable(ascending, counts.transpose([order.index(u) for u in ascending]), v)
     return tables
 
 

@@ -173,10 +173,10 @@ def count_tables(server: Server) -> list[CountTable]:
     """The summed counts of each variable with its parents."""
     levels = [len(server.levels[name]) for name in server.variables]
     tables, begin = [], 0
-    for row in families(server.parents):
+    for v, row in enumerate(families(server.parents)):
         family = tuple(int(u) for u in row if u != PAD)
         shape = [levels[u] for u in family]
-        tables.append(CountTable(family, server.counts[begin : begin + prod(shape)].reshape(shape)))
+        tables.append(CountTable(family, server.counts[begin : begin + prod(shape)].reshape(shape), v))
         begin += prod(shape)
     return tables
 

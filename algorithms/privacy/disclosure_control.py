@@ -1,25 +1,36 @@
 """Disclosure control: the publishable form of exact counts, and the inferences it permits (ours).
 
 Runs without an ε compute exact sums. A reader can undo the smoothing of a probability table and obtain its counts, and
-a count of 1 describes a person. Published tables therefore follow these rules, as in DataSHIELD:
+a count of 1 describes a person. The complement of a small cell describes the same person: of 300 rows, 299 without a
+property leave one with it. Published tables therefore follow these rules, similar to those of DataSHIELD:
 
-- A cell of 0, 1 or 2 rows is published as half a row, so these three counts cannot be distinguished. The distribution
-  for a configuration of the parents with 0, 1 or 2 rows in all is uniform.
+- A level of 0, 1 or 2 rows is merged with the most frequent level of its variable, in all tables. So all published
+  counts are those of rows in which the rare level does not occur.
+- In the table of a child and its parents, the rows of the remaining cells of 1 or 2 rows count in the largest cell of
+  the same distribution of the child or, if this distribution has only small cells, in the largest cell of the table.
+- A small cell is published as half a row, so these three counts cannot be distinguished. The distribution for a
+  configuration of the parents with 0, 1 or 2 rows in all is uniform.
 - Any other count is published as one of the two multiples of 3 around it. The direction is random, with probabilities
   that make the rounding unbiased. It is drawn from a digest of these larger counts, so the same rows give the same
-  model, and so do tables that differ only in small cells.
+  model.
 - Tables that share variables share margins, and a difference of margins could reveal a small cell. Suppose that a
   reader knows the rules, the number of rows and all tables. `provable_bounds` computes what this reader can prove about
   each count from the shared margins. If a cell provably has 1 or 2 rows, its table is rounded again, together with the
   tables that share most variables with it. If that does not suffice, the grid gets coarser, and more cells count as
   small.
 
+Therefore each table is published exactly as a table without counts of 1 and 2, and no such count follows from it. Two
+models are equal if their rows differ only in whether 0, 1 or 2 rows have a rare level instead of the most frequent one.
+Two tables are equal if they differ only in whether 0, 1 or 2 rows are in a small cell instead of the largest cell of
+its distribution. No rule can promise this for every pair of cells: a chain of such changes, from a large cell over a
+small one to another large cell, leads from any table to any other.
+
 A reader can infer three things. A cell of half a row has at most 2 rows, or fewer rows than the grid if the grid is
-coarser. A larger count is known up to the grid. A cell is empty if the counts beside it leave no room for a row. The
-digest does not help the reader, because it reveals less than one bit for each count, and more than two bits are
-missing. The rules do not protect from a reader who knows some of the rows: whoever has all rows but one can guess and
-test the last row. They do not protect from stronger methods than bounds from single margins, such as integer
-programming over all tables at once. Only an ε protects from every reader.
+coarser. A larger count is known up to the grid and the rows of small cells beside it. A cell is empty if the counts
+beside it leave no room for a row. The digest does not help the reader, because it reveals less than one bit for each
+count, and more than two bits are missing. The rules do not protect from a reader who knows some of the rows: whoever
+has all rows but one can guess and test the last row. They do not protect from stronger methods than bounds from single
+margins, such as integer programming over all tables at once. Only an ε protects from every reader.
 
 The rules cost little or no accuracy, because half a row acts as smoothing where counts are smallest
 (`benchmarks/disclosure.py`).
@@ -66,28 +77,43 @@ class CountTable:
     """the indices of the variables, ascending"""
     counts: Ints
     """the numbers of rows, with one axis for the levels of each variable, in order"""
+    child: int | None = None
+    """the variable of whose distributions given the other variables a model consists; None without such a variable"""
+
+    @property
+    def axis(self) -> int | None:
+        """The axis of the child."""
+        return None if self.child is None else self.variables.index(self.child)
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedTable:
-    """The published counts of a table, and the grid on which they lie."""
+    """The published counts of a table, the grid on which they lie, and the axis of the child."""
 
     variables: Variables
     counts: FloatArray
     grid: int = GRID
+    axis: int | None = None
 
 
-def publishable_counts(counts: NDArray[np.integer], grid: int = GRID, draw: int = 0) -> FloatArray:
+def publishable_counts(
+    counts: NDArray[np.integer], grid: int = GRID, draw: int = 0, axis: int | None = None
+) -> FloatArray:
     """The publishable counts of one table: half a row for small cells, multiples of `grid` for other cells.
 
     A cell is small if its count is below `grid`. `draw` numbers the roundings of a table that is rounded repeatedly.
+    `axis` is the axis of the child, if the table has one.
     """
-    return np.asarray(publishable_stack(np.asarray(counts)[None], grid, draw)[0])
+    return np.asarray(publishable_stack(np.asarray(counts)[None], grid, draw, axis)[0])
 
 
-def publishable_stack(tables: NDArray[np.integer], grid: int = GRID, draw: int = 0) -> FloatArray:
+def publishable_stack(
+    tables: NDArray[np.integer], grid: int = GRID, draw: int = 0, axis: int | None = None
+) -> FloatArray:
     """The publishable counts of each of the `tables` `[n_tables, ...]`, as in `publishable_counts`."""
-    exact = np.asarray(tables, np.int64)
+    exact = without_rare_levels(tables)
+    if axis is not None:
+        exact = _small_cells_in_largest(exact, grid, axis + 1)
     large, terms = np.where(exact < grid, 0, exact), f"{exact.shape[1:]} {grid} {draw}".encode("ascii")
     size = 8 * large[:1].size
     digests = b"".join(hashlib.shake_256(table.tobytes() + terms).digest(size) for table in large)
@@ -97,13 +123,61 @@ def publishable_stack(tables: NDArray[np.integer], grid: int = GRID, draw: int =
     return np.where(exact < grid, SMALL_CELL, below + grid * (chance < share))
 
 
+def without_rare_levels(tables: NDArray[np.integer]) -> Ints:
+    """The counts of each of the `tables` `[n_tables, ...]` after merging rare levels with the most frequent level.
+
+    A level is rare if it has fewer than `MIN_COUNT` rows in all; if all levels of a variable are rare, they stay. The
+    result does not depend on the order of the axes.
+    """
+    merged = np.array(tables, np.int64)
+    for axis in range(1, merged.ndim):
+        by_level = np.moveaxis(merged, axis, -1)
+        margins = by_level.sum(axis=tuple(range(1, merged.ndim - 1)))
+        rare = (margins < MIN_COUNT) & (margins.max(axis=-1, keepdims=True) >= MIN_COUNT)
+        rare = rare.reshape(len(merged), *(1,) * (merged.ndim - 2), -1)
+        moved = np.where(rare, by_level, 0).sum(axis=-1)
+        by_level[...] = np.where(rare, 0, by_level)
+        for table, largest, rows in zip(by_level, margins.argmax(axis=-1), moved, strict=True):
+            table[..., largest] += rows
+    return merged
+
+
+def rare_indicators(labels: Ints, means: FloatArray, rows: int) -> NDArray[np.bool_]:
+    """Whether each column is an indicator without which no rare level is distinguished from others.
+
+    `labels` has the variable of each indicator, and -1 for other columns. `means` are those of all `rows`. If the first
+    level, which has no indicator, is rare, the most frequent other level is merged with it.
+    """
+    rare = (labels >= 0) & (means * rows < MIN_COUNT - 0.5)
+    for variable in np.unique(labels[labels >= 0]):
+        own = np.flatnonzero(labels == variable)
+        if (1 - means[own].sum()) * rows < MIN_COUNT - 0.5:
+            rare[own[np.argmax(means[own])]] = True
+    return rare
+
+
+def _small_cells_in_largest(exact: Ints, grid: int, axis: int) -> Ints:
+    """The tables without small cells, whose rows are in the largest cell of their distribution along `axis`.
+
+    The rows of a distribution without a large cell are in the largest cell of the table, unless it is small, too.
+    """
+    kept = np.where(exact < grid, 0, exact)
+    moved = (exact - kept).sum(axis=axis, keepdims=True)
+    largest = np.expand_dims(kept.argmax(axis=axis), axis)
+    stays = kept.max(axis=axis, keepdims=True) >= grid
+    np.put_along_axis(kept, largest, np.take_along_axis(kept, largest, axis) + np.where(stays, moved, 0), axis)
+    for table, own, rows in zip(kept, exact, np.where(stays, 0, moved), strict=True):
+        table.flat[int(own.argmax())] += rows.sum() if own.max() >= grid else 0
+    return kept
+
+
 def publishable_tables(tables: Sequence[CountTable], rows: int | None) -> list[PublishedTable]:
     """The publishable counts of all `tables` of one model, from which no small cell can be proved.
 
     `rows` is the public number of rows that every table counts. It is None if each table counts the rows without empty
     cells in its variables; then margins do not agree, and each table is rounded separately.
     """
-    published = [PublishedTable(table.variables, publishable_counts(table.counts)) for table in tables]
+    published = [_published(table) for table in tables]
     if rows is None:
         return published
     shapes = [table.variables for table in tables]
@@ -114,8 +188,13 @@ def publishable_tables(tables: Sequence[CountTable], rows: int | None) -> list[P
             for u in _closest(t, shapes, tries[t] // DRAWS_PER_GRID):
                 grid = published[u].grid * (1 if tries[t] % DRAWS_PER_GRID else 2)
                 draws[u] += 1
-                published[u] = PublishedTable(shapes[u], publishable_counts(tables[u].counts, grid, draws[u]), grid)
+                published[u] = _published(tables[u], grid, draws[u])
     return published
+
+
+def _published(table: CountTable, grid: int = GRID, draw: int = 0) -> PublishedTable:
+    counts = publishable_counts(table.counts, grid, draw, table.axis)
+    return PublishedTable(table.variables, counts, grid, table.axis)
 
 
 def _discloses(low: Ints, high: Ints) -> bool:
@@ -133,19 +212,52 @@ def _closest(t: int, shapes: Sequence[Variables], steps: int) -> list[int]:
 def provable_bounds(tables: Sequence[PublishedTable], rows: int) -> list[Bounds]:
     """The bounds that a reader can prove for the cells of published `tables`, all of which count the same `rows`.
 
-    The reader knows the rules of this module and the grids of the tables.
+    The reader knows the rules of this module and the grids of the tables. The bounds are for the rows after merging
+    rare levels; nothing that is published depends on the rare levels themselves.
     """
-    shapes = [table.variables for table in tables]
-    bounds = [_rounding_bounds(table.counts, table.grid, rows) for table in tables]
-    return _narrow(shapes, bounds, shared_margins(shapes), rows)
+    given = [_given_parents(table) for table in tables if table.axis is not None and table.counts.ndim > 1]
+    shapes = [*(table.variables for table in tables), *(variables for variables, _ in given)]
+    bounds = [*(_rounding_bounds(table, rows) for table in tables), *(one for _, one in given)]
+    return _narrow(shapes, bounds, shared_margins(shapes), rows)[: len(tables)]
 
 
-def _rounding_bounds(published: FloatArray, grid: int, rows: int) -> Bounds:
-    """The least and the largest counts that are published as `published` on this `grid`; no count exceeds `rows`."""
+def _rounding_bounds(table: PublishedTable, rows: int) -> Bounds:
+    """The least and the largest counts that are published as in `table`; no count exceeds `rows`."""
+    published, grid = table.counts, table.grid
     small = published < grid
     low = np.where(small, 0, np.maximum(published - grid + 1, grid)).astype(np.int64)
     high = np.where(small, grid - 1, published + grid - 1).astype(np.int64)
+    if table.axis is not None:
+        own, others = _moved_rows(table, low, high)
+        low = np.where(small, low, np.maximum(low - own - others, grid))
     return low, np.minimum(high, rows)
+
+
+def _moved_rows(table: PublishedTable, low: Ints, high: Ints) -> Bounds:
+    """The largest numbers of rows of small cells that each published count may include, for bounds of these counts.
+
+    First the rows of small cells of the same distribution, then those of distributions without a large cell.
+    """
+    assert table.axis is not None
+    small, least = table.counts < table.grid, np.where(table.counts < table.grid, 0, low)
+    cells = small.sum(axis=table.axis, keepdims=True)
+    alone = int(cells[cells == small.shape[table.axis]].sum())
+    largest = ~small & (high >= least.max(axis=table.axis, keepdims=True))
+    own = np.where(largest, (table.grid - 1) * cells, 0)
+    return own, np.where(~small & (high >= least.max()), (table.grid - 1) * alone, 0)
+
+
+def _given_parents(table: PublishedTable) -> tuple[Variables, Bounds]:
+    """The parents in a published `table`, and the bounds of the numbers of rows of their configurations."""
+    axis, grid = table.axis, table.grid
+    assert axis is not None
+    small = table.counts < grid
+    low = np.where(small, 0, np.maximum(table.counts - grid + 1, grid)).astype(np.int64)
+    high = np.where(small, 0, table.counts + grid - 1).astype(np.int64)
+    _, others = _moved_rows(table, low, high)
+    alone = np.where(small.all(axis=axis), (grid - 1) * small.shape[axis], 0)
+    parents = tuple(v for k, v in enumerate(table.variables) if k != axis)
+    return parents, (np.maximum(low.sum(axis=axis) - others.max(axis=axis), 0), high.sum(axis=axis) + alone)
 
 
 def shared_margins(tables: Sequence[Variables]) -> Margins:

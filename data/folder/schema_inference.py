@@ -65,7 +65,7 @@ def table_notes(
     """
     notes = [*_codes(schema, columns, declared), *_spellings(schema, columns, joined)]
     if len(schema.rows) > 1:
-        notes += [*_levels_of_one_silo(schema, columns), *_empty_or_constant(schema, columns)]
+        notes += [*_levels_of_one_silo(schema, columns, declared), *_empty_or_constant(schema, columns, declared)]
         notes += _units(schema, columns)
     return (
         *notes,
@@ -112,10 +112,10 @@ def _spellings(schema: Schema, columns: Columns, joined: Mapping[str, tuple[str,
         yield f"spaces around some labels of {listed(spaced)} are ignored"
 
 
-def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
-    """Notes on labels that occur in a single silo, and on a silo that shares no label of a column with the others."""
+def _levels_of_one_silo(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
+    """Notes on undeclared labels that occur in a single silo, and on a silo whose labels of a column no other has."""
     unique, foreign = [], []
-    for name in schema.levels:
+    for name in (one for one in schema.levels if one not in declared.levels):
         labels = {silo: set(part.labels or ()) for silo, part in columns[name].parts.items() if part.filled}
         elsewhere = {silo: set().union(*(labels[other] for other in labels if other != silo)) for silo in labels}
         apart = [silo for silo in labels if len(labels[silo]) > 1 and elsewhere[silo].isdisjoint(labels[silo])]
@@ -134,7 +134,7 @@ def _levels_of_one_silo(schema: Schema, columns: Columns) -> Iterator[str]:
         )
 
 
-def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
+def _empty_or_constant(schema: Schema, columns: Columns, declared: Declared) -> Iterator[str]:
     for name in schema.variables:
         parts = columns[name].parts
         empty = [silo for silo, part in parts.items() if not part.filled]
@@ -142,7 +142,7 @@ def _empty_or_constant(schema: Schema, columns: Columns) -> Iterator[str]:
         same = [silo for silo, part in parts.items() if part.distinct == 1 and part.filled > 1 and not zero.get(silo)]
         if empty:
             yield f"{name}: empty in every row of {listed(empty)}"
-        if same:
+        if same and name not in declared.levels:
             value = parts[same[0]].labels
             content = quoted(value[0]) if value and len({parts[silo].labels for silo in same}) == 1 else "the same"
             yield f"{name}: every filled cell is {content} at {listed(same)}"

@@ -129,14 +129,14 @@ def _checked(job: Job, session: Session, result: RunResult, structure: Structure
     diagnosed: Diagnosed = unless_refused(lambda: diagnose(*after), not_diagnosed)
     model = unless_refused(lambda: parameters(*after), lambda refusal: Parameters(None, refusal))
     checked, figures = fit(*after, diagnosed.sums) if job.settings.diagnose else (NO_FIT, NO_FIGURES)
-    scores = structure_scores(ordered, job.truth)
+    scores, gate = structure_scores(ordered, job.truth), job.gate(session.schema)
     return replace(
         result,
         structure=ordered,
         truth=job.truth,
-        metrics={"edges": edge_count(ordered), **scores, **checked.metrics, **diagnosed.metrics}
+        metrics={"edges": edge_count(ordered), **scores, **gate.measures(checked.metrics | diagnosed.metrics)}
         | {"outcome": last.outcome, "parameter_bytes": model.bytes_sent},
-        parameters=model,
+        parameters=gate.parameters(model),
         diagnosed=replace(diagnosed, sums=None),
         fit=checked,
         edge_figures=figures,

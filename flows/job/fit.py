@@ -23,12 +23,14 @@ from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied, implie
 from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
-from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of, with_largest_p_values
+from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
+from fedbnsl.algorithms.privacy.disclosure_control import rare_indicators
 from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo
 from fedbnsl.algorithms.score.families import ScoreSettings
 from fedbnsl.algorithms.statistics.coding import coding_of
+from fedbnsl.tracking.publication import rounded
 from fedbnsl.tracking.result import HeldOutScores
 
 from .follow_up import has_own_weights, is_nonlinear
@@ -47,7 +49,7 @@ def fit(
     structure: Structure,
     sums: exchange.Server | None,
 ) -> tuple[Fit, Figures]:
-    """The fit of `structure`, the result of the run of `job` whose last round is `last`, and the figures of its edges.
+    """What is published of the fit of `structure` and its edges, after the run of `job` whose last round is `last`.
 
     `sums` are the sums of the diagnosis of numbers or mixed data; None for labels, and if there was no diagnosis. If
     the fit cannot be computed, it contains the reason. Edges then have only the p-values of a search by tests, which
@@ -55,8 +57,8 @@ def fit(
     """
     found, figures = _of_graph(job, session, algorithm, last, structure, sums)
     largest = _largest_p_values(last.server, structure, job.spec.name)
-    magnitude = bool(session.schema.levels) and algorithm.private is None and job.settings.small_cells != "keep"
-    return found, with_largest_p_values(figures, largest, magnitude=magnitude)
+    gate = job.gate(session.schema)
+    return rounded(found), gate.edge_figures(figures, largest, labels=bool(session.schema.levels))
 
 
 def _of_graph(
@@ -117,8 +119,8 @@ def _reason(job: Job, schema: Schema, algorithm: Algorithm, last: Round[Any]) ->
 def fit_of_sums(
     schema: Schema, structure: Structure, dag: NDArray[np.bool_], sums: exchange.Server
 ) -> tuple[Fit, Figures]:
-    """The published fit of `dag`, a DAG of `structure`, to the second moments `sums`, and the figures of its edges."""
-    d, silos, first = len(dag), int(sums.counted.sum()), range(0)
+    """The fit of `dag`, a DAG of `structure`, to the second moments `sums`, and the figures of its edges."""
+    d, silos, first, S = len(dag), int(sums.counted.sum()), range(0), sums.within
     if structure.lags:
         m = d * (structure.lags + 1)
         whole = np.zeros((m, m), np.bool_)
@@ -130,10 +132,12 @@ def fit_of_sums(
     else:
         coding = coding_of(schema)
         names, owners, numeric = schema.variables, coding.owners, ~np.array(coding.discrete, np.bool_)
-    found = implied.fit_of_moments(sums.within, sums.rows, silos, dag, names, owners, numeric, first)
-    figures = edge_figures.figures_of_moments(sums.within, sums.rows, silos, dag, owners, numeric)
+        kept = ~rare_indicators(np.where(numeric[owners], -1, owners), sums.means, sums.rows)
+        S = S * np.outer(kept, kept)
+    found = implied.fit_of_moments(S, sums.rows, silos, dag, names, owners, numeric, first)
+    figures = edge_figures.figures_of_moments(S, sums.rows, silos, dag, owners, numeric)
     keys = edge_figures.keys_of(dag, structure.variables, structure.lags)
-    return implied.rounded(found), edge_figures.rounded_figures(figures, keys)
+    return found, edge_figures.by_key(figures, keys)
 
 
 def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_]) -> tuple[Fit, Figures]:
@@ -145,7 +149,7 @@ def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np
     figures = edge_figures.figures_of_tables(server, _bdeu(job.spec.settings, len(dag)), blank=blank)
     names = server.schema.variables
     fit = replace(implied_tables.fit_of_tables(server, blank=blank), bytes_sent=found.bytes_sent)
-    return implied.rounded(fit), edge_figures.rounded_figures(figures, edge_figures.keys_of(dag, names, 0))
+    return fit, edge_figures.by_key(figures, edge_figures.keys_of(dag, names, 0))
 
 
 def _bdeu(settings: Any, d: int) -> edge_figures.Bdeu | None:

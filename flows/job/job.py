@@ -18,10 +18,11 @@ from fedbnsl.algorithms.core.experiments import Targets
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Federation, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import NO_IMPUTATION, FloatArray, ImputationModel, Schema
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.tasks.silo.policy import NotAllowed
+from fedbnsl.tracking.publication import Gate
 from fedbnsl.tracking.result import RunDescription
 
 from ..options.learn import LearnSettings
@@ -104,6 +105,12 @@ class Job:
             register=self.settings.register_as or "",
             small_cells=None if private else self.settings.small_cells,
         )
+
+    def gate(self, schema: Schema) -> Gate:
+        """The publication gate of the run on data with this `schema`."""
+        lags = getattr(self.spec.settings, "lags", 0)
+        windows = schema.windows(lags) if schema.kind in SERIES and isinstance(lags, int) else schema.rows
+        return Gate(self.description.small_cells, sum(windows.values()))
 
     def run_schema(self, schema: Schema) -> Schema:
         """The public `schema` with the run's units, imputation model and background knowledge.

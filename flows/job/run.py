@@ -18,6 +18,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tasks.compile_notice import compile_notice
+from fedbnsl.tracking.publication import Gate, Kind, rounded
 from fedbnsl.tracking.result import Confidence, FoundTargets, Metric, Parameters, RunResult, Tuning
 
 from .check import check
@@ -86,29 +87,30 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     algorithm = with_knowledge(registry.build(job.spec), job.run_schema(session.schema))
     federation = session.connect(job, job.spec, job.run_id)
     pending = _rounds(session.wrap(algorithm, federation), federation, resumed, _limits(job, resumed))
-    last, rows, seconds = _run_rounds(job, algorithm, pending, listeners, resumed)
+    last, rows, seconds = _run_rounds(job, algorithm, pending, job.gate(session.schema), listeners, resumed)
     best, sums = _diagnosed(job, session, algorithm, last)
     job, algorithm, last, diagnosed = best.job, best.algorithm, best.last, best.diagnosed
-    scored, truth = _scored(job, session, algorithm, last.server)
+    gate, (scored, truth) = job.gate(session.schema), _scored(job, session, algorithm, last.server)
     after = (job, session, algorithm, last, scored.structure)
     fitted = unless_refused(lambda: refit(*after), lambda refusal: None)
-    model = unless_refused(lambda: parameters(*after, best.fitted), lambda refusal: Parameters(None, refusal))
-    (checked, figures), scores = fit(*after, sums), held_out(job, session, last)
+    exact = unless_refused(lambda: parameters(*after, best.fitted), lambda refusal: Parameters(None, refusal))
+    model, scores = gate.parameters(exact), rounded(held_out(job, session, last), Kind.LIKELIHOOD)
+    checked, figures = fit(*after, sums)
     job, edge_confidence = _resampled(*after, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         **vars(job.description) | {"ended": datetime.now().astimezone().date().isoformat()},
         schema=replace(session.schema, knowledge=job.knowledge),
-        structure=scored.structure,
+        structure=gate.structure(scored.structure, exact.intensities),
         truth=truth,
         outcome=last.outcome or "out of rounds",
         lost=last.lost,
         rounds=tuple(rows),
         metrics=scored.metrics
-        | (dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
+        | gate.measures(dynamics(model, scored.structure) if session.schema.kind == "time-series" else errors(fitted))
         | (_totals(last, rows, seconds) | {"parameter_bytes": model.bytes_sent} | _metrics(tuned, found_targets))
-        | (diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows) | job.imputation_cost.metrics)
-        | (confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
+        | gate.measures(diagnosed.metrics | checked.metrics | scores.metrics(session.schema.rows))
+        | (job.imputation_cost.metrics | confidence_metrics(edge_confidence, job) | privacy_metrics(privacy, job)),
         local_structures=scored.local_structures,
         silo_scores=scored.silo_scores,
         averaged=scored.averaged,
@@ -118,8 +120,8 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         fit=checked,
         edge_figures=figures,
         held_out=scores,
-        tuning=tuned,
-        found_targets=found_targets,
+        tuning=rounded(tuned, Kind.LIKELIHOOD),
+        found_targets=rounded(found_targets),
         basis=_basis(job, session.schema, algorithm, last.server, scored.structure, found_targets),
         privacy=privacy,
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),
@@ -217,10 +219,11 @@ def _run_rounds(
     job: Job,
     algorithm: Algorithm,
     rounds: Iterator[Round[Any]],
+    gate: Gate,
     listeners: Iterable[Listener],
     resumed: Resumed | None,
 ) -> tuple[Round[Any], list[dict[str, float]], float]:
-    """Run `rounds` and call the listeners after each new round.
+    """Run `rounds` and call the listeners after each new round, with what is published of it.
 
     Returns the last round, the rows of `rounds.csv`, and the duration in seconds.
     """
@@ -229,8 +232,10 @@ def _run_rounds(
     before, start = len(rows), time.perf_counter()
     for last in rounds:
         if last.number > len(rows):
-            rows.append(rounds_row(algorithm, last))
-            structure, mean = algorithm.structure(last.server), (time.perf_counter() - start) / (len(rows) - before)
+            rows.append(gate.measures(rounds_row(algorithm, last)))
+            intensities = getattr(last.server, "intensities", None)
+            structure = gate.structure(algorithm.structure(last.server), intensities)
+            mean = (time.perf_counter() - start) / (len(rows) - before)
             progress = Progress(job, algorithm.max_rounds, last, rows[-1], tuple(rows), structure, mean)
             for listener in listeners:
                 listener(progress)

@@ -25,8 +25,8 @@ def learned(network: Any, notes: tuple[str, ...], found: ExchangeResult) -> Para
 
 
 SMALL_CELL_NOTES = {
-    "blank": f"cells of fewer than {MIN_COUNT} rows count as half a row; larger cells are rounded to multiples of "
-    f"{GRID}, or of a larger number if {GRID} does not hide all small cells",
+    "blank": f"cells of fewer than {MIN_COUNT} rows count as half a row, and their rows in the largest cell beside "
+    f"them; larger cells are rounded to multiples of {GRID}, or of a larger number if that hides too little",
     "keep": "its counts are exact, also those of single rows (--small-cells keep)",
 }
 """for each value of the option, a note on the treatment of small cells in publications"""

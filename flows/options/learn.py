@@ -268,7 +268,7 @@ class LearnOptions(Options):
     small_cells: SmallCells = Field(
         default="blank",
         title="Small cells",
-        description="How published models treat counts of rows: replace 0, 1 and 2 by 0.5 and round larger counts "
+        description="How published models treat counts of rows and events: hide 0, 1 and 2 and round larger counts "
         "(blank), or publish exact counts (keep), for models that stay inside the organisation.",
     )
     bootstrap: Annotated[

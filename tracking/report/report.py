@@ -9,12 +9,15 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any
 
+import numpy as np
+
 from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
 from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, MixedNetwork
 from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
+from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 
 from ..comparison import COUNTED
 from ..model import model_file
@@ -111,6 +114,7 @@ ELSEWHERE |= {"fit", "fit_bytes", "fit_worst", *FIT, "held_out_log_likelihood", 
 ELSEWHERE |= {"tuning_exchanges", "tuning_bytes"}
 """metrics that other sections show, or that are not shown"""
 MAX_LISTED_ARCS = 20
+RARE_EVENT = f"fewer than {MIN_COUNT}"
 UNDECLARED_LEVELS = (
     "taken from the data, unless about.json declares them; the name of a level taken from the data discloses that "
     "some row has the level"
@@ -191,7 +195,8 @@ def warnings(result: RunResult) -> list[str]:
 def small_cell_warnings(result: RunResult) -> list[str]:
     """Warnings that owners suppress small counts, and that the model discloses exact counts as requested."""
     suppressed = [f"Small cells were suppressed: {SUPPRESSED_CELLS}."] * (SUPPRESSED_CELLS in result.notes)
-    if result.small_cells != "keep" or result.parameters.network is None or not result.schema.levels:
+    counts = result.parameters.intensities or (result.parameters.network and result.schema.levels)
+    if result.small_cells != "keep" or not counts:
         return suppressed
     kept = "Small cells were kept: the model discloses cells of 1 and 2 rows. It is not for publication."
     return [*suppressed, kept]
@@ -382,14 +387,20 @@ def _intensities(result: RunResult) -> dict[str, Any] | None:
     found = result.parameters.intensities
     if found is None or not found.delay:
         return None
-    order = sorted(range(len(found.events)), key=lambda v: (-found.events[v], found.variables[v]))
-    columns = (found.base, found.background, found.excitation.diagonal())
-    listed = [(found.variables[v], int(found.events[v]), *(float(one[v]) for one in columns)) for v in order]
+    many = np.nan_to_num(found.events)
+    order = sorted(range(len(many)), key=lambda v: (-many[v], found.variables[v]))
+    columns = (found.events, found.base, found.background, found.excitation.diagonal())
+    each = [[None if np.isnan(one[v]) else float(one[v]) for one in columns] for v in order]
+    listed = [
+        (found.variables[v], RARE_EVENT if n is None else int(n), *rates)
+        for v, (n, *rates) in zip(order, each, strict=True)
+    ]
     header = ("type", "events", "base rate", "share not triggered by events", "further events of the same type")
     return {
         "table": ReportTable(header, listed, scrolling=len(listed) > SCROLLING_ROWS),
         "delay": found.delay,
         "times": share_times(found),
+        "rounded": result.small_cells == "blank",
     }
 
 

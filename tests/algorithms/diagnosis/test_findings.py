@@ -16,7 +16,9 @@ from fedbnsl.algorithms.diagnosis.findings import (
     same_columns,
     scale_findings,
     silo_findings,
+    table_fit_findings,
 )
+from fedbnsl.algorithms.diagnosis.tables import start as table_start
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.tasks.transport.in_process import federate
@@ -100,6 +102,19 @@ def test_one_to_one_columns():
     assert "a and b determines the other" in found.message
     S[0, 1] = S[1, 0] = 1.999
     assert same_columns(S, "abc", np.arange(3)) == []
+
+
+def test_a_single_row_does_not_decide_whether_columns_are_one_to_one():
+    """Whether 0, 1 or 2 rows contradict it, the finding is the same; 3 rows are no small cell."""
+    data = Schema(("a", "b"), {"s": 100}, "discrete", {"a": ("x", "y"), "b": ("u", "v")})
+
+    def found(rows):
+        counts = np.array([50, 50, 50 - rows, 50 + rows, 50 - rows, rows, 0, 50], float)
+        server = replace(table_start(data, dag((0, 1), d=2)), counts=counts)
+        return names(table_fit_findings(server, dag((0, 1), d=2)))
+
+    assert found(0) == found(1) == found(2) == ["one-to-one"]
+    assert found(3) == []
 
 
 def test_a_cap_on_parents():

@@ -11,12 +11,13 @@ from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms.constraint import search
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis import implied_tables
-from fedbnsl.algorithms.diagnosis.implied import fit_of_moments, rounded
+from fedbnsl.algorithms.diagnosis.implied import fit_of_moments
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.engines import inline
 from fedbnsl.tasks.silo.policy import Policy
 from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tracking.publication import rounded
 
 
 @pytest.fixture(scope="module")

@@ -72,10 +72,10 @@ def test_a_run_reports_it_by_silo_masked(engine, request, study, tmp_path):
     found = learn(study, "secure-linear", **options).result
     tables = {silo: pd.read_csv(path).to_numpy() for silo, path in silo_files(study).items()}
     expected = expected_of(tables, "secure-linear")
-    assert found.held_out.by_silo == pytest.approx(expected, rel=1e-5)
+    assert found.held_out.by_silo == {silo: float(f"{score:.4g}") for silo, score in expected.items()}
     sizes = {silo: len(rows) for silo, rows in tables.items()}
     mean = sum(sizes[silo] * score for silo, score in expected.items()) / sum(sizes.values())
-    assert found.metrics["held_out_log_likelihood"] == pytest.approx(mean, rel=1e-5)
+    assert found.metrics["held_out_log_likelihood"] == pytest.approx(mean, rel=5e-4)
     assert found.held_out.bytes_sent > 0
     assert load(tmp_path / "out").result.held_out == found.held_out
     assert min(expected, key=expected.get) in found.held_out.lines(sizes)[0]

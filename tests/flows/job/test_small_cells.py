@@ -102,6 +102,7 @@ def test_undoing_the_smoothing_recovers_the_carrier_only_from_kept_counts(of_pat
 
 
 def test_whether_the_carrier_is_ill_changes_nothing_that_is_published(of_patients, capsys):
+    """The carrier counts as one of 1,200 patients: the table of carriers is uniform, and rounding hides one patient."""
     ill, well = (of_patients(capsys, ill)[0] for ill in ("yes", "no"))
     assert set(ill) >= {"model.bif", "metrics.json", "report.html", "config.json", "rounds.csv", "terminal", "json"}
     assert [name for name in ill if ill[name] != well[name]] == []
@@ -200,6 +201,13 @@ def test_a_regression_does_not_predict_the_value_of_one_row(rare):
     assert indicator[rare] in others
     network_from_json(json.loads(json.dumps(blank.as_json())), "written")
     assert "levels of fewer than 3 rows are merged" in result_of(data, **ARCS).parameters.how
+
+
+@pytest.mark.parametrize("rare", LEVELS["centre"])
+def test_the_fit_does_not_rest_on_the_value_of_one_row(rare):
+    """An indicator of the rare centre would explain the one dose of 30 there, a gain of about 17 nats."""
+    figures = result_of(patients(30.0, rare), small_cells="blank", **ARCS | {"diagnose": True}).edge_figures
+    assert 0 <= figures["centre", "dose", 0].log_likelihood < 4
 
 
 def test_a_rare_level_has_the_probability_of_half_a_row_whatever_its_parents():

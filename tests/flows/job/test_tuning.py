@@ -68,8 +68,8 @@ def test_candidates_of_one_sum_share_its_exchange_and_get_what_they_would_alone(
     alone = [learn(numbers, "fed-pc", alpha=a, **{**QUICK, "bootstrap": 20}).result.confidence for a in (0.0001, 0.3)]
     for candidate, confidence in zip(found.candidates, alone, strict=True):
         theta = confidence.strengths.strength[np.triu_indices(6, 1)]
-        assert candidate.instability == pytest.approx(float((2 * theta * (1 - theta)).mean()))
-        assert candidate.edges == pytest.approx(theta.sum())
+        assert candidate.instability == pytest.approx(float((2 * theta * (1 - theta)).mean()), rel=5e-4)
+        assert candidate.edges == pytest.approx(theta.sum(), rel=5e-4)
 
 
 def test_the_held_out_likelihood_is_that_of_the_other_halves(numbers):
@@ -88,7 +88,7 @@ def test_the_held_out_likelihood_is_that_of_the_other_halves(numbers):
             n_half, n = n_half + len(chosen), n + len(table)
         v = half / n_half
         scores.append(-0.5 * (np.log(2 * np.pi * v) + (whole - half) / (n - n_half) / v).sum())
-    assert found.candidates[1].log_likelihood == pytest.approx(np.mean(scores), rel=1e-8)
+    assert found.candidates[1].log_likelihood == float(f"{np.mean(scores):.4g}")
     assert found.candidates[0].log_likelihood > found.candidates[1].log_likelihood
     assert result.params["threshold"] == 0
 
