@@ -3,8 +3,9 @@
 Importing the registry imports no algorithm: the code of an algorithm is imported on first use of its settings.
 """
 
+import sys
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,29 @@ def specify(
     return AlgorithmSpec(name, settings.with_budget(epsilon, delta))
 
 
+def prepare_messages() -> None:
+    """Import all algorithms and resolve the types of their messages, so that no request of another party does."""
+    for config in (one.config for table in (ALGORITHMS, STEPS, WRAPPERS) for one in table.values()):
+        wire.prepare(config)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{__package__}."):
+            for kind in vars(module).values():
+                if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == name:
+                    wire.prepare(kind)
+
+
+def at_sums(spec: AlgorithmSpec) -> AlgorithmSpec:
+    """`spec` with the settings with which level `sums` allows all its releases; unchanged if there are none."""
+    change = entry(spec.name).at_sums
+    return spec if change is None else replace(spec, settings=change(spec.settings))
+
+
+def levels_of(one: Entry) -> str:
+    """The levels at which owners allow the algorithm or step of an entry, as text."""
+    levels = ["sums"] * (one.at_sums is not None) + ["epsilon (with --epsilon)"] * one.private
+    return ", ".join([*levels, "trusted"])
+
+
 def direction_assumptions(spec: AlgorithmSpec, structure: "Structure") -> tuple[str, ...]:
     """Sentences on what directs the edges of a `structure` learned by `spec`, for an algorithm without `basis`."""
     across = ("Time determines the direction of edges across time.",) if structure.lags else ()
@@ -137,7 +161,7 @@ def _built(packed: bytes, entry: Entry) -> Algorithm:
     # The cache key has the packed bytes instead of the specification: 1, 1.0 and True are equal as settings, but their
     # bytes differ. Algorithms are stateless, so several runs can use the same instance.
     spec = unpack(packed)
-    algorithm = entry.build(spec.settings)
+    algorithm = replace(entry.build(spec.settings), releases=entry.releases)
     for wrapper in spec.wrappers:
         algorithm = wrapper_entry(wrapper.name).wrap(algorithm, wrapper.settings)
     return algorithm

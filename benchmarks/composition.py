@@ -225,6 +225,7 @@ UNCHARGED = (
     Uncharged(
         "charges", "run, round, name and ρ of every charge; no key and no binding", "from settings and broadcasts"
     ),
+    Uncharged("releases", "a statement of what the silo has sent: kinds, silos, sizes and costs", "of the other lines"),
     Uncharged("finish", "nothing", ""),
     Uncharged("solve: weight", "the rows of the silo over their mean, in replies of `dp-fed-sparse`", "public"),
     Uncharged(

@@ -31,7 +31,8 @@ from fedbnsl.algorithms.moments import secure_sum
 from fedbnsl.data.federated import FederatedData, pool, time_series
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.data.recordings.series import series
-from fedbnsl.tasks.silo.service import MethodCall, SiloService
+from fedbnsl.tasks.silo.messages import MethodCall
+from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.federation import SiloTransport
 from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessFederation, InProcessTransport
 

@@ -20,7 +20,8 @@ from fedbnsl.algorithms.secure import masks
 from fedbnsl.algorithms.secure.messages import read_vector
 from fedbnsl.algorithms.statistics.moments import products
 from fedbnsl.data.federated import FederatedData
-from fedbnsl.tasks.silo.service import MethodCall, SiloService
+from fedbnsl.tasks.silo.messages import MethodCall
+from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.federation import SiloTransport
 from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessFederation, InProcessTransport
 

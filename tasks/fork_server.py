@@ -18,6 +18,8 @@ PRELOADED = (
     "scipy.sparse.csgraph",
 )
 """modules that the fork server imports in advance, because their import is slow and would delay the first round"""
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+"""one BLAS thread per worker: with one thread per core, two workers are a hundred times slower"""
 SAFE_PATH = "PYTHONSAFEPATH"
 """environment variable with which Python imports nothing from the working directory
 

@@ -1,7 +1,7 @@
 """The preload of a Dask worker on the coordinator's machine, with which the worker hosts silos of a folder.
 
 `--silo NAME=PATH` names a silo and its file, and may be repeated. The worker announces the resource `silo:NAME` for
-each silo, but not its path. `fedbnsl silo start` starts the workers of silo owners (`transport/silo_worker.py`).
+each silo, but not its path. `fedbnsl silo start` serves the silos of other owners (`transport/channel.py`).
 
 Importing this module also initialises Numba's compiler with one small function. The process from which workers are
 forked imports this module (`fork_server.py`), so that each worker saves 0.3 s in its first round.
@@ -16,9 +16,9 @@ import click
 from numba import njit
 
 from .compile_notice import compile_notice
+from .fork_server import THREADS
 from .silo.service import SiloService
-from .transport.cluster import THREADS, host, hosted_services
-from .transport.unpickling import restrict_unpickling
+from .transport.cluster import host, hosted_services
 
 _NOTICE = ExitStack()
 """holds the compile notice, which is open as long as the worker runs"""
@@ -42,7 +42,6 @@ def parse_silo_options(pairs: tuple[str, ...]) -> dict[str, Path]:
 @click.option("--notice", is_flag=True, help="Print a line if numba compiles for long (set for one worker).")
 def dask_setup(worker: Any, silos: tuple[str, ...], notice: bool) -> None:
     """Host the silos; Dask calls this when the worker starts, before it announces its resources to the scheduler."""
-    restrict_unpickling()
     if notice:
         _NOTICE.enter_context(compile_notice(f" (silo {silos[0].partition('=')[0]})"))
     os.environ.update(THREADS)

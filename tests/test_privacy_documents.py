@@ -26,8 +26,9 @@ from fedbnsl.flows.engines import dask
 from fedbnsl.flows.job.run import run
 from fedbnsl.flows.options.learn import LearnSettings
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tasks.silo.messages import METHODS
 from fedbnsl.tasks.silo.policy import Policy
-from fedbnsl.tasks.silo.service import METHODS, SiloService
+from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 
 ROOT = Path(__file__).parents[1]
@@ -88,7 +89,6 @@ def tapped(monkeypatch, services):
             return pending
 
     monkeypatch.setattr(dask, "embedded_cluster", lambda files: nullcontext(None))
-    monkeypatch.setattr(dask, "wait_for_silos", lambda client, silos, *_: silos)
     monkeypatch.setattr(dask, "DaskTransport", lambda client: Tap(services))
     yield sent
     for service in services.values():
@@ -129,6 +129,7 @@ UNCHARGED = {
         {len(share) for one in vars(wire.decode(Revealed, answer)).values() for share in one.values()} == {SHARE_BYTES}
     ),
     "charges": lambda answer, case: all(not one.key and not one.binding for one in answer),
+    "releases": lambda answer, case: all(one.smallest == 0 and one.private == bool(one.rho) for one in answer),
     "finish": lambda answer, case: answer is None,
 }
 
@@ -244,7 +245,18 @@ def test_a_promise_without_a_test_and_a_test_that_is_gone_are_found():
     assert [cells[0] for cells in promises] == ["one", "two"]
     assert [bool(ADDRESS.findall(cells[-1])) for cells in promises] == [True, False]
     assert not is_defined("tests/test_rooms.py::test_gone")
-    assert is_defined("tests/test_rooms.py::test_no_function_is_long")
+    assert is_defined("tests/test_planted.py::test_each_is_something_else")
+
+
+def test_the_modules_that_an_owner_must_read_have_the_lines_of_the_page():
+    """Each number within a tenth, and the sum exactly."""
+    text = (ROOT / "docs/privacy/what-an-owner-must-read.md").read_text("utf-8")
+    listed = {path: int(lines) for path, lines in re.findall(r"^\| `(\S+\.py)` \| (\d+) \|", text, re.MULTILINE)}
+    lines = {path: len((ROOT / path).read_text("utf-8").splitlines()) for path in listed}
+    assert {path for path in listed if abs(listed[path] - lines[path]) > max(5, lines[path] / 10)} == set()
+    *_, total = (int(one.replace(",", "")) for one in re.findall(r"([\d,]+) lines", text))
+    assert total == sum(listed.values())
+    assert {"tasks/silo/gate.py", "tasks/silo/messages.py", "algorithms/core/wire.py"} <= set(listed)
 
 
 @pytest.mark.parametrize("page", PROOFS, ids=lambda page: page.stem)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedbnsl.algorithms.core.knowledge import NO_KNOWLEDGE, Knowledge
+from fedbnsl.algorithms.core.release import STATISTICS
 from fedbnsl.algorithms.core.schema import Schema, escape_formula
 from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.edge_figures import NO_FIGURES, EdgeFigures, EdgeKey, key_of, known_figures
@@ -33,7 +34,10 @@ from .staging import write_files
 MODELS = ("model.bif", "model.json")
 """the files of the model: a run with parameters has `model.bif` if its network is discrete, otherwise `model.json`"""
 OUTPUTS = ("structure.csv", "metrics.json", "rounds.csv", "config.json", "structure.png", "report.html")
+DISCLOSURE = "disclosure.json"
+"""the disclosure statement: what each silo has sent, by the record of its own gate"""
 OPTIONAL_OUTPUTS = (
+    DISCLOSURE,
     "matrices.png",
     "silo_structures.csv",
     "silo_edges.csv",
@@ -80,6 +84,8 @@ def _contents(result: RunResult) -> dict[str, str | bytes]:
 def _optional_contents(result: RunResult, title: str) -> dict[str, str | bytes]:
     """The files that only some runs have: `OPTIONAL_OUTPUTS`, `AVERAGED` and `CHANGES`."""
     found: dict[str, str | bytes] = {}
+    if result.disclosed:
+        found[DISCLOSURE] = json_text(disclosure(result))
     if result.structure.lags and len(result.structure.variables) <= MAX_UNROLLED_VARIABLES:
         found["matrices.png"] = as_png(draw_matrices(result.structure, result.truth, title))
     if result.confidence:
@@ -289,6 +295,26 @@ def config(result: RunResult) -> dict[str, Any]:
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},
+    }
+
+
+def disclosure(result: RunResult) -> dict[str, Any]:
+    """The content of `disclosure.json`: the run, the kinds of statistics, and the lines of each silo's gate.
+
+    The smallest count that the coordinator has seen is a cell, so it is published only if small cells are.
+    """
+    hidden = () if result.small_cells == "keep" else ("smallest",)
+    lines = {
+        silo: [{name: value for name, value in asdict(one).items() if name not in hidden} for one in own]
+        for silo, own in sorted(result.disclosed.items())
+    }
+    kinds = dict.fromkeys(one.statistic for own in result.disclosed.values() for one in own)
+    return {
+        "run": result.name,
+        "ended": result.ended,
+        "algorithm": result.algorithm,
+        "statistics": {kind: STATISTICS[kind] for kind in kinds},
+        "silos": lines,
     }
 
 

@@ -29,15 +29,15 @@ ANSWER = 5.0
 
 
 @dataclass(frozen=True)
-class Kind:
+class ServerKind:
     """A kind of server: the file of its address, and a path that it answers for holders of the token only."""
 
     file: str
     probe: str
 
 
-PREFECT = Kind("fedbnsl-server", "/admin/version")
-MLFLOW = Kind("fedbnsl-mlflow", "/version")
+PREFECT = ServerKind("fedbnsl-server", "/admin/version")
+MLFLOW = ServerKind("fedbnsl-mlflow", "/version")
 
 
 def servers_folder() -> Path:
@@ -127,7 +127,7 @@ class Announcement:
 
 
 @contextmanager
-def announcement(home: Path, kind: Kind) -> Iterator[Announcement]:
+def announcement(home: Path, kind: ServerKind) -> Iterator[Announcement]:
     """Yield the announcement of a server that is started within the block, in the folder `home`."""
     create_private_folder(home)
     file = os.open(home / kind.file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -143,7 +143,7 @@ def announcement(home: Path, kind: Kind) -> Iterator[Announcement]:
         public.close()
 
 
-def announced_server(home: Path, token: Callable[[], str], kind: Kind) -> str | None:
+def announced_server(home: Path, token: Callable[[], str], kind: ServerKind) -> str | None:
     """The URL of the server of this `kind` that is announced in `home` and accepts the `token`, else None.
 
     `token` is called only if a server is announced, because the call reads or writes the file of the token.

@@ -1,8 +1,8 @@
 """The publication gate: what is published of the exact figures of a run.
 
 Everything that is written about a run comes from its `RunResult` and, during the run, from the rows of `rounds.csv` and
-the structure of each round: files, report, MLflow, Prefect, terminal. All of these pass the `Gate` before any writer
-sees them. It decides by the kind of a number:
+the structure of each round: files, report, MLflow, Prefect, terminal. All of these pass the `PublicationGate` before
+any writer sees them. It decides by the kind of a number:
 
 - a count of rows or events: at least `MIN_COUNT`, rounded by the rules of `disclosure_control.py`, which the tables of
   models also follow
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Gate:
+class PublicationGate:
     """The gate of one run."""
 
     small_cells: str | None

@@ -16,6 +16,7 @@ import numpy as np
 from fedbnsl.algorithms.core.experiments import MechanismChange
 from fedbnsl.algorithms.core.knowledge import Arc, Knowledge
 from fedbnsl.algorithms.core.protocol import Outcome
+from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
@@ -324,6 +325,8 @@ class RunResult(RunDescription):
     """notes on how the silos' tables were read"""
     not_identified: tuple[Arc, ...] = ()
     """pairs of variables that no row observes together, so that an edge between them is not identified"""
+    disclosed: Mapping[str, tuple[Disclosed, ...]] = field(default_factory=dict)
+    """by silo, what it has sent, by the record of its own gate"""
     changes: Comparison | None = None
     """differences from the previous run, if the run is repeated"""
     ended: str = ""

@@ -20,6 +20,7 @@ def all_tests(settings: Any, variables: int) -> int:
 
 ALGORITHMS: dict[str, Entry] = {
     "dynotears-average": Entry(
+        releases="own graph",
         summary="baseline: the mean of the dynamic networks that the silos learn separately",
         source="Chen, Ma, Yue 2025, Section 4 (Ave)",
         disclosure=OWN_DYNAMIC,
@@ -30,6 +31,7 @@ ALGORITHMS: dict[str, Entry] = {
         equal_variances=always,
     ),
     "dynotears-best": Entry(
+        releases="own graph",
         summary="baseline: the silos' own dynamic network that is nearest to the true one",
         source="Chen, Ma, Yue 2025, Section 4 (Best)",
         disclosure=OWN_DYNAMIC,
@@ -40,6 +42,7 @@ ALGORITHMS: dict[str, Entry] = {
         equal_variances=always,
     ),
     "notears-local": Entry(
+        releases="own graph",
         summary="baseline: every silo learns separately, scores are means over the silos",
         source="Ng, Zhang 2022, Section 6",
         disclosure=OWN_STRUCTURE,
@@ -47,6 +50,7 @@ ALGORITHMS: dict[str, Entry] = {
         equal_variances=always,
     ),
     "notears-voting": Entry(
+        releases="own graph",
         summary="baseline: edges that more than half of the silos find separately",
         source="Na, Yang 2010; Ng, Zhang 2022, Section 6",
         disclosure=OWN_STRUCTURE,
@@ -55,6 +59,7 @@ ALGORITHMS: dict[str, Entry] = {
         equal_variances=always,
     ),
     "notears-best": Entry(
+        releases="own graph",
         summary="baseline: the silos' own structure that is nearest to the true one",
         source="Ng, Zhang 2022, Section 6",
         disclosure=OWN_STRUCTURE,
@@ -63,6 +68,7 @@ ALGORITHMS: dict[str, Entry] = {
         equal_variances=always,
     ),
     "notears-mlp": Entry(
+        releases="rows",
         summary="baseline for nonlinear data: a small neural network for every variable, all rows in one place",
         source="Zheng et al. 2020",
         disclosure="every row",
@@ -72,6 +78,7 @@ ALGORITHMS: dict[str, Entry] = {
         nonlinear=True,
     ),
     "notears-mlp-voting": Entry(
+        releases="own graph",
         summary="baseline: edges that more than half of the silos find by notears-mlp",
         source="Ng, Zhang 2022, Section 6",
         disclosure=OWN_STRUCTURE,
@@ -81,6 +88,7 @@ ALGORITHMS: dict[str, Entry] = {
         nonlinear=True,
     ),
     "notears-mlp-best": Entry(
+        releases="own graph",
         summary="baseline: the silos' own structure by notears-mlp that is nearest to the true one",
         source="Ng, Zhang 2022, Section 6",
         disclosure=OWN_STRUCTURE,
@@ -90,6 +98,7 @@ ALGORITHMS: dict[str, Entry] = {
         nonlinear=True,
     ),
     "pc": Entry(
+        releases="rows",
         summary="baseline: PC on all rows in one place",
         source="Spirtes, Glymour, Scheines 2000; Colombo, Maathuis 2014",
         disclosure="every row",
@@ -100,6 +109,7 @@ ALGORITHMS: dict[str, Entry] = {
         directs_by_knowledge=True,
     ),
     "fci": Entry(
+        releases="rows",
         summary="baseline: FCI on all rows in one place",
         source="Spirtes, Glymour, Scheines 2000; Zhang 2008",
         disclosure="every row",
@@ -109,6 +119,7 @@ ALGORITHMS: dict[str, Entry] = {
         gaps=True,
     ),
     "pc-voting": Entry(
+        releases="own graph",
         summary="baseline: the majority vote of the CPDAGs that PC learns in each silo",
         source="Wang, Ma, Wang 2023, §5",
         disclosure=MARKS,
@@ -117,6 +128,7 @@ ALGORITHMS: dict[str, Entry] = {
         vote=True,
     ),
     "fci-voting": Entry(
+        releases="own graph",
         summary="baseline: the majority vote of the PAGs that FCI learns in each silo",
         source="Wang, Ma, Wang 2023, §5",
         disclosure=MARKS,
@@ -125,6 +137,7 @@ ALGORITHMS: dict[str, Entry] = {
         vote=True,
     ),
     "pc-cit-voting": Entry(
+        releases="test votes",
         summary="baseline: PC whose every test is a vote of the silos' own tests",
         source="Wang, Ma, Wang 2023, §5",
         disclosure=TESTS,
@@ -134,6 +147,7 @@ ALGORITHMS: dict[str, Entry] = {
         message_size=all_tests,
     ),
     "fci-cit-voting": Entry(
+        releases="test votes",
         summary="baseline: FCI whose every test is a vote of the silos' own tests",
         source="Wang, Ma, Wang 2023, §5",
         disclosure=TESTS,
@@ -143,6 +157,7 @@ ALGORITHMS: dict[str, Entry] = {
         message_size=all_tests,
     ),
     "ges": Entry(
+        releases="rows",
         summary="baseline: GES on all rows in one place",
         source="Chickering 2002; Hauser, Bühlmann 2012 for turning edges",
         disclosure="every row",
@@ -154,6 +169,7 @@ ALGORITHMS: dict[str, Entry] = {
         directs_by_knowledge=True,
     ),
     "boss": Entry(
+        releases="rows",
         summary="baseline: best order score search on all rows in one place",
         source="Andrews et al. 2023",
         disclosure="every row",
@@ -165,6 +181,7 @@ ALGORITHMS: dict[str, Entry] = {
         directs_by_knowledge=True,
     ),
     "ges-union": Entry(
+        releases="own graph",
         summary="baseline: GES until convergence in every silo, then one fusion",
         source="Torrijos, Gámez, Puerta 2024, §4.1",
         disclosure="the arcs of the silo's own DAG, once",

@@ -17,7 +17,7 @@ from ..constraint.federated import federated_search
 from ..constraint.orientation import FCI, PC, ConstraintMethod
 from ..constraint.search import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, learn_alone, single_reply
-from ..core.schema import FloatArray, Schema
+from ..core.schema import Schema
 from ..graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 from ..graphs.structure import Structure
 from ..statistics.packing import Packing, packing
@@ -37,7 +37,7 @@ class Poll:
     """The server's state: how many of `n_silos` silos have a tail, an arrow, a circle at j, `[3, d, d]`."""
 
     variables: tuple[str, ...]
-    votes: FloatArray
+    votes: NDArray[Any]
     n_silos: int
 
 

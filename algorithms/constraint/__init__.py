@@ -1,6 +1,7 @@
 """Constraint-based learning: federated independence tests, and PC and FCI with these tests."""
 
-from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory
+from ..core.release import of_query
+from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory, unchanged
 
 TABLES = (
     "sums only: of discrete data count tables over sets of variables, in one or more exchanges for each size of set; "
@@ -10,6 +11,9 @@ SUMMED = f"{TABLES}; with an ε noisy tables, masked"
 
 ALGORITHMS: dict[str, Entry] = {
     "fed-pc": Entry(
+        private=True,
+        releases=of_query,
+        at_sums=unchanged,
         summary="PC-stable with federated independence tests (FedPC), a CPDAG; of time series as PCMCI+",
         source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4; Runge 2020: PCMCI+",
         disclosure=f"{SUMMED}; of time series moments of windows of 2 lags + 1 rows, once",
@@ -23,6 +27,9 @@ ALGORITHMS: dict[str, Entry] = {
         directs_by_knowledge=True,
     ),
     "fed-fci": Entry(
+        private=True,
+        releases=of_query,
+        at_sums=unchanged,
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
         source="Wang, Ma, Wang 2023, §4; Zhang 2008",
         disclosure=SUMMED,

@@ -56,7 +56,8 @@ class Compiled:
         for call in _started:
             call()
         _started.clear()
-        dispatcher = numba.njit(**self._options)(self.py_func)
+        # Without the interpreter's lock, so that a silo answers the pings of its coordinator while it computes.
+        dispatcher = numba.njit(nogil=True, **self._options)(self.py_func)
         if self._options.get("cache"):
             dispatcher._cache = _create_cache(self)
         self._dispatcher = dispatcher
@@ -71,7 +72,7 @@ def _create_cache(compiled: Compiled) -> Any:
 
     class Cache(base):  # type: ignore[misc]
         def _index_key(self, *given: Any) -> Any:
-            return (*super()._index_key(*given), digest_of(compiled))
+            return (*super()._index_key(*given), digest_of(compiled), "nogil")
 
         def load_overload(self, *given: Any) -> Any:
             with _locked(self.cache_path):

@@ -13,8 +13,8 @@ Definition 14; Yang, Katcoff, Uhler 2018 for experiments that do not cut a varia
 If the targets are unknown, there is one sum for each condition (`experiments_of_each`), and the mechanisms of all
 conditions are compared (`score/mechanisms.py`).
 
-If two sums differ only in the rows of a single silo, their difference discloses the sum over these rows. `discloses`
-checks whether any linear combination of sums discloses a sum over rows of one silo alone.
+If two sums differ only in the rows of a single silo, their difference discloses the sum over these rows.
+`smallest_group` is the smallest set of silos over which any linear combination of sums can be.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -152,18 +152,17 @@ def check_targets(place: str, targets: Mapping[str, Targets], variables: Sequenc
                 raise BadInput(f"{place}: silo {silo} targets {quoted(name)}, which is not a column of the data")
 
 
-def discloses(sums: Iterable[tuple[Unit, ...]], silo: str) -> bool:
-    """Whether some linear combination of `sums` over conditions depends on the rows of `silo` alone.
+def smallest_group(sums: Iterable[Iterable[Unit]]) -> tuple[str, ...]:
+    """The silos of the smallest group of conditions that are in the same of these `sums`; empty without sums.
 
-    Consider the matrix with a row for each sum and a column for each condition, with a 1 if the sum includes the
-    condition. A combination that cancels all other silos exists if and only if the columns of the other silos'
-    conditions have a smaller rank than all columns.
+    All conditions of a group have the same coefficient in every linear combination of the sums. So a combination that
+    depends on a condition depends on the total of its whole group, and on nothing else about it.
     """
-    rows = [frozenset(one) for one in sums]
-    units = sorted(frozenset[Unit]().union(*rows))
-    others = [unit[0] != silo for unit in units]
-    matrix = np.array([[unit in row for unit in units] for row in rows], np.float64).reshape(len(rows), len(units))
-    if not len(units) or all(others):
-        return False
-    rest = matrix[:, np.array(others, np.bool_)]
-    return bool(np.linalg.matrix_rank(matrix) > (np.linalg.matrix_rank(rest) if rest.size else 0))
+    members: dict[Unit, list[int]] = {}
+    for number, units in enumerate(sums):
+        for unit in set(units):
+            members.setdefault(unit, []).append(number)
+    groups: dict[tuple[int, ...], set[str]] = {}
+    for (silo, _), numbers in members.items():
+        groups.setdefault(tuple(numbers), set()).add(silo)
+    return min((tuple(sorted(silos)) for silos in groups.values()), key=lambda silos: (len(silos), silos), default=())

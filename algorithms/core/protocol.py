@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
+from typing import Any, Generic, Literal, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..core import wire
 from ..errors import BadInput
 from ..graphs.structure import Structure, empty_structure
 from .promise import Charge, Private
+from .release import Disclosed, Releases
 from .schema import FloatArray, Schema
 
 Server = TypeVar("Server")
@@ -176,6 +177,8 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     """the state between two rounds -> the state with the best result so far, for rounds that end early"""
     local_structures: Callable[[Server], dict[str, Structure]] | None = None
     """server -> structures by silo, for baselines that learn one structure per silo"""
+    releases: Releases = "undeclared"
+    """the kind of statistic in the reply to a broadcast; the registry sets it to that of the algorithm's entry"""
     persisted_state: tuple[str, ...] = ()
     """the fields of Silo that change from round to round; a silo stores them in its journal, and recomputes the other
     fields from its rows"""
@@ -227,6 +230,10 @@ class Federation(Protocol):
 
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
         """The charges of `run` in each silo's privacy ledger; all charges if `run` is None."""
+        ...
+
+    def releases(self, run: str) -> dict[str, tuple[Disclosed, ...]]:
+        """What each silo has sent in `run` and its further exchanges, by the record of the silo's own gate."""
         ...
 
 
@@ -357,7 +364,7 @@ def pack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], state: Any) ->
 
 def unpack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], opened: Any, packed: bytes) -> Any:
     """`opened` (the result of `open_silo`) with the fields in `packed` restored."""
-    hints = get_type_hints(algorithm.silo_type)
+    hints = wire.field_types(algorithm.silo_type)
     fields: dict[str, bytes] = wire.decode(dict, packed)
     return replace(opened, **{name: wire.decode(hints[name], value) for name, value in fields.items()})
 
@@ -496,3 +503,7 @@ class _OneSilo:
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
         """No charges."""
         return {self._silo: ()}
+
+    def releases(self, run: str) -> dict[str, tuple[Disclosed, ...]]:
+        """Nothing: no gate records what one process computes for itself."""
+        return {}

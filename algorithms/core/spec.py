@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 from warnings import warn
 
 from ..errors import BadInput, RenamedWarning, choices_text
 from .protocol import FederatedAlgorithm
-from .schema import Kind
+from .release import Releases
+from .schema import Kind, Schema
+from .wire import field_types
 
 ALGORITHMS_PACKAGE = __package__.rpartition(".")[0]
 OWN_ROWS: tuple[Kind, ...] = ("discrete", "continuous")
@@ -29,6 +31,11 @@ EVENTS: tuple[Kind, ...] = ("events",)
 def always(settings: Any) -> bool:
     """True, for algorithms whose directions rest on equal error variances with any settings."""
     return True
+
+
+def unchanged(settings: Any) -> Any:
+    """The same settings, for algorithms that release nothing but fixed sums with any settings."""
+    return settings
 
 
 def square(settings: Any, variables: int) -> int:
@@ -101,8 +108,12 @@ class Entry:
     source: str
     disclosure: str
     """exactly what leaves a silo, as `fedbnsl algorithms` prints it"""
+    releases: Releases
+    """the kind of statistic in the reply to a broadcast"""
     maker: Callable[[], Factory]
     """a function that imports the settings class and the builder"""
+    private: bool = False
+    """whether its settings have an ε"""
     kinds: tuple[Kind, ...] = ("continuous",)
     gaps: bool = False
     """whether tables may have empty cells"""
@@ -148,6 +159,9 @@ class Entry:
     """whether it uses the targets of experiments"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
+    at_sums: Callable[[Any], Any] | None = None
+    """(settings) -> the settings with which all its releases are masked sums that level `sums` allows; None if there
+    are none"""
 
     def reads_in_passes(self, kind: Kind) -> bool:
         """Whether silos may read rows of this kind in passes."""
@@ -176,6 +190,10 @@ class Wrapper:
     summary: str
     maker: Callable[[], Factory]
     """a function that imports the settings class and the builder"""
+    at_sums: bool = False
+    """whether level `sums` allows it around a learner that the level allows"""
+    effective_rows: Callable[[Any, Schema, str], int] = lambda settings, schema, silo: schema.rows[silo]
+    """(settings, public schema, silo) -> the number of rows of the silo that enter each statistic"""
 
     @property
     def config(self) -> type[Any]:
@@ -235,7 +253,7 @@ def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
     preset = given.pop("preset", None)
     if preset is not None and preset not in entry.presets:
         raise BadInput(f"unknown preset '{preset}' of {name}: {choices_text(str(preset), entry.presets)}")
-    hints = get_type_hints(entry.config)
+    hints = field_types(entry.config)
     available = [field.name for field in fields(entry.config)]
     values = {}
     for key, value in given.items():

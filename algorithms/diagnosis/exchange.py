@@ -61,6 +61,11 @@ def silo_slots(silos: int, figures: int) -> FloatArray:
     return np.zeros((silos, figures, 2))
 
 
+def no_figures(silos: int, figures: int) -> FloatArray:
+    """The figures of silos that sent none, `[silos, figures, 2]`: NaN."""
+    return np.full((silos, figures, 2), np.nan)
+
+
 def by_silo(slots: FloatArray, replies: Replies[Any], schema: Schema) -> FloatArray:
     """The figures of each silo from its slots, in sorted order, `[silos, figures, 2]`; NaN for a lost silo."""
     figures = slots.reshape(len(schema.silos), -1, 2).copy()
@@ -96,6 +101,8 @@ class Diagnosis:
     """always mask the replies, even if the run does not"""
     lags: int = 0
     """for time series, the number of lags of the learned structure; a window has this many rows before the present"""
+    own_figures: bool = True
+    """whether silos compare themselves with the others in a second exchange, and send the figures of the comparison"""
 
 
 @dataclass(frozen=True)
@@ -213,14 +220,14 @@ def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
         open_server=lambda schema: start(schema, empty_structure(schema.variables)),
         broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents, server.counted),
         local_solve=lambda silo, request: (silo, answer(silo, request)),
-        aggregate=aggregate,
+        aggregate=aggregate if settings.own_figures else aggregate_only,
         converged=lambda server: len(server.figures) > 0,
         structure=lambda server: empty_structure(server.schema.variables),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
-        max_rounds=2,
+        max_rounds=1 + settings.own_figures,
         summand=only_field,
         entry_units=lambda schema, request: _units(schema, request, settings.lags),
         needs_secure_sum=settings.masked,
@@ -469,6 +476,12 @@ def _quantiles(X: FloatArray) -> FloatArray:
     if np.isnan(X.sum()):
         return np.asarray(np.nanquantile(np.where(np.isnan(X).all(axis=0), 0.0, X), (0.1, 0.5, 0.9), axis=0))
     return np.asarray(np.quantile(X, (0.1, 0.5, 0.9), axis=0))
+
+
+def aggregate_only(server: Server, replies: Replies[Reply]) -> Server:
+    """The state with the sums, and without a figure of any silo."""
+    figures = SERIES_FIGURES if len(server.schema.variables) < len(server.parents) else FIGURES
+    return replace(aggregate(server, replies), figures=no_figures(len(server.schema.silos), len(figures)))
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:

@@ -218,6 +218,18 @@ class Rule:
     """(rows by silo, number of columns) -> the number of cells of which the figure is a share, or None"""
 
 
+def uncompared_findings(silos: Sequence[str]) -> list[Finding]:
+    """The finding that the owners of `silos` allow no figure of a single silo, so that silos were not compared."""
+    return [
+        Finding(
+            "silos not compared",
+            f"The owners of {', '.join(silos)} allow only masked sums (level sums), so no silo was compared with the "
+            "others.",
+            'Whether a silo disagrees is unknown; owners who want to know can set level = "trusted".',
+        )
+    ] * bool(silos)
+
+
 def silo_findings(server: Compared, rules: Mapping[str, Rule]) -> list[Finding]:
     """Findings on silos that disagree with the other silos; `rules` are in the order of the figures."""
     silos, names, found = server.schema.silos, server.schema.variables, list[Finding]()

@@ -19,7 +19,7 @@ from ..graphs.structure import Structure, empty_structure
 from ..statistics.count_tables import PAD, count, offsets
 from ..statistics.moments import Table
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .exchange import by_silo, silo_slots
+from .exchange import by_silo, no_figures, silo_slots
 
 FIGURES = ("shift", "weights")
 """the figures of a silo, each sent with the index of its column"""
@@ -33,6 +33,8 @@ class TableDiagnosis:
 
     masked: bool = False
     """always mask the replies, even if the run does not"""
+    own_figures: bool = True
+    """whether silos compare themselves with the others in a second exchange, and send the figures of the comparison"""
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,14 @@ def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcas
         open_server=lambda schema: start(schema, empty_structure(schema.variables)),
         broadcast=lambda server: Broadcast(server.sets, server.counts),
         local_solve=lambda silo, request: (silo, answer(silo, request)),
-        aggregate=aggregate,
+        aggregate=aggregate if settings.own_figures else aggregate_only,
         converged=lambda server: len(server.figures) > 0,
         structure=lambda server: empty_structure(server.schema.variables),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
-        max_rounds=2,
+        max_rounds=1 + settings.own_figures,
         summand=lambda reply: reply.values.astype(np.float64),
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
@@ -162,6 +164,11 @@ def dependence(own: FloatArray, rest: FloatArray) -> float:
 def _divergence(p: FloatArray, q: FloatArray) -> float:
     occurs = p > 0
     return float((p[occurs] * np.log(p[occurs] / q[occurs])).sum())
+
+
+def aggregate_only(server: Server, replies: Replies[Reply]) -> Server:
+    """The state with the counts, and without a figure of any silo."""
+    return replace(aggregate(server, replies), figures=no_figures(len(server.schema.silos), len(FIGURES)))
 
 
 def aggregate(server: Server, replies: Replies[Reply]) -> Server:

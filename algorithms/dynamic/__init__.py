@@ -1,9 +1,10 @@
 """Learners for time series: contemporaneous and lagged edges."""
 
-from ..core.spec import SERIES, Entry, always, lazy_factory
+from ..core.spec import SERIES, Entry, always, lazy_factory, unchanged
 
 ALGORITHMS: dict[str, Entry] = {
     "fdbnl": Entry(
+        releases="ADMM step",
         summary="dynamic networks of time series by consensus ADMM (FDBNL)",
         source="Chen, Ma, Yue 2025: Federated Learning of Dynamic Bayesian Network, Alg. 1",
         disclosure="in each round, changed entries of the silo's (p + 1)d x d weights, and one residual; once, the "
@@ -16,6 +17,7 @@ ALGORITHMS: dict[str, Entry] = {
         streams_series=True,
     ),
     "pfdbnl": Entry(
+        releases="ADMM step",
         summary="a dynamic network for each silo, near a consensus of all (PFDBNL)",
         source="Chen, Ma, Yue 2025, Alg. 2; the last step, which weights the other silos, is ours",
         disclosure="in each round with the silo, (p + 1)d x d weights and h, a measure of cycles; at the end, its own "
@@ -26,6 +28,7 @@ ALGORITHMS: dict[str, Entry] = {
         equal_variances=always,
     ),
     "dynotears": Entry(
+        releases="rows",
         summary="baseline: dynamic networks from all series in one place",
         source="Pamfil et al. 2020: DYNOTEARS",
         disclosure="every row",
@@ -37,6 +40,8 @@ ALGORITHMS: dict[str, Entry] = {
         varying_messages=True,
     ),
     "var": Entry(
+        releases="moments",
+        at_sums=unchanged,
         summary="baseline: a ridge vector autoregression, lagged edges only, from one sum",
         source="Lütkepohl 2005; Hoerl, Kennard 1970",
         disclosure="the silo's part of the means and second moments of all windows of lags + 1 rows, once; masked with "
@@ -51,6 +56,8 @@ ALGORITHMS: dict[str, Entry] = {
 
 STEPS: dict[str, Entry] = {
     "lag-order": Entry(
+        releases="moments",
+        at_sums=unchanged,
         summary="before a run on time series with lags=auto: the lag order with minimum BIC",
         source="ours; Lütkepohl 2005, §4.3; Chen, Chen 2008 for the number of candidates",
         disclosure="the silo's part of the means and second moments of all windows of at most 6 rows, once; masked "

@@ -4,6 +4,7 @@ from ..core.spec import Entry, lazy_factory
 
 STEPS: dict[str, Entry] = {
     "adjusted-regressions": Entry(
+        releases="Newton terms",
         summary="after a run on numbers or mixed data: effects from regressions on treatment and covariates",
         source="ours; Robins 1986 for averages over the rows",
         disclosure="likelihood, gradient and Hessian of each regression without the intercept, twice for numbers "

@@ -14,6 +14,7 @@ def _message_size(settings: Any, d: int) -> int:
 
 ALGORITHMS: dict[str, Entry] = {
     "fed-hawkes": Entry(
+        releases="Newton terms",
         summary="a graph of event types by the likelihood of a Hawkes process: the result of pooled devices",
         source="Hawkes 1971; Ogata 1981; the search is ours, after Cai et al. 2022 (THP)",
         disclosure="once, numbers of events and length of observation; in each round, the silo's part of "

@@ -4,6 +4,7 @@ from ..core.spec import Entry, always, lazy_factory
 
 ALGORITHMS: dict[str, Entry] = {
     "notears-mlp-admm": Entry(
+        releases="ADMM step",
         summary="consensus ADMM for nonlinear data: a small neural network for every variable (NOTEARS-MLP-ADMM)",
         source="Ng, Zhang 2022, Section 5.2; Zheng et al. 2020: Learning Sparse Nonparametric DAGs",
         disclosure="the d·(d·u + 2u + 1) weights of its networks of u hidden units, and one residual, a round",

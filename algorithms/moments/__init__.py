@@ -1,9 +1,21 @@
 """Learning from second moments alone: one pooled covariance, exact or private."""
 
-from ..core.spec import SERIES, Entry, lazy_factory
+from dataclasses import replace
+from typing import Any
+
+from ..core.spec import SERIES, Entry, lazy_factory, unchanged
+
+
+def _without_contrasts(settings: Any) -> Any:
+    """The settings without the second exchange of `secure-linear`."""
+    return replace(settings, non_gaussian=False)
+
 
 ALGORITHMS: dict[str, Entry] = {
     "secure-sum": Entry(
+        private=True,
+        releases="moments",
+        at_sums=unchanged,
         summary="one secure sum of second moments, exact or private, then any learner from a covariance",
         source="ours; Chen, Drton, Wang 2019 for the equal-variance order",
         disclosure="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket "
@@ -17,6 +29,8 @@ ALGORITHMS: dict[str, Entry] = {
         streams_series=True,
     ),
     "secure-linear": Entry(
+        releases=lambda broadcast: "contrasts" if len(broadcast.standard) else "moments",
+        at_sums=_without_contrasts,
         summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
         source="ours; Chen, Drton, Wang 2019; Andrews et al. 2023; Hyvärinen, Smith 2013",
         disclosure="masked: its part of the d(d+1)/2 second moments about its own means, once; 14 sums for each edge "
@@ -32,6 +46,7 @@ ALGORITHMS: dict[str, Entry] = {
         streams_series=True,
     ),
     "secure-additive": Entry(
+        releases=lambda broadcast: "contrasts" if len(broadcast.linear.standard) else "moments",
         summary="an additive model with curved effects, if the data support it, from one more masked sum",
         source="ours; Bühlmann, Peters, Ernest 2014: CAM; Andrews et al. 2023",
         disclosure="masked: what secure-linear sends, then its part of the 3d(3d+1)/2 second moments of its "
@@ -41,6 +56,7 @@ ALGORITHMS: dict[str, Entry] = {
         message_size=lambda settings, d: 3 * d * (3 * d + 1) // 2,
     ),
     "secure-lingam": Entry(
+        releases=lambda broadcast: "contrasts" if len(broadcast.standard) else "moments",
         summary="DirectLiNGAM from masked sums: a direction for every edge, if errors are not Gaussian",
         source="ours; Shimizu et al. 2011: DirectLiNGAM; Hyvärinen, Smith 2013 for the contrast",
         disclosure="masked: its part of the second moments, once; of 2m² means for m remaining variables, in d − 1 "
@@ -50,6 +66,8 @@ ALGORITHMS: dict[str, Entry] = {
         message_size=lambda settings, d: 2 * d**2,
     ),
     "dp-covariance": Entry(
+        private=True,
+        releases="moments",
         summary="every silo releases a private covariance, the server learns from their mean (DP-Fed-BNSL)",
         source="Fassy El Fehri, Bellet, Bastien, Section 6.3; Wang 2018",
         disclosure="bucket counts of its variables' sizes and d(d+1)/2 second moments, once, both with noise of "

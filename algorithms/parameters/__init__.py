@@ -1,9 +1,10 @@
 """The parameters of a learned structure from sums over the silos: probability tables, or weights and variances."""
 
-from ..core.spec import Entry, lazy_factory
+from ..core.spec import Entry, lazy_factory, unchanged
 
 STEPS: dict[str, Entry] = {
     "refit": Entry(
+        releases="own figures",
         summary="after a run: each silo refits the weights of the learned structure on its own rows",
         source="Fassy El Fehri, Bellet, Bastien, Appendix B.2.2",
         disclosure="where the truth is known and nothing is masked, two errors; its weights stay",
@@ -11,6 +12,8 @@ STEPS: dict[str, Entry] = {
         streams=True,
     ),
     "family-tables": Entry(
+        releases="counts",
+        at_sums=unchanged,
         summary="after a run on discrete data: the probability tables of the learned structure",
         source="ours; Heckerman, Geiger, Chickering 1995 for the prior",
         disclosure="count tables of each variable with its parents, once; masked with --secure",
@@ -20,6 +23,8 @@ STEPS: dict[str, Entry] = {
         streams=True,
     ),
     "regressions": Entry(
+        releases="moments",
+        at_sums=unchanged,
         summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
         source="ours",
         disclosure="means, and second moments of the pairs that share a family, once; masked with --secure",
@@ -28,6 +33,7 @@ STEPS: dict[str, Entry] = {
         streams=True,
     ),
     "mixed-families": Entry(
+        releases=lambda broadcast: "Newton terms" if len(broadcast.weights) else "moments",
         summary="after a run on mixed data: regressions, tables and logistic regressions of the learned graph",
         source="ours",
         disclosure="means, second moments, count tables of families, once; sums for logistic regressions, some "
@@ -39,6 +45,8 @@ STEPS: dict[str, Entry] = {
         streams=True,
     ),
     "lagged-regressions": Entry(
+        releases="moments",
+        at_sums=unchanged,
         summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",
         source="ours; Lütkepohl 2005 for the reduced form",
         disclosure="means, and lagged second moments of the pairs that share a family or the error of one "
@@ -49,6 +57,7 @@ STEPS: dict[str, Entry] = {
         streams_series=True,
     ),
     "lagged-families": Entry(
+        releases=lambda broadcast: "Newton terms" if len(broadcast.weights) else "moments",
         summary="after a run on series with labels: regressions, tables and logistic regressions of the structure",
         source="ours",
         disclosure="of windows: means, second moments, count tables of families, once; sums for logistic regressions, "
@@ -57,6 +66,7 @@ STEPS: dict[str, Entry] = {
         kinds=("time-series",),
     ),
     "forecast-errors": Entry(
+        releases="contrasts",
         summary="after that: the errors of the model's forecasts beside those of a persistence forecast",
         source="ours",
         disclosure="two sums of forecast errors for each variable, once; masked if the run is",

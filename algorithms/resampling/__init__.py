@@ -1,9 +1,22 @@
 """Learning from a part of the rows: resamples for the confidence in each edge, and all silos except one."""
 
-from ..core.spec import Entry, Wrapper, lazy_factory
+from typing import Any
+
+from ..core.schema import Schema
+from ..core.spec import Entry, Wrapper, lazy_factory, unchanged
+
+
+def _rows_of_resample(settings: Any, schema: Schema, silo: str) -> int:
+    """The number of rows of `silo` in each resample."""
+    from .bootstrap import resampled_schema
+
+    return resampled_schema(schema, settings.sampling).rows[silo]
+
 
 STEPS: dict[str, Entry] = {
     "moment-sum": Entry(
+        releases="moments",
+        at_sums=unchanged,
         summary="before a tuned run: second moments, with which candidates are scored on held-out halves",
         source="ours",
         disclosure="its part of the second moments about its own means, of all rows and of random halves, once; "
@@ -18,6 +31,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "bootstrap": Wrapper(
         summary="the learner on resamples of each silo's rows, all of them in lockstep",
         maker=lazy_factory("resampling.bootstrap:Bootstrap", "wrap"),
+        at_sums=True,
+        effective_rows=_rows_of_resample,
     ),
     "held-out": Wrapper(
         summary="each silo scores its own rows by the model learned from the sums of the others",

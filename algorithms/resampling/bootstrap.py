@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from ..core import wire
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse, pack_state, unpack_state
+from ..core.release import FIXED_SUMS, Statistic, statistic_of
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
 from ..graphs.strengths import averaged_network, edge_strengths
@@ -309,8 +310,16 @@ def wrap(learner: Learner, settings: Bootstrap) -> FederatedAlgorithm[Server, Si
         tolerates_dropout=learner.tolerates_dropout,
         measures=lambda server: {"resamples_running": float(len(server.running))},
         cost=partial(cost, learner),
+        releases=partial(releases, learner),
         persisted_state=("kept",),
     )
+
+
+def releases(learner: Learner, request: Broadcast) -> Statistic:
+    """The statistic in the learner's reply; of several kinds, one that a level allows last."""
+    messages = (wire.decode(learner.broadcast_type, message) for message in request.messages)
+    kinds = {statistic_of(learner.releases, message) for message in messages}
+    return min(kinds, key=lambda kind: (kind in FIXED_SUMS, kind), default="undeclared")
 
 
 def open_silo(

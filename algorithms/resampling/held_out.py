@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from ..core import wire
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, SumServer, only_field, sum_once
+from ..core.release import Statistic, statistic_of
 from ..core.schema import FloatArray, Schema
 from ..graphs.cpdag import dag_extension
 from ..graphs.structure import empty_structure
@@ -109,7 +110,15 @@ def wrap(learner: Learner, settings: HeldOut) -> FederatedAlgorithm[Server, Silo
         entry_units=partial(entry_units, learner),
         needs_secure_sum=learner.needs_secure_sum,
         tolerates_dropout=learner.tolerates_dropout,
+        releases=partial(releases, learner),
     )
+
+
+def releases(learner: Learner, request: Broadcast) -> Statistic:
+    """The statistic in the learner's reply; in the second exchange, scores of single silos."""
+    if len(request.total):
+        return "own figures"
+    return statistic_of(learner.releases, wire.decode(learner.broadcast_type, request.request))
 
 
 def open_silo(learner: Learner, table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:

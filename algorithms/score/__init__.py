@@ -1,6 +1,7 @@
 """Score-based learning: BDeu and BIC, greedy equivalence search, fusion of networks, best order score search."""
 
-from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, lazy_factory
+from ..core.release import of_query
+from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, lazy_factory, unchanged
 
 COUNTS = (
     "masked: of labels, counts over the sets of variables that the search requests; of other data, centred moments, "
@@ -10,6 +11,7 @@ COUNTS = (
 
 ALGORITHMS: dict[str, Entry] = {
     "rfcd": Entry(
+        releases="own scores",
         summary="baseline: the graph of least worst-case regret over the silos, from each silo's own GES (RFCD)",
         source="Mian, Kaltenpoth, Kamp 2022: Regret-based Federated Causal Discovery",
         disclosure="its regret and the gain of each change of one edge on its own rows, d x d numbers a round",
@@ -17,6 +19,7 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=OWN_ROWS,
     ),
     "fed-ges": Entry(
+        releases="own graph",
         summary="GES in every silo from the fused graph, a few insertions a round, and structural fusion (FedGES)",
         source="Torrijos, Gámez, Puerta 2024: FedGES, Alg. 1; Puerta et al. 2021 for the fusion",
         disclosure="the arcs of the silo's own DAG, every round",
@@ -24,6 +27,8 @@ ALGORITHMS: dict[str, Entry] = {
         kinds=OWN_ROWS,
     ),
     "secure-ges": Entry(
+        releases=of_query,
+        at_sums=unchanged,
         summary="GES on the rows of all silos, scored from summed counts: exactly the pooled GES",
         source="ours; Chickering 2002; Hauser, Bühlmann 2012 for turning edges",
         disclosure=COUNTS,
@@ -41,6 +46,8 @@ ALGORITHMS: dict[str, Entry] = {
         experiments=True,
     ),
     "secure-boss": Entry(
+        releases=of_query,
+        at_sums=unchanged,
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
         source="ours; Andrews et al. 2023",
         disclosure=COUNTS,
@@ -61,6 +68,7 @@ ALGORITHMS: dict[str, Entry] = {
 """the learners of this family, by name"""
 STEPS: dict[str, Entry] = {
     "unknown-targets": Entry(
+        releases=of_query,
         summary="before a run with --targets unknown: which mechanisms changed in which silo or condition",
         source="ours; Perry, von Kügelgen, Schölkopf 2022; Squires, Wang, Uhler 2020",
         disclosure="for each of its conditions (without --condition, a silo is one): centred moments of numbers, or "

@@ -1,9 +1,11 @@
 """Sufficient statistics that silos compute from their rows and add up, and the packing of sums into vectors."""
 
-from ..core.spec import SERIES, Entry, lazy_factory
+from ..core.spec import SERIES, Entry, lazy_factory, unchanged
 
 STEPS: dict[str, Entry] = {
     "units": Entry(
+        releases="scales",
+        at_sums=unchanged,
         summary="before a masked run on numbers: the scale of each column, so that sums fit fixed-point numbers",
         source="ours",
         disclosure="once, log2 of the standard deviation of each column, masked",
@@ -13,6 +15,7 @@ STEPS: dict[str, Entry] = {
         streams=True,
     ),
     "em": Entry(
+        releases=lambda broadcast: "Newton terms" if len(broadcast.S) else "moments",
         summary="before a run on numbers with empty cells: their covariance, by expectation-maximisation",
         source="Dempster, Laird, Rubin 1977; one mean a silo, which stays there, is ours",
         disclosure="once, sums of products of pairs of cells, and numbers of these pairs; about ten times, expected "

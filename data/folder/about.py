@@ -296,6 +296,11 @@ class Reading:
         """The column whose levels are conditions; None without such a column, and if the run does not use targets."""
         return None if self.targets == () and not self.finds_targets else self.condition
 
+    def also_ignoring(self, columns: Iterable[str]) -> "Reading":
+        """These options, which also ignore `columns`; raises `BadInput` for a column that another option names."""
+        further = tuple(name for name in dict.fromkeys(columns) if name not in self.ignore)
+        return replace(self, ignore=(*self.ignore, *further)) if further else self
+
     def leaves_out(self, name: str) -> str | None:
         """The reason for leaving a column out; None if the column is read."""
         if name == self.by:
@@ -459,9 +464,8 @@ def declarations(about: Mapping[str, Any], reading: Reading = READ_ALL) -> Decla
 
 def _ignoring(reading: Reading, columns: Iterable[str]) -> Reading:
     """`reading` that also ignores `columns`, except for columns that its options name."""
-    asked = {*reading.only, *reading.time, *reading.ignore, reading.by, reading.condition}
-    further = tuple(name for name in dict.fromkeys(columns) if name not in asked)
-    return replace(reading, ignore=(*reading.ignore, *further)) if further else reading
+    asked = {*reading.only, *reading.time, reading.by, reading.condition}
+    return reading.also_ignoring(name for name in columns if name not in asked)
 
 
 def declared_sheets(place: str, about: Mapping[str, Any]) -> dict[str, str]:

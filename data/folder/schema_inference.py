@@ -11,9 +11,10 @@ rows agree with the schema.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
+from fedbnsl.algorithms.core.release import Level
 from fedbnsl.algorithms.core.schema import Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
 
@@ -244,6 +245,10 @@ class InferredSchema:
     """silos whose owners know no other silo by its certificate"""
     suppressed_cells: bool = False
     """whether the policy of any owner sets small counts to 0"""
+    declared: Declared | None = None
+    """the declaration by which the silos describe and read their rows, if it is another than that of the request"""
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """by silo, the level of its owner's policy"""
 
 
 def infer_schema(

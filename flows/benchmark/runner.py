@@ -138,8 +138,8 @@ def _in_processes(cells: Iterable[Cell], count: int) -> Iterator[dict[str, Any]]
     import dask
     from distributed import Client, LocalCluster, as_completed
 
-    from fedbnsl.tasks.fork_server import scripts_not_repeated
-    from fedbnsl.tasks.transport.cluster import QUIET, THREADS
+    from fedbnsl.tasks.fork_server import THREADS, scripts_not_repeated
+    from fedbnsl.tasks.transport.cluster import QUIET
     from fedbnsl.tasks.transport.run_keys import create_run_security
 
     os.environ.update(THREADS)

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 def algorithm_json(entry: Entry) -> dict[str, Any]:
     """The complete description of an algorithm, as JSON."""
+    from fedbnsl.algorithms.registry import levels_of
+
     known = parameters(entry.config)
     return {
         "summary": entry.summary,
         "source": entry.source,
         "leaves": entry.disclosure,
+        "levels": levels_of(entry),
         "kinds": list(entry.kinds),
         "pooled": entry.pooled,
         "needs_truth": entry.needs_truth,
@@ -82,20 +85,24 @@ def show_entries(entries: Mapping[str, Entry]) -> None:
     """Print the summary and the disclosure of each of the `entries`, in lines that fit the width of the terminal."""
     from rich.padding import Padding
 
+    from fedbnsl.algorithms.registry import levels_of
+
     from ..terminal.console import console
 
     out = console()
     for name, entry in entries.items():
         out.print(name, style="bold")
         data = f"\ndata: {', '.join(entry.kinds)}" if entry.kinds else ""
-        out.print(Padding(f"{entry.summary}\n{entry.source}{data}\nleaves a silo: {entry.disclosure}", (0, 0, 0, 2)))
+        levels = f"\nlevels of owners that allow it: {levels_of(entry)}"
+        text = f"{entry.summary}\n{entry.source}{data}\nleaves a silo: {entry.disclosure}{levels}"
+        out.print(Padding(text, (0, 0, 0, 2)))
 
 
 def show_algorithm(name: str, *, as_json: bool) -> None:
     """Print the page of the algorithm `name`. Raises `BadInput`, with available names, for an unknown name."""
     from rich.table import Table
 
-    from fedbnsl.algorithms.registry import ALGORITHMS
+    from fedbnsl.algorithms.registry import ALGORITHMS, levels_of
 
     from ..terminal.console import console
 
@@ -110,6 +117,7 @@ def show_algorithm(name: str, *, as_json: bool) -> None:
     page.add_row("summary", entry.summary)
     page.add_row("source", entry.source)
     page.add_row("leaves a silo", entry.disclosure)
+    page.add_row("levels of owners that allow it", levels_of(entry))
     page.add_row("data", " or ".join(entry.kinds) + (", all rows in one place" if entry.pooled else ""))
     for preset in entry.presets:
         values = " ".join(f"{key}={value}" for key, value in preset_changes(entry, preset).items())

@@ -70,6 +70,7 @@ def details(choice: Choice, schema: Schema) -> Table:
     table.add_row("why", choice.why)
     table.add_row("sent by all silos", communication_estimate(choice, schema))
     table.add_row("leaves a silo", registry.entry(choice.name).disclosure)
+    table.add_row("levels of owners that allow it", registry.levels_of(registry.entry(choice.name)))
     return table
 
 

@@ -11,15 +11,13 @@ from fedbnsl.algorithms.errors import BadInput
 def serve_federation(path: Path) -> None:
     """Serve the federation in the file at `path` until a signal arrives; raises `BadInput` if it cannot listen."""
     from fedbnsl.tasks.transport.configuration import read_federation_file
-    from fedbnsl.tasks.transport.coordinator import run_coordinator
+    from fedbnsl.tasks.transport.relay import run_relay
 
     from ..terminal.daemon import log_line, run_until_signal
 
     file = read_federation_file(path)
     try:
-        run_until_signal(
-            lambda: run_coordinator(file.identity, file.listen.host, file.listen.port, file.silos, log_line)
-        )
+        run_until_signal(lambda: run_relay(file.identity, file.listen.host, file.listen.port, file.silos, log_line))
     except (OSError, RuntimeError) as error:
         raise BadInput(f"{path}: cannot listen at {file.listen} ({error.__cause__ or error})") from None
 

@@ -34,23 +34,29 @@ SILO = """\
 name = "{name}"
 data = "rows.csv"      # its rows: a table (.csv, .parquet, .xlsx, .sav ...), a folder of Parquet parts, or a .sql query
 coordinator = "{address}"
-listen = "127.0.0.1:0"      # the address that this silo binds to and the coordinator connects to; port 0: any free port
 # workers = 8      # processes that read Parquet rows larger than memory; the number does not change the results
 # cluster = "tls://scheduler.example:8786"      # instead of processes: your own Dask cluster, if it can read the file
+# memory_gigabytes = 16      # maximum memory of the process that answers; default: that of the machine
+# call_seconds = 3600      # maximum duration of a call
 
 [tls]
 certificate = "{name}.pem"
 key = "{name}.key"
 trusted = "trusted.pem"
 
-# Limits of this owner; the worker of this silo refuses requests beyond them. Without its line, a limit does not apply.
+# What this owner allows; this silo refuses everything else. The levels:
+#   sums      only masked sums of moments and counts over the members below; about.json must declare kinds and levels
+#   epsilon   only replies with noise, each charged to the ledger (epsilon and total_epsilon below)
+#   trusted   every exchange: the coordinator is trusted to follow the protocol
+# Each further line is a limit at any level; without its line, a limit does not apply.
 [policy]
+level = "sums"
 # algorithms = ["secure-sum", "fed-pc"]      # allowed algorithms
 # steps = ["regressions", "diagnosis"]      # allowed further exchanges, for parameters, diagnoses and resamples
 # epsilon = 1.0      # maximum ε of a run; runs without an ε are then refused
 # total_epsilon = 3.0      # maximum ε of all runs together
 # delta = 1e-8      # the δ of these maxima; default: 1/n² with n rows in this silo
-# masked = true      # send only masked replies
+# masked = true      # send only masked replies; level sums implies it
 silos = 3      # minimum number of silos in a secure sum
 rows = 50      # minimum number of rows of this silo in a run
 changed_rows = 10      # without an ε: minimum number of changed rows between two publications, if any row changes

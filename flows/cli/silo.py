@@ -25,24 +25,30 @@ def serve_silo(path: Path, name: str | None, data: Path | None) -> None:
 
     Raises `BadInput`, before it connects to the coordinator, if the file or the rows cannot be used.
     """
+    from fedbnsl.algorithms import registry
+    from fedbnsl.tasks.silo.messages import answer
     from fedbnsl.tasks.silo.service import SiloService
     from fedbnsl.tasks.silo.source import FileSource
+    from fedbnsl.tasks.transport import channel
     from fedbnsl.tasks.transport.configuration import read_silo_file
-    from fedbnsl.tasks.transport.silo_worker import run_silo_worker
 
+    from ..servers.supervisor import supervise, within_seconds
     from ..terminal.daemon import log_line, run_until_signal
 
     file = read_silo_file(path, name, data)
+    file.require_declared()
     for line in file.warnings:
         log_line(f"warning: {line}")
     for line in reader_lines(file):
         log_line(line)
+    supervise(file.memory_bytes, log_line)
     readers = file.readers(log_line)
     service = SiloService(file.name, FileSource(file.name, file.data, mapper=readers.map), guard=file.guard(log_line))
+    answers = within_seconds(lambda content: answer(service, content, log_line), file.call_seconds, log_line)
     try:
         described_rows(file, readers.map)
-        listen = (file.listen.host, file.listen.port)
-        run_until_signal(lambda: run_silo_worker(file.coordinator.tls, service, file.identity, listen, log_line))
+        registry.prepare_messages()
+        run_until_signal(lambda: channel.serve_silo(file.name, file.coordinator, file.identity, answers, log_line))
     finally:
         service.close()
         readers.close()
@@ -56,6 +62,7 @@ def check_silo(path: Path, name: str | None, data: Path | None) -> None:
     from fedbnsl.tasks.transport.configuration import read_silo_file
 
     file = read_silo_file(path, name, data)
+    file.require_declared()
     print(f"silo {file.name}: certificate, key and trusted certificates match")
     readers = file.readers(print)
     try:

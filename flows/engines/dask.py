@@ -1,7 +1,7 @@
-"""The silos of a run on Dask: workers on this machine that read a folder, or workers that owners have started."""
+"""The silos of a run: Dask workers on this machine that read a folder, or silos on their owners' machines."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from fedbnsl.data.folder.schema_inference import InferredSchema
 from fedbnsl.tasks.rounds import Orchestration
 from fedbnsl.tasks.silo.guard import with_full_noise
 from fedbnsl.tasks.silo.runs import RunTerms
-from fedbnsl.tasks.transport.cluster import DaskTransport, connect_to_coordinator, embedded_cluster, wait_for_silos
+from fedbnsl.tasks.transport.channel import connect_to_coordinator
+from fedbnsl.tasks.transport.cluster import DaskTransport, embedded_cluster
 from fedbnsl.tasks.transport.configuration import read_federation_file
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
-from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
+from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation, SiloTransport, wait_for_silos
 from fedbnsl.tracking.result import SUPPRESSED_CELLS
 
 from ..job.check import create_job, needs_pooling
@@ -45,6 +46,8 @@ class Silos:
     connect: Callable[[Job, AlgorithmSpec, str], SiloFederation]
     without_members: tuple[str, ...] = ()
     """silos whose owners list no members; in a private run, each silo's noise must then suffice alone"""
+    at_sums: tuple[str, ...] = ()
+    """silos whose owners allow only masked sums of moments and counts"""
 
     def begin(self, job: Job) -> dict[str, Pin]:
         """Have every silo admit `job` by its owner's policy, and return each silo's pin: its rows and their seal.
@@ -78,20 +81,23 @@ def _files(settings: LearnSettings) -> dict[str, Path]:
     )
 
 
-def _cluster(settings: LearnSettings, started: Workers | None) -> tuple[AbstractContextManager[Any], Names]:
-    """The Dask client of the silos, as a context manager, and the silos that should take part.
+@contextmanager
+def _transport(settings: LearnSettings, started: Workers | None) -> Iterator[tuple[SiloTransport, Names]]:
+    """Yield the transport to the silos of `settings`, and the silos that should take part.
 
     If no silos are named, the tuple is empty, and all connected silos take part.
     """
-    selected = selected_silos(settings)
     if settings.federation is None:
         files = _files(settings)
         reuse = started is not None and started.files == files
-        return (nullcontext(started.client) if started and reuse else embedded_cluster(files)), tuple(files)
+        with nullcontext(started.client) if started and reuse else embedded_cluster(files) as client:
+            yield DaskTransport(client), tuple(files)
+        return
     if needs_pooling(settings):
         raise BadInput(f"{settings.algorithm} needs all rows in one place: it cannot run on the silos of their owners")
     file = read_federation_file(Path(settings.federation))
-    return connect_to_coordinator(file), selected or file.silos
+    with connect_to_coordinator(file) as transport:
+        yield transport, selected_silos(settings) or file.silos
 
 
 @contextmanager
@@ -120,17 +126,16 @@ def connect_silos(
     if the rows of a silo cannot be used.
     """
     folder, pooled = Path(settings.data), needs_pooling(settings)
-    cluster, expected = _cluster(settings, workers)
-    with cluster as client:
+    with _transport(settings, workers) as (transport, expected):
         expected, quorum = (expected, settings.quorum) if resumed is None else (tuple(resumed.pins), None)
-        names = wait_for_silos(client, expected, settings.silo_patience, quorum)
+        names = wait_for_silos(transport, expected, settings.silo_patience, quorum)
         absent = tuple(f"{silo} did not connect: learned without it" for silo in expected if silo not in names)
         about = read_about(folder)
         folder = place_of(folder)
-        transport = DaskTransport(client)
         declared = declarations(about, reading_of(settings))
         inferred = schema_from_descriptions(transport, names, declared, tuple(expected))
-        schema, excluded = inferred.schema, tuple(inferred.schema.aside)
+        declared, schema = inferred.declared or declared, inferred.schema
+        excluded = tuple(schema.aside)
         truth, silo_weights = (
             read_truth(folder / TRUTH, schema.variables, excluded) if (folder / TRUTH).exists() else (None, {})
         )
@@ -153,7 +158,8 @@ def connect_silos(
             notes=(*absent, *_policy_notes(settings, inferred), *inferred.notes),
         )
         weights = weights_after_pooling(silo_weights) if pooled else silo_weights
-        yield Silos(session, about, truth, weights, federations, connect, inferred.without_members)
+        at_sums = tuple(silo for silo, level in inferred.levels.items() if level == "sums")
+        yield Silos(session, about, truth, weights, federations, connect, inferred.without_members, at_sums)
 
 
 def _terms(job: Job, spec: AlgorithmSpec, run_id: str, schema: Schema, declared: Declared) -> RunTerms:
@@ -178,4 +184,6 @@ def job_of(settings: LearnSettings, run_id: str, silos: Silos) -> Job:
     """The job for `settings` on `silos`; each silo's noise suffices alone if a silo requires it."""
     schema = silos.session.schema
     job = create_job(settings, run_id, "prefect", schema, silos.about, silos.truth, silos.silo_weights)
+    if silos.at_sums:
+        job = replace(job, spec=registry.at_sums(job.spec), at_sums=silos.at_sums)
     return replace(job, spec=with_full_noise(job.spec, schema)) if silos.without_members else job

@@ -221,6 +221,7 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     capped = [
         *findings.parent_cap_findings(structure, getattr(job.spec.settings, "max_parents", None)),
         *findings.apart_findings(job.pairs_apart(session.schema)),
+        *findings.uncompared_findings(job.at_sums),
     ]
     events = session.schema.kind == "events"
     # Experiments change mechanisms, which the diagnoses would report as deviating silos.

@@ -22,7 +22,7 @@ from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.tasks.silo.policy import NotAllowed
-from fedbnsl.tracking.publication import Gate
+from fedbnsl.tracking.publication import PublicationGate
 from fedbnsl.tracking.result import RunDescription
 
 from ..options.learn import LearnSettings
@@ -73,6 +73,8 @@ class Job:
     """whether this is the exchange that finds the targets"""
     resamples: int = 0
     """number of resamples to learn from after the run"""
+    at_sums: tuple[str, ...] = ()
+    """silos whose owners allow only masked sums of moments and counts"""
 
     @property
     def dataset(self) -> str:
@@ -106,11 +108,11 @@ class Job:
             small_cells=None if private else self.settings.small_cells,
         )
 
-    def gate(self, schema: Schema) -> Gate:
+    def gate(self, schema: Schema) -> PublicationGate:
         """The publication gate of the run on data with this `schema`."""
         lags = getattr(self.spec.settings, "lags", 0)
         windows = schema.windows(lags) if schema.kind in SERIES and isinstance(lags, int) else schema.rows
-        return Gate(self.description.small_cells, sum(windows.values()))
+        return PublicationGate(self.description.small_cells, sum(windows.values()))
 
     def run_schema(self, schema: Schema) -> Schema:
         """The public `schema` with the run's units, imputation model and background knowledge.
@@ -216,8 +218,10 @@ def extra_exchange(
 ) -> ExchangeResult:
     """Run `spec` over the silos of `job` under the run id `<run id>-<name>`, from the server's state `start` if given.
 
-    The exchange is masked if the option `secure` of the job or `spec` requires it. `on_round` receives every round.
+    The exchange is masked if the option `secure` of the job or `spec` requires it. If owners allow only masked sums of
+    moments and counts, it leaves out what they do not allow. `on_round` receives every round.
     """
+    spec = registry.at_sums(spec) if job.at_sums else spec
     federation = session.connect(job, spec, f"{job.run_id}-{name}")
     algorithm, traffic = session.wrap(registry.build(spec), federation), Traffic()
     for last in rounds(algorithm, federation, None if start is None else (0, start)):

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tasks.compile_notice import compile_notice
-from fedbnsl.tracking.publication import Gate, Kind, rounded
+from fedbnsl.tracking.publication import Kind, PublicationGate, rounded
 from fedbnsl.tracking.result import Confidence, FoundTargets, Metric, Parameters, RunResult, Tuning
 
 from .check import check
@@ -128,6 +128,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         confidence=edge_confidence,
         notes=session.notes,
         not_identified=job.pairs_apart(session.schema),
+        disclosed=federation.releases(job.run_id),
     )
 
 
@@ -219,7 +220,7 @@ def _run_rounds(
     job: Job,
     algorithm: Algorithm,
     rounds: Iterator[Round[Any]],
-    gate: Gate,
+    gate: PublicationGate,
     listeners: Iterable[Listener],
     resumed: Resumed | None,
 ) -> tuple[Round[Any], list[dict[str, float]], float]:

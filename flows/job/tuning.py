@@ -131,6 +131,10 @@ class SharedExchanges:
         """The charges in each silo's privacy ledger."""
         return self.federation.charges(run)
 
+    def releases(self, run: str) -> dict[str, Any]:
+        """What each silo has sent."""
+        return self.federation.releases(run)
+
 
 @dataclass(frozen=True)
 class CandidateRun:

@@ -13,11 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.data.folder.about import ABOUT
 from fedbnsl.data.folder.folder import write_folder
 from fedbnsl.data.generators.linear import homogeneous
 
 from .processes import CHILD, process
 
+KIND = '{"kind": "continuous"}\n'
+"""the declaration of the rows, the same for all owners and the coordinator"""
 SILOS = ("clinic", "lab", "ward")
 VARIABLES, ROWS, SEED = 8, 500, 1
 LOG = "log.txt"
@@ -39,6 +42,8 @@ def write_demo_rows(folder: Path) -> None:
     write_folder(whole, data)
     for silo in SILOS:
         (whole / f"{silo}.csv").rename(folder / silo / "rows.csv")
+        (folder / silo / ABOUT).write_text(KIND, encoding="utf-8")
+    (folder / "coordinator" / ABOUT).write_text(KIND, encoding="utf-8")
     (whole / "truth.csv").rename(folder / "coordinator" / "truth.csv")
     shutil.rmtree(whole)
 

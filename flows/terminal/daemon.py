@@ -1,4 +1,4 @@
-"""Processes that serve until they are stopped: the coordinator, and a silo's worker."""
+"""Processes that serve until they are stopped: the coordinator, and a silo."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, foreign_text
-from fedbnsl.tasks.transport.cluster import QUIET, THREADS
+from fedbnsl.tasks.fork_server import THREADS
 
 GRACE_SECONDS = 5.0
 """maximum time in seconds for an orderly shutdown of connections, which can block if the other side does not answer"""
@@ -24,12 +24,9 @@ def log_line(line: str) -> None:
 
 def run_until_signal(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run the coroutine that `serving` returns until SIGINT or SIGTERM."""
-    import dask
-
     os.environ.update(THREADS)
-    for name in ("distributed", "tornado", "asyncio"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    with dask.config.set(QUIET), contextlib.suppress(asyncio.CancelledError):
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
+    with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_cancel_on_signals(serving()))
     log_line("stopped")
 

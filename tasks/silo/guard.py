@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.zcdp import largest_coalition
 from fedbnsl.algorithms.statistics.moments import Chunked, Divided, Found
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
+from fedbnsl.data.folder.scan import missing_words
 
 from .journal import BadRecord
 from .members import Members
@@ -38,6 +39,10 @@ MIN_DESCRIBED_ROWS = 10
 """minimum number of rows for a description by a silo under a policy: a description of one row would disclose the row"""
 AGREED = ("kind", "columns", "levels", "marks", "form", "step", "window", "stretches", "transforms", "targets")
 """the parts of the coordinator's declaration that, under a policy, must be empty or equal those of the owner"""
+KINDS = ("kind", "columns", "levels", "stretches")
+"""the parts that a coordinator may declare for an owner who declares nothing"""
+REQUESTED = ("complete", "words", "fixed_transforms", "fixed_dates")
+"""the parts of a request for complete rows, which repeats what was inferred from the first descriptions"""
 BY_SILO = ("recode", "scale", "sheets")
 """the parts that are declared for each silo; a silo checks only its own"""
 
@@ -72,45 +77,54 @@ class Guard:
     def declaration(self, silo: str, declared: Declared) -> Declared:
         """The declaration by which the silo describes or reads its rows.
 
-        Without a policy, the owner's recoding, units and sheets replace those of the coordinator for this silo. Raises
-        `NotAllowed`, under a policy, for a part of `declared` that differs from the owner's declaration. If the
-        coordinator is another party, also raises `NotAllowed` for a selection of rows (`--by`) and for a column of
-        conditions that the owner does not declare.
+        If the coordinator is another party, or under a policy, this is the owner's declaration, of which the request
+        may leave out further columns and choose among the options of reading. Raises `NotAllowed` for a part of
+        `declared` that differs from the owner's, for a selection of rows (`--by`), for a column of times that the
+        coordinator names (`--time`), for a column of conditions that the owner does not declare, and for words that
+        are no marks of missing values. If the owner declares nothing and has no policy, kinds and levels may be those
+        of the coordinator, as far as the cells have them (`facts.py`).
         """
-        if self.remote and declared.reading.by is not None:
-            raise NotAllowed(
-                f"silo {silo}: a coordinator cannot select rows by a column (--by) of another owner's data"
-            )
-        if self.policy.demands_epsilon:
+        if self.policy.describes_names_only:
             declared = replace(declared, reading=replace(declared.reading, private=True))
         own = self.declared or NO_DECLARATION
+        if not (self.remote or self.restricted):
+            return declared.at_silo(silo)
+        if self.remote:
+            self._check_selection(silo, declared)
         self._check_condition(silo, declared, own)
-        if not self.restricted:
-            changes: dict[str, Any] = {}
-            for key in BY_SILO:
-                own_part = {name: one for name, one in getattr(own, key).items() if name in (silo, "")}
-                if own_part:
-                    others = {name: one for name, one in getattr(declared, key).items() if name != silo}
-                    changes[key] = {**others, **own_part}
-            return replace(declared, **changes).at_silo(silo)
         for key in BY_SILO:
             if getattr(declared, key).get(silo, getattr(own, key).get(silo)) != getattr(own, key).get(silo):
                 raise self._not_agreed(silo, key)
+        free = () if self.restricted else ("targets",) if self.declared is not None else ("targets", *KINDS)
         for key in AGREED:
             requested = getattr(declared, key)
             # A request for complete rows repeats the kinds that were inferred from the first description.
             inferred = key == "columns" and declared.complete
-            if requested and not inferred and requested != getattr(own, key):
+            if requested and not inferred and key not in free and requested != getattr(own, key):
                 raise self._not_agreed(silo, key)
-        agreed = replace(
-            own,
-            reading=declared.reading,
-            complete=declared.complete,
-            words=declared.words,
-            fixed_transforms=declared.fixed_transforms,
-            fixed_dates=declared.fixed_dates,
+        named = sorted(
+            {*declared.reading.only, *(one for one, _ in declared.reading.transforms)} & {*own.reading.ignore}
         )
-        return agreed.at_silo(silo)
+        if named:
+            raise NotAllowed(f"silo {silo}: its owner's about.json ignores column {quoted(named[0])}")
+        if any(missing_words(words) != words for words in declared.words.values()):
+            raise self._not_agreed(silo, "marks of missing values")
+        reading = declared.reading.also_ignoring(own.reading.ignore)
+        changes: dict[str, Any] = {key: getattr(declared, key) for key in (*free, *REQUESTED) if getattr(declared, key)}
+        return replace(own, reading=reading, **changes).at_silo(silo)
+
+    @staticmethod
+    def _check_selection(silo: str, declared: Declared) -> None:
+        """Raise `NotAllowed` for options by which the coordinator would select rows, or order them by a column."""
+        if declared.reading.by is not None:
+            raise NotAllowed(
+                f"silo {silo}: a coordinator cannot select rows by a column (--by) of another owner's data"
+            )
+        if declared.reading.time:
+            raise NotAllowed(
+                f"silo {silo}: a coordinator cannot name the column of times (--time) of another owner's data: its "
+                "owner names the column 'time'"
+            )
 
     def _check_condition(self, silo: str, declared: Declared, own: Declared) -> None:
         """Raise `NotAllowed` unless the coordinator names the same column of conditions as the owner."""
@@ -126,7 +140,7 @@ class Guard:
     @staticmethod
     def _not_agreed(silo: str, key: str) -> NotAllowed:
         return NotAllowed(
-            f"silo {silo}: its owner's policy refuses the declared {key}: they differ from the owner's "
+            f"silo {silo}: its owner refuses the declared {key}: they differ from the owner's "
             "about.json; agree on one about.json"
         )
 
@@ -139,8 +153,13 @@ class Guard:
         if self.restricted and described.rows < least:
             raise NotAllowed(f"silo {silo}: its owner's policy refuses to describe fewer than {least} rows")
         if isinstance(described, Described):
-            pins_members, suppresses = not self.remote or self.members is not None, self.policy.cells > 1
-            described = replace(described, pins_members=pins_members, suppresses_cells=suppresses)
+            described = replace(
+                described,
+                pins_members=not self.remote or self.members is not None,
+                suppresses_cells=self.policy.cells > 1,
+                names_only=self.policy.describes_names_only,
+                level=self.policy.level,
+            )
             for _, rows in described.profile.conditions:
                 if self.restricted and rows < least:
                     raise NotAllowed(
@@ -175,7 +194,7 @@ class Guard:
                 known = ", ".join(sorted(self.members.fingerprints))
                 raise NotAllowed(f"silo {silo}: its owner knows {known}, and {strangers[0]} is not among them")
         elif self.remote:
-            spec = registry.unpack(terms.spec)
+            spec = terms.spec_value
             full = with_full_noise(spec, terms.schema)
             if full != spec:
                 terms = replace(terms, spec=registry.pack(full))

@@ -126,8 +126,11 @@ CREATE TABLE IF NOT EXISTS charged (run TEXT, round INTEGER, PRIMARY KEY (run, r
 CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NULL, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS summed (run TEXT, announced TEXT, silos TEXT, PRIMARY KEY (run, announced, silos));
+CREATE TABLE IF NOT EXISTS summed_units (units BLOB PRIMARY KEY);
 """
+
+MAX_SUMS = 10_000
+"""maximum number of different sets of silos whose sums the journal records"""
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ class Journal:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA secure_delete = ON")
             self._db.executescript(SCHEMA)
+            self._adopt_sums()
         except (OSError, sqlite3.Error) as error:
             raise BadRecord(f"{path.parent}: the silo's journal cannot be written to this folder ({error})") from None
 
@@ -251,25 +255,37 @@ class Journal:
         with self._readable():
             return {name for (name,) in self._db.execute("SELECT name FROM versions")}
 
-    def name_versions(self, names: set[str]) -> None:
-        """Replace the names of the versions."""
-        with self._transaction():
-            self._db.execute("DELETE FROM versions")
-            self._db.executemany("INSERT INTO versions VALUES (?)", [(name,) for name in sorted(names)])
-
-    def record_summed(self, run: str, announced: tuple[str, ...], silos: tuple[str, ...]) -> None:
-        """Record that `run`, with `announced` silos, is about to unmask a sum over `silos`; no run deletes this."""
+    def name_version(self, name: str) -> None:
+        """Add the name of a version."""
         with self._readable():
-            names, sets = "\n".join(announced), "\n".join(silos)
-            self._db.execute("INSERT OR IGNORE INTO summed VALUES (?, ?, ?)", (run, names, sets))
+            self._db.execute("INSERT OR IGNORE INTO versions VALUES (?)", (name,))
 
-    def summed(self, run: str, announced: tuple[str, ...]) -> set[tuple[str, ...]]:
-        """The sets of silos whose sum was unmasked in another run, or in `run` with another value of `announced`."""
+    def record_sum_over(self, units: frozenset[tuple[str, int]]) -> None:
+        """Record, for all runs and for good, that a sum over these conditions of silos is about to be unmasked.
+
+        Raises `BadRecord` if the record is full.
+        """
         with self._readable():
-            rows = self._db.execute(
-                "SELECT DISTINCT silos FROM summed WHERE run != ? OR announced != ?", (run, "\n".join(announced))
-            )
-            return {tuple(silos.split("\n")) for (silos,) in rows}
+            if self._db.execute("SELECT COUNT(*) FROM summed_units").fetchone()[0] >= MAX_SUMS:
+                raise BadRecord(
+                    f"{self.path}: the record of sums is full, so no other sum is answered; the owner can end the "
+                    "comparison with earlier sums with `fedbnsl silo forget`"
+                )
+            self._db.execute("INSERT OR IGNORE INTO summed_units VALUES (?)", (wire.encode(tuple(sorted(units))),))
+
+    def sums_over(self) -> list[frozenset[tuple[str, int]]]:
+        """The conditions of silos in each sum that was unmasked in any run."""
+        with self._readable():
+            rows = self._db.execute("SELECT units FROM summed_units").fetchall()
+        return [frozenset(wire.decode(tuple[tuple[str, int], ...], units)) for (units,) in rows]
+
+    def _adopt_sums(self) -> None:
+        """Adopt the sets of silos that an earlier version recorded; its conditions of silos count as whole silos."""
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'summed'").fetchone():
+            return
+        for (silos,) in self._db.execute("SELECT DISTINCT silos FROM summed").fetchall():
+            self.record_sum_over(frozenset((one.partition(": ")[0], -1) for one in silos.split("\n")))
+        self._db.execute("DROP TABLE summed")
 
     def forget_publications(self) -> None:
         """Delete the names of the versions, and the sets of silos whose sum was unmasked.
@@ -278,7 +294,7 @@ class Journal:
         """
         with self._transaction():
             self._db.execute("DELETE FROM versions")
-            self._db.execute("DELETE FROM summed")
+            self._db.execute("DELETE FROM summed_units")
 
     def forget(self, run: str) -> None:
         """Delete the records of a finished run, except its charged rounds and the sets of silos in its sums."""

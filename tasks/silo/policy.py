@@ -5,12 +5,12 @@ silo repeats the check with every request, because a coordinator could send a re
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.experiments import discloses
+from fedbnsl.algorithms.core.experiments import smallest_group
+from fedbnsl.algorithms.core.release import LEVELS, Level
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
@@ -57,11 +57,20 @@ class Policy:
     """with `masked`, whether masked sums may leave out a single silo because only this silo targets a variable"""
     changed_rows: int = 10
     """minimum number of changed rows between two publications without an ε, if any row changes; 0 means no minimum"""
+    level: Level = "trusted"
+    """what may leave at all (`algorithms/core/release.py`); the other limits apply besides"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for an unknown algorithm or step, and for values out of range."""
         _refuse_unknown("algorithms", self.algorithms, (*registry.ALGORITHMS,))
         _refuse_unknown("steps", self.steps or (), STEPS)
+        _refuse_unknown("level", (self.level,), (*LEVELS,))
+        if self.level == "epsilon" and not self.demands_epsilon:
+            raise BadInput(
+                "policy: level 'epsilon' needs epsilon, the maximum ε of a run, and better also total_epsilon"
+            )
+        if self.level == "sums" and not (self.masked and self.silos >= MIN_GROUP):
+            raise BadInput(f"policy: level 'sums' needs masked = true, and silos of {MIN_GROUP} or more")
         for name in ("epsilon", "total_epsilon"):
             if not getattr(self, name) > 0:
                 raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be above 0")
@@ -72,6 +81,14 @@ class Policy:
                 raise BadInput(f"policy: {name} is {getattr(self, name)}: it must be {least} or more")
         if not self.parameters > 0:
             raise BadInput(f"policy: parameters is {self.parameters}: it must be above 0")
+
+    @property
+    def describes_names_only(self) -> bool:
+        """Whether the silo describes only the names of its columns and the number of its rows.
+
+        Kinds and levels are then those of the owner's `about.json`, and no cell decides whether a run succeeds.
+        """
+        return self.demands_epsilon or self.level == "sums"
 
     @property
     def demands_epsilon(self) -> bool:
@@ -104,20 +121,10 @@ class Policy:
                 f"silo {silo}: its owner's policy refuses a sum over {survivors} silos: the minimum is {self.silos}"
             )
 
-    def check_difference(self, silo: str, summed: tuple[str, ...], earlier: Iterable[tuple[str, ...]]) -> None:
-        """Raise `NotAllowed` if the silos `summed` differ by too few silos from the silos of an `earlier` sum.
-
-        For example, if one silo has left, the difference of the two sums is the contribution of this silo.
-        """
-        least = max(self.silos, MIN_DIFFERENCE)
-        for before in earlier:
-            changed = max(len(set(before) - set(summed)), len(set(summed) - set(before)))
-            if 0 < changed < least:
-                raise NotAllowed(
-                    f"silo {silo}: its owner's policy refuses a sum over other silos than before, with fewer than "
-                    f"{least} exchanged: the difference of the two sums would disclose theirs; learn from the same "
-                    "silos, or use --epsilon"
-                )
+    @property
+    def least_group(self) -> int:
+        """The minimum number of silos over which any combination of masked sums may be."""
+        return max(self.silos, MIN_GROUP)
 
     def _refusal_reason(self, silo: str, spec: AlgorithmSpec, schema: Schema, behind_masks: bool) -> str:
         """The reason to refuse a run, "" if the policy allows it."""
@@ -132,7 +139,7 @@ class Policy:
         if self.masked and not behind_masks:
             return "replies must be masked (--secure)"
         if self.masked and schema.has_targets and not self.experiments:
-            reason = self._experiments_refusal_reason(silo, schema)
+            reason = self._experiments_refusal_reason(schema)
             if reason:
                 return reason
         if behind_masks and len(schema.rows) < self.silos:
@@ -149,27 +156,19 @@ class Policy:
                 return reason
         return self._epsilon_excess(algorithm, schema, silo)
 
-    def _experiments_refusal_reason(self, silo: str, schema: Schema) -> str:
+    def _experiments_refusal_reason(self, schema: Schema) -> str:
         """The reason to refuse the sums that targets of experiments require, "" if the policy allows them.
 
-        The coordinator can compute the differences of these sums, so the limits also apply to differences.
+        The coordinator can compute combinations of these sums, so the limit applies to combinations.
         """
-        sums, least = schema.experiments.units(schema.rows), max(self.silos, MIN_DIFFERENCE)
-        for one in sums[1:]:
-            left_out, summed = {unit[0] for unit in set(sums[0]) - set(one)}, {unit[0] for unit in one}
-            if schema.compares_conditions and len(summed) < least:
-                return (
-                    "--targets unknown compares sums of one silo or condition, and one would be of "
-                    f"{pluralize(len(summed), 'silo')}: the minimum is {least}"
-                )
-            if 0 < len(left_out) < least or len(summed) < least:
-                return (
-                    f"the targets of experiments leave {', '.join(sorted(left_out))} out of a sum over "
-                    f"{len(schema.rows)} silos, so differences of sums would be of fewer than {least}"
-                )
-        if discloses(sums, silo):
-            return "the targets of experiments lead to sums of which a combination is of this silo alone"
-        return ""
+        group = smallest_group(schema.experiments.units(schema.rows))
+        if len(group) >= self.least_group:
+            return ""
+        why = "--targets unknown compares" if schema.compares_conditions else "the targets of experiments require"
+        return (
+            f"{why} sums of which a combination is over {', '.join(group)} alone: the minimum is "
+            f"{pluralize(self.least_group, 'silo')}"
+        )
 
     def _moments_refusal_reason(self, schema: Schema, rows: int) -> str:
         """The reason to refuse second moments, "" if the policy allows them.
@@ -197,19 +196,26 @@ class Policy:
         return ""
 
 
-MIN_DIFFERENCE = 2
-"""the minimum number of silos by which two masked sums may differ under any policy
+MIN_GROUP = 2
+"""the minimum number of silos over which a combination of masked sums may be, under any policy
 
-If two sums differed by one silo, their difference would be the unmasked contribution of this silo.
+A combination over one silo would be the unmasked contribution of this silo.
 """
 STEPS = (*registry.STEPS, *registry.WRAPPERS)
 """the exchanges besides an algorithm's own rounds, and the wrappers"""
 
 
+LEVEL_LIMITS: dict[str, dict[str, Any]] = {"sums": {"masked": True, "silos": 3, "rows": 50}}
+"""by level, the limits that hold unless the owner sets them"""
+
+
 def policy_of(table: dict[str, Any]) -> Policy:
-    """The policy from the `[policy]` table of a silo's file; raises `BadInput` naming a key or a value."""
+    """The policy from the `[policy]` table of a silo's file; raises `BadInput` naming a key or a value.
+
+    The limits of the level apply where the table has no line of its own.
+    """
     kinds = {field.name: field.type for field in fields(Policy)}
-    values: dict[str, Any] = {}
+    values = dict(LEVEL_LIMITS.get(str(table.get("level")), {}))
     for name, value in table.items():
         if name not in kinds:
             raise BadInput(f"policy: unknown key '{name}'; available: {', '.join(kinds)}")
@@ -222,6 +228,10 @@ def _value(name: str, value: Any) -> Any:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise BadInput(f"policy: {name} is {value!r}: it must be a list of names")
         return tuple(value)
+    if name == "level":
+        if not isinstance(value, str):
+            raise BadInput(f"policy: level is {value!r}: it must be one of {', '.join(LEVELS)}")
+        return value
     if name in ("masked", "experiments"):
         if not isinstance(value, bool):
             raise BadInput(f"policy: {name} is {value!r}: it must be true or false")

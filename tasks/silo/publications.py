@@ -3,11 +3,12 @@
 If two sums are over rows that differ in one row, the difference of the sums discloses that row. So a silo answers
 without an ε only if none or at least k of its rows have changed since each earlier publication (`Policy.changed_rows`).
 
-To count changes, the silo stores 8 bytes per row for each of the last versions of its rows: a digest of the row's
-values under the silo's secret. The digests stay in `.fedbnsl/SILO.published`, to which only the owner has access. The
-journal has the name of each version, so that the removal of a version is detected. A digest is computed from the values
-that enter the replies: after columns were left out, marks of missing values replaced and incomplete rows dropped. The
-digests do not depend on the order of rows and columns, the number of files and the notation of numbers.
+To count changes, the silo stores 8 bytes per row for each version of its rows: a digest of the row's values under the
+silo's secret. No request removes a version: if the record is full, the silo refuses runs without an ε. The digests stay
+in `.fedbnsl/SILO.published`, to which only the owner has access. The journal has the name of each version, so that the
+removal of a version is detected. A digest is computed from the values that enter the replies: after columns were left
+out, marks of missing values replaced and incomplete rows dropped. The digests do not depend on the order of rows and
+columns, the number of files and the notation of numbers.
 
 A replaced row counts as one removed and one added row. The number of changes between two versions is the larger of the
 numbers of removed and of added rows. So k changes concern k records, even if each change is a replacement.
@@ -44,8 +45,8 @@ from .policy import NotAllowed
 from .runs import RunTerms
 
 PUBLISHED_SUFFIX = ".published"
-KEPT_VERSIONS = 20
-"""number of versions of the rows that a silo keeps; the rule does not cover older versions"""
+MAX_VERSIONS, MAX_RECORD_BYTES = 5_000, 4 << 30
+"""maximum number and total size of the versions of the rows that a silo records"""
 BUCKETS = 1024
 """number of buckets in which the cells of a column are counted"""
 BLOCK_ROWS = 1 << 16
@@ -78,6 +79,9 @@ class RowVersion:
     """the number of cells of each column in each bucket, `[n_columns, BUCKETS]`"""
     devices: str = ""
     """for events, a digest of the events of each device and of the links of devices; empty for other data"""
+
+
+wire.prepare(RowVersion)
 
 
 def row_version(
@@ -250,18 +254,18 @@ class Publications:
         """Record that replies about `now` are sent; if `check` raises an error, nothing is recorded."""
         if not self.check(silo, now, least):
             return
-        kept = [name for name, _ in self._contents()][-(KEPT_VERSIONS - 1) :]
         content = wire.encode(now)
         with self._open() as db:
+            number, size = db.execute("SELECT COUNT(*), TOTAL(LENGTH(content)) FROM versions").fetchone()
+            if number >= MAX_VERSIONS or size + len(content) > MAX_RECORD_BYTES:
+                raise FewRowsChanged(
+                    f"silo {silo}: its record of publications is full, so runs without an ε are refused: the owner can "
+                    "delete it with `fedbnsl silo forget`"
+                )
             # The digests are stored before their name, so that a crash in between only leaves an additional version.
             db.execute("INSERT INTO versions (content) VALUES (?)", (content,))
             db.commit()
-            self._journal.name_versions({*kept, self._name(content)})
-            db.execute(
-                "DELETE FROM versions WHERE number NOT IN (SELECT number FROM versions ORDER BY number DESC LIMIT ?)",
-                (KEPT_VERSIONS,),
-            )
-            db.commit()
+            self._journal.name_version(self._name(content))
 
     def _versions(self) -> Iterator[RowVersion]:
         """The kept versions, the earliest first; raises `BadRecord` if one is damaged or missing."""

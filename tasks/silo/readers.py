@@ -223,8 +223,7 @@ def _versions() -> str:
 def _apply_alone(content: bytes, part: Any) -> bytes:
     """Apply a function to a part in a worker of the cluster; returns (True, result) or (False, error), pickled.
 
-    The worker uses one thread, because the bits of a product depend on the number of threads. The result is pickled
-    here, because Dask in a silo's process unpickles only the messages of runs (`transport/unpickling.py`).
+    The worker uses one thread, because the bits of a product depend on the number of threads.
     """
     threadpool_limits(1)
     try:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedbnsl.algorithms.core.release import Level
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import POOLED, FederatedData, pool
@@ -32,6 +33,10 @@ class Described:
     """whether the owner knows the other silos; if not, the silo adds as much noise as if all other silos colluded"""
     suppresses_cells: bool = False
     """whether the owner's policy sets small counts to 0, whether or not the rows have small counts"""
+    names_only: bool = False
+    """whether the owner's policy withholds everything but the names of the columns and the number of rows"""
+    level: Level = "trusted"
+    """the level of the owner's policy"""
     targets: tuple[str, ...] = ()
     """the variables that an experiment has set in the silo's rows, as the owner declares"""
     targets_by_condition: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -10,17 +10,16 @@ records which sum of a round the silo helped to unmask, so that nobody obtains t
 """
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
-from fedbnsl.algorithms.core.experiments import Unit
 from fedbnsl.algorithms.core.protocol import Sparse, silo_generator, unpack_state
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer, read_survivors
 from fedbnsl.algorithms.secure.masked import session_of
@@ -60,6 +59,11 @@ class RunTerms:
     """without an ε: the minimum number of rows that have changed since an earlier publication, if any row has; the
     larger of this number and the owner's minimum applies"""
 
+    @cached_property
+    def packed(self) -> bytes:
+        """The terms as bytes, encoded once for all requests of a run."""
+        return wire.encode(self)
+
     @property
     def pinned_run(self) -> str:
         """The run during which a silo's rows must not change."""
@@ -70,26 +74,10 @@ class RunTerms:
         """The part of the pinned run: "round", or the name of an exchange before or after its rounds."""
         return self.run_id.removeprefix(self.pinned_run).removeprefix("-") or "round"
 
-    @property
-    def announced(self) -> tuple[str, ...]:
-        """The silos; with experiments, also their targets, and an entry if conditions are compared.
-
-        If a run has sums with different silos or targets, a silo compares them like sums of different runs.
-        """
-        targets = (f"{silo}: {own}" for silo, own in sorted(self.schema.targets.items()))
-        return (*self.schema.silos, *targets, *["conditions compared"] * self.schema.compares_conditions)
-
-    def summed(self, silos: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-        """The sets of silos whose sums are unmasked if these `silos` remain.
-
-        Without experiments, one set has all `silos`. With experiments, there is a set for each sum. Its entries are
-        silos, or silos with the numbers of the summed conditions.
-        """
-        if not self.schema.has_targets:
-            return (silos,)
-        sums = self.schema.experiments.units(silos)
-        every = {silo: len(self.schema.conditions(silo)) for silo in silos}
-        return tuple(dict.fromkeys(tuple(_summed_parts(units, every)) for units in sums))
+    @cached_property
+    def spec_value(self) -> AlgorithmSpec:
+        """The specification of the algorithm; raises `BadInput` for a name that is not in the registry."""
+        return registry.unpack(self.spec)
 
     def algorithm(self) -> Algorithm:
         """The algorithm; raises `BadInput` for a name that is not in the registry."""
@@ -112,14 +100,6 @@ def terms_digest(terms: RunTerms) -> str:
     It is not a field of the terms: the coordinator sends the terms, and could send a false digest.
     """
     return binding_digest(terms.spec, terms.schema.in_order(), terms.seed, terms.declared)
-
-
-def _summed_parts(units: Sequence[Unit], every: Mapping[str, int]) -> list[str]:
-    """The silos in a sum over `units`; if the sum has only some conditions of a silo, their numbers follow its name."""
-    parts: dict[str, list[int]] = {}
-    for silo, condition in units:
-        parts.setdefault(silo, []).append(condition)
-    return sorted(silo if len(own) == every[silo] else f"{silo}: conditions {own}" for silo, own in parts.items())
 
 
 @lru_cache(maxsize=32)

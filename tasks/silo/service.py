@@ -1,6 +1,6 @@
 """The service of one silo, hosted by its owner: it describes its rows, solves rounds and journals its answers.
 
-A coordinator calls the methods in `METHODS`; a transport sends each call as a `MethodCall`. Only the public
+A coordinator calls the methods in `METHODS` of `messages.py`, which also has their form as bytes. Only the public
 description, encoded replies, seals and the charges of the ledger leave a silo; the path of its rows does not leave it.
 All state that must survive a crash is in the journal and the ledger, beside the rows.
 
@@ -14,14 +14,14 @@ from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 from threadpoolctl import ThreadpoolController
 
-from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import pack_state
+from fedbnsl.algorithms.core.release import Disclosed, Statistic
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve, require_bounded
@@ -33,14 +33,19 @@ from fedbnsl.algorithms.statistics.transforms import transformed
 from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
+from .facts import require_image
+from .gate import Gate, SiloRelease, numbers_in, release_of, smallest_count
 from .guard import LOCAL, Guard, GuardedPasses
 from .journal import BadRecord, Journal, require_same_binding
+from .messages import RowsChanged, SiloFailed
 from .policy import UNRESTRICTED, NotAllowed, Policy
 from .publications import RowVersion, version_under
 from .rows import AnyDescribed
 from .runs import OpenRun, RunTerms, SecureSumRequest, SecureSums, open_run, terms_digest
 from .source import FileSource, SiloSource
 
+KEPT_DESCRIPTIONS = 8
+"""number of descriptions of the same rows, under different declarations, that a silo keeps in memory"""
 FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers as empty cells"
 
 
@@ -88,19 +93,13 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class SiloFailed(Exception):  # noqa: N818 - reported by the silo, not a programming error of the caller
-    """A silo could not solve its round; the message has its name and the error, without a traceback."""
-
-
-class RowsChanged(BadInput):
-    """A silo's rows have changed since a run began."""
-
-
 @dataclass(frozen=True)
 class Answer:
     """A silo's reply to a broadcast; it is encoded at its first use, because some replies are masked instead."""
 
     reply: Any
+    release: SiloRelease
+    """the release that the gate allowed"""
 
     @cached_property
     def packed(self) -> bytes:
@@ -135,6 +134,11 @@ class SiloService:
         self._versions: dict[tuple[Any, ...], RowVersion] = {}
         """the digests of the rows (`publications.py`), by `_key` of the terms"""
         self._open_runs: dict[str, OpenRun] = {}
+        self._gate = Gate(name, self._policy, guarded=self._guard.remote or self._guard.restricted)
+        self._summands: dict[str, tuple[int, Answer]] = {}
+        """by run, the last round whose summand was masked, and its answer"""
+        self._descriptions: dict[bytes, AnyDescribed] = {}
+        """descriptions of the rows, by the encoded declaration"""
         self._described = self._source.described
         """fingerprint of the rows that were last described"""
         self._rows: Fingerprint | None = None
@@ -150,9 +154,21 @@ class SiloService:
         """
         declared = self._guard.declaration(self.name, declared)
         with self._guard.reading(self.name):
-            self._described = self._source.fingerprint(None, digest=self._source.durable)
-            described = self._source.describe(self.name, declared)
-        return self._guard.disclosed(self.name, described)
+            now = self._source.fingerprint(None, digest=self._source.durable)
+        if self._described is None or not self._described.matches(now):
+            self._descriptions.clear()
+        self._described = now
+        return self._guard.disclosed(self.name, self._description(declared))
+
+    def _description(self, declared: Declared) -> AnyDescribed:
+        """The description of the rows under the guarded `declared`, computed once while the rows are the same."""
+        key = wire.encode(declared)
+        if key not in self._descriptions:
+            with self._guard.reading(self.name):
+                self._descriptions[key] = self._source.describe(self.name, declared)
+            for oldest in list(self._descriptions)[:-KEPT_DESCRIPTIONS]:
+                del self._descriptions[oldest]
+        return self._descriptions[key]
 
     def admit(self, terms: RunTerms, behind_masks: bool) -> None:
         """Raise `NotAllowed` for a run that this silo refuses; no budget is spent.
@@ -168,30 +184,29 @@ class SiloService:
 
     def _admitted(self, terms: RunTerms, behind_masks: bool) -> RunTerms:
         """The terms under which this silo answers (see `Guard.terms`); raises as `admit`."""
-        if self._guard.restricted:
-            self._policy.check(self.name, registry.unpack(terms.spec), terms.schema, behind_masks=behind_masks)
         terms = self._guard.terms(self.name, terms)
-        algorithm = terms.algorithm()
-        if algorithm.needs_secure_sum and not behind_masks and len(terms.schema.rows) > 1:
-            raise NotAllowed(
-                f"silo {self.name}: this algorithm needs a secure sum: its unmasked replies would disclose what "
-                "the sum hides"
-            )
-        if terms.run_id not in self._open_runs and algorithm.private is not None:
+        self._gate.check_run(terms, behind_masks=behind_masks)
+        if self._guard.remote:
+            described, hides_counts = self._description(terms.declared), self._policy.cells > 1
+            with self._guard.reading(self.name):
+                require_image(self.name, terms.schema, terms.declared, described, hides_counts=hides_counts)
+        if terms.run_id not in self._open_runs and terms.algorithm().private is not None:
             self.charges(terms.run_id)
         if behind_masks:
-            self._check_summed(terms, terms.schema.silos)
+            self._check_sums(terms, terms.schema.silos)
         return terms
 
-    def _check_summed(self, terms: RunTerms, silos: tuple[str, ...]) -> None:
-        """Under a policy with masks, raise `NotAllowed` if two sums without an ε differ by too few silos."""
-        if self._policy.masked and terms.algorithm().private is None and self._source.has_journal():
-            earlier = self._journal.summed(terms.pinned_run, terms.announced)
-            for one in self._summed(terms, silos):
-                self._policy.check_difference(self.name, one, earlier)
+    def _check_sums(self, terms: RunTerms, silos: tuple[str, ...], *, record: bool = False) -> None:
+        """Raise `NotAllowed` if sums over `silos` without an ε would split silos off.
 
-    def _summed(self, terms: RunTerms, silos: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-        return (silos,) if self._policy.experiments else terms.summed(silos)
+        With `record`, the sums are recorded for good.
+        """
+        if terms.algorithm().private is not None or not (self._policy.masked and self._source.has_journal()):
+            return
+        sums = self._gate.sums(terms, silos)
+        self._gate.check_sums(sums, self._journal.sums_over())
+        for one in sums if record else ():
+            self._journal.record_sum_over(one)
 
     def seal(self, run_id: str) -> str:
         """The seal of the rows for one run; a coordinator compares seals to detect changed rows."""
@@ -204,7 +219,19 @@ class SiloService:
         Raises `BadInput` for unusable rows, `NotAllowed` for a refused run, `SiloFailed` for any other error.
         """
         with self._report_failures(number):
-            return self._solve(self._admitted(terms, behind_masks=False), number, broadcast).packed
+            admitted = self._admitted(terms, behind_masks=False)
+            answer = self._solve(admitted, number, broadcast, behind_masks=False)
+            self._record(admitted, number, answer, len(answer.packed))
+            return answer.packed
+
+    def _record(self, terms: RunTerms, number: int, answer: Answer, size: int) -> None:
+        """Record with the gate that `answer` leaves, in `size` bytes."""
+        algorithm, release = terms.algorithm(), answer.release
+        charges = self._ledger.charges(terms.run_id) if release.private else ()
+        rho = sum(charge.rho for charge in charges if charge.number == number)
+        public = algorithm.summand is not None and release.statistic == "counts"
+        smallest = smallest_count(release, algorithm.summand(answer.reply)) if public and algorithm.summand else 0
+        self._gate.record(terms, release, size, numbers_in(answer.reply), rho, smallest)
 
     def secure_answer(self, terms: RunTerms, number: int, request: SecureSumRequest) -> bytes:
         """The answer to one request of the secure sum of round `number`.
@@ -217,11 +244,16 @@ class SiloService:
             if request.phase == "unmask":
                 survivors = self._secure_sums.survivors(terms.run_id, number, request.message)
                 self._policy.check_sum(self.name, len(survivors))
-                if self._policy.masked and admitted.algorithm().private is None:
-                    self._check_summed(admitted, survivors)
-                    for one in self._summed(admitted, survivors):
-                        self._journal.record_summed(admitted.pinned_run, admitted.announced, one)
-            return self._secure_sums.answer(terms, number, request, lambda: self._summand(admitted, number, request))
+                self._check_sums(admitted, survivors, record=True)
+            content = self._secure_sums.answer(terms, number, request, lambda: self._summand(admitted, number, request))
+            last = self._summands.get(terms.run_id)
+            if request.phase == "unmask" and last is not None and last[0] == number:
+                _, answer = last
+                of_survivors = replace(answer, release=replace(answer.release, silos=survivors))
+                self._record(admitted, number, of_survivors, len(content))
+            else:
+                self._gate.record_message(terms.pinned_run, "masked messages", len(content), terms.schema.silos)
+            return content
 
     def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:
         """The charges in the ledger for a run, or for all runs on these rows; charges disclose nothing about the rows.
@@ -232,11 +264,21 @@ class SiloService:
             self._ledger.require(self._journal.charged())
         return tuple(replace(charge, key=b"", binding="") for charge in self._ledger.charges(run_id))
 
+    def releases(self, run_id: str) -> tuple[Disclosed, ...]:
+        """The lines of the disclosure statement of a run and its further exchanges, until the run is finished."""
+        return self._gate.statement(run_id)
+
+    def record_message(self, run_id: str, statistic: Statistic, size: int) -> None:
+        """Record a message of `size` bytes that is no reply of a round; not callable by a coordinator."""
+        self._gate.record_message(run_id, statistic, size)
+
     def finish(self, run_id: str) -> None:
         """Delete a finished run from memory and journal; its charges remain in the ledger, without noise keys."""
         self._open_runs.pop(run_id, None)
         self._pins.pop(run_id, None)
         self._secure_sums.forget(run_id)
+        self._summands.pop(run_id, None)
+        self._gate.forget(run_id)
         if "_journal" in vars(self) or self._source.has_journal():
             self._journal.forget(run_id)
         self._ledger.finish(run_id)
@@ -278,32 +320,40 @@ class SiloService:
                 raise SiloFailed(f"silo {self.name}, round {number}: {reason}; its owner sees why in the log") from None
             raise SiloFailed(f"silo {self.name}, round {number}: {reason}: {error}") from None
 
-    def _solve(self, terms: RunTerms, number: int, broadcast: bytes) -> Answer:
+    def _solve(self, terms: RunTerms, number: int, broadcast: bytes, *, behind_masks: bool) -> Answer:
+        algorithm = terms.algorithm()
+        private = algorithm.private is not None
+        try:
+            message = _message(cast(Hashable, algorithm.broadcast_type), broadcast)
+        except BadInput:
+            raise
+        except ValueError:
+            name = terms.spec_value.name
+            raise BadInput(f"silo {self.name}: what it received is not a broadcast of {name}") from None
+        release = release_of(terms, self.name, message, behind_masks=behind_masks)
+        self._gate.check(terms, number, release)
         binding = self._binding(terms, broadcast)
-        stored = self._journaled_answer(terms.algorithm(), terms.run_id, number, binding)
-        if stored is not None:
-            return stored
-        if terms.algorithm().private is not None:
-            require_bounded(_message(cast(Hashable, terms.algorithm().broadcast_type), broadcast), private=True)
-        with self._redact_errors(terms, number):
-            run = self._run_before(terms, number)
-            if number == 1 and self._must_change(terms):
-                self._check_changes(terms, record=True)
-            message = _message(cast(Hashable, run.algorithm.broadcast_type), broadcast)
-            if run.algorithm.private is None:
-                with self._limited_counts():
-                    state, reply = run.algorithm.local_solve(run.state, message)
-            else:
-                budgets = (terms.budget, self._policy.budget)
-                spender = Spender(terms.run_id, self.name, self._ledger, binding, budgets)
-                state, reply = private_solve(run.algorithm, run.schema, run.state, message, number, spender)
-        answer = Answer(reply)
-        if self._source.durable:
-            private = run.algorithm.private is not None
-            charged = private and any(charge.number == number for charge in self._ledger.charges(terms.run_id))
-            saved = pack_state(run.algorithm, state)
-            self._journal.commit(terms.run_id, number, answer.packed, saved, binding, charged=charged)
-        self._open_runs[terms.run_id] = OpenRun(run.algorithm, run.schema, number, state, binding, reply)
+        answer = self._journaled_answer(algorithm, terms.run_id, number, binding, release)
+        if answer is None:
+            if private:
+                require_bounded(message, private=True)
+            with self._redact_errors(terms, number):
+                run = self._run_before(terms, number)
+                if number == 1 and self._must_change(terms):
+                    self._check_changes(terms, record=True)
+                if run.algorithm.private is None:
+                    with self._limited_counts():
+                        state, reply = run.algorithm.local_solve(run.state, message)
+                else:
+                    budgets = (terms.budget, self._policy.budget)
+                    spender = Spender(terms.run_id, self.name, self._ledger, binding, budgets)
+                    state, reply = private_solve(run.algorithm, run.schema, run.state, message, number, spender)
+            answer = Answer(reply, release)
+            if self._source.durable:
+                charged = private and any(charge.number == number for charge in self._ledger.charges(terms.run_id))
+                saved = pack_state(run.algorithm, state)
+                self._journal.commit(terms.run_id, number, answer.packed, saved, binding, charged=charged)
+            self._open_runs[terms.run_id] = OpenRun(run.algorithm, run.schema, number, state, binding, reply)
         return answer
 
     @contextmanager
@@ -316,16 +366,18 @@ class SiloService:
         except TableRefused as refusal:
             raise NotAllowed(f"silo {self.name}: its owner's policy refuses {refusal}") from None
 
-    def _journaled_answer(self, algorithm: Algorithm, run_id: str, number: int, binding: str) -> Answer | None:
+    def _journaled_answer(
+        self, algorithm: Algorithm, run_id: str, number: int, binding: str, release: SiloRelease
+    ) -> Answer | None:
         """The stored answer of a finished round, or None; without a durable journal, only the latest is stored."""
         if self._source.durable:
             packed = self._journal.reply(run_id, number, binding)
-            return None if packed is None else Answer(wire.decode(algorithm.reply_type, packed))
+            return None if packed is None else Answer(wire.decode(algorithm.reply_type, packed), release)
         run = self._open_runs.get(run_id)
         if run is None or run.number != number or run.reply is None:
             return None
         require_same_binding(run_id, number, run.binding, binding)
-        return Answer(run.reply)
+        return Answer(run.reply, release)
 
     @contextmanager
     def _redact_errors(self, terms: RunTerms, number: int) -> Iterator[None]:
@@ -375,6 +427,7 @@ class SiloService:
             self._checked_ranges.clear()
             self._open_runs.clear()
             self._versions.clear()
+            self._descriptions.clear()
         self._rows = now
         began = self._described if new else self._pins[run]
         same = began is None or began is now or began.matches(now)
@@ -390,11 +443,12 @@ class SiloService:
         algorithm, schema = terms.algorithm(), terms.schema
         if not algorithm.whole_numbers and algorithm.private is None:
             self._check_range(algorithm, terms)
-        reply = self._solve(terms, number, request.broadcast).reply
+        answer = self._solve(terms, number, request.broadcast, behind_masks=True)
+        self._summands[terms.run_id] = number, answer
         assert algorithm.summand is not None
         broadcast = _message(cast(Hashable, algorithm.broadcast_type), request.broadcast)
         encoding = masked.encoding_of(algorithm, schema, broadcast, request.sparse)
-        return encoding.encode(algorithm.summand(reply))
+        return encoding.encode(algorithm.summand(answer.reply))
 
     def _check_range(self, algorithm: Algorithm, terms: RunTerms) -> None:
         """Raise `BadInput` for values outside the range of masked sums; cached, because the check may read all rows."""
@@ -421,7 +475,8 @@ class SiloService:
         run = self._open_runs.get(terms.run_id)
         if run is None or run.number != number - 1:
             run_state = self._journal.run_state(terms.run_id) if self._source.durable else self._source.initial_state
-            secret = self._journal.key if self._must_change(terms) else None
+            hidden = self._guard.remote or self._guard.restricted or self._must_change(terms)
+            secret = self._journal.key if hidden else None
             run = open_run(terms, self.name, self._table(terms), run_state, secret)
         if run.number != number - 1:
             raise SiloFailed(
@@ -477,22 +532,3 @@ def _message(kind: Any, packed: bytes) -> Any:
     message = wire.decode(kind, packed)
     require_bounded(message)
     return message
-
-
-Method = Literal["describe", "admit", "seal", "solve", "secure_answer", "charges", "finish"]
-"""the methods of `SiloService` that a coordinator may call"""
-METHODS = get_args(Method)
-
-
-@dataclass(frozen=True)
-class MethodCall:
-    """A method of `SiloService` by name, and the arguments to call it with."""
-
-    method: Method
-    arguments: tuple[Any, ...] = ()
-
-    def on(self, service: SiloService) -> Any:
-        """Call the method of `service`; raises `ValueError` for a method that is not in `METHODS`."""
-        if self.method not in METHODS:
-            raise ValueError(f"a coordinator cannot call '{self.method}' of a silo; allowed: {', '.join(METHODS)}")
-        return getattr(service, self.method)(*self.arguments)

@@ -1,4 +1,7 @@
-"""Silos on Dask workers: the embedded cluster of a run, the client of a coordinator, and the transport over Dask.
+"""Silos on Dask workers of one owner: the embedded cluster of a run, and the transport to it.
+
+All processes of the cluster belong to the user who started the run. Silos of other owners are never reached by Dask,
+whose messages are pickles, but by `relay.py`.
 
 A worker is a process with one thread. If a worker dies, Dask's nanny process restarts it. A worker has the services of
 its silos as an attribute, and announces each silo by a resource `silo:<name>`. `DaskTransport` pins each call to the
@@ -7,9 +10,7 @@ worker that hosts the silo. There, `on_worker` looks up the service.
 
 import logging
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,20 +18,13 @@ from typing import Any
 from uuid import uuid4
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
-from fedbnsl.algorithms.secure.masks import Refused
 
-from ..fork_server import fork_server, scripts_not_repeated
-from ..silo.policy import NotAllowed
-from ..silo.service import MethodCall, SiloService
-from .configuration import FederationFile
-from .unpickling import restrict_unpickling, restricted_unpickling
-
-THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-"""one BLAS thread per worker: with one thread per core, two workers are a hundred times slower"""
+from ..fork_server import THREADS, fork_server, scripts_not_repeated
+from ..silo.messages import MethodCall, answer
+from ..silo.service import SiloService
+from .federation import PackedAnswer
 
 SERVICES_ATTRIBUTE = "fedbnsl_silos"
-LOG_ATTRIBUTE = "fedbnsl_log"
 
 
 def resource(silo: str) -> str:
@@ -38,14 +32,10 @@ def resource(silo: str) -> str:
     return f"silo:{silo}"
 
 
-def host(worker: Any, services: Iterable[SiloService], log: Callable[[str], None] = lambda line: None) -> None:
-    """Attach `services` to a Dask `worker` that is starting, and announce each as a resource.
-
-    `log` gets one line for each call that a silo refuses.
-    """
+def host(worker: Any, services: Iterable[SiloService]) -> None:
+    """Attach `services` to a Dask `worker` that is starting, and announce each as a resource."""
     hosted = {service.name: service for service in services}
     setattr(worker, SERVICES_ATTRIBUTE, hosted)
-    setattr(worker, LOG_ATTRIBUTE, log)
     for silo in hosted:
         worker.state.total_resources.setdefault(resource(silo), 1)
         worker.state.available_resources.setdefault(resource(silo), 1)
@@ -57,38 +47,12 @@ def hosted_services(worker: Any) -> dict[str, SiloService]:
     return hosted
 
 
-@dataclass(frozen=True)
-class RemoteError:
-    """The exception of a call as a value; Dask would add a traceback with paths and code of the silo's machine."""
-
-    kind: type[Exception]
-    arguments: tuple[Any, ...]
-
-    def exception(self) -> Exception:
-        """The exception to raise at the coordinator."""
-        return self.kind(*self.arguments)
-
-
-def on_worker(silo: str, call: MethodCall) -> Any:
-    """The answer of `silo` to `call`, or its `RemoteError`; runs on the Dask worker that hosts the silo."""
+def on_worker(silo: str, packed: bytes) -> bytes:
+    """The answer of `silo` to the call in `packed`; runs on the Dask worker that hosts the silo."""
     from distributed import get_worker
 
-    worker = get_worker()
-    hosted = hosted_services(worker)
-    if silo not in hosted:
-        return RemoteError(BadInput, (f"silo {silo} is not hosted by this worker",))
-    try:
-        return call.on(hosted[silo])
-    except Exception as error:
-        if isinstance(error, NotAllowed | Refused):
-            getattr(worker, LOG_ATTRIBUTE)(f"refused: {error}")
-        return RemoteError(type(error), error.args)
+    return answer(hosted_services(get_worker())[silo], packed)
 
-
-POLL_SECONDS = 0.2
-"""interval between polls of the connected silos"""
-NOTICE_SECONDS = 3.0
-"""seconds after which a wait for silos prints a line"""
 
 QUIET: dict[str, Any] = {
     "distributed.scheduler.work-stealing": False,  # a call is pinned to its worker
@@ -102,10 +66,9 @@ QUIET: dict[str, Any] = {
     "distributed.comm.timeouts.connect": "60s",
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    "distributed.scheduler.allowed-imports": [],  # messages must not name a module to import
 }
 
-SCHEDULER_OPTIONS: dict[str, Any] = {"port": 0, "dashboard_address": "127.0.0.1:0"}
+SCHEDULER_OPTIONS: dict[str, Any] = {"port": 0}
 
 
 @contextmanager
@@ -117,23 +80,23 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     (`unpickling.py`).
     """
     import dask
-    from distributed import Client, Nanny, Scheduler, SpecCluster
+    from distributed import Client, Nanny, SpecCluster
 
-    from .run_keys import create_run_security
+    from .run_keys import TlsScheduler, create_run_security
 
     _silence()
     names, security = sorted(silos), create_run_security()
     count = max(1, min(len(names), workers or _cores()))
     listening = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False}
-    listening["extensions"] = {}  # Dask's extensions would send plugins, which the workers refuse to unpickle
+    listening["extensions"] = {}
     config = QUIET | {"distributed.worker.multiprocessing-method": _start_method()}
-    with restricted_unpickling(), scripts_not_repeated(), dask.config.set(config):
+    with scripts_not_repeated(), dask.config.set(config):
         hosted = {f"worker-{i}": {name: silos[name] for name in names[i::count]} for i in range(count)}
         spec = {
             name: {"cls": Nanny, "options": listening | _worker_options(part, notice=name == "worker-0")}
             for name, part in hosted.items()
         }
-        scheduler = {"cls": Scheduler, "options": listening | SCHEDULER_OPTIONS}
+        scheduler = {"cls": TlsScheduler, "options": listening | SCHEDULER_OPTIONS}
         cluster = SpecCluster(
             workers=spec, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL, name="fedbnsl"
         )
@@ -142,28 +105,6 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
                 yield client
         finally:
             cluster.close(timeout=20)
-
-
-@contextmanager
-def connect_to_coordinator(file: FederationFile, timeout: float = 15) -> Iterator[Any]:
-    """Yield a client of the federation of `file`; raises `SilosUnavailable` if its coordinator does not respond."""
-    from distributed import Client
-    from distributed.utils import silence_logging_cmgr
-
-    _silence()
-    restrict_unpickling()
-    try:
-        client = Client(
-            file.address.tls, timeout=timeout, set_as_default=False, security=file.identity.coordinator_security()
-        )
-    except (OSError, ValueError, TimeoutError) as error:
-        raise SilosUnavailable(
-            f"{file.path}: no coordinator responds at {file.address} ({type(error).__name__}): start it with "
-            "`fedbnsl coordinator start`"
-        ) from None
-    # A lost scheduler is reported in one line; Dask would print every failed attempt to reconnect.
-    with silence_logging_cmgr(logging.CRITICAL), client:
-        yield client
 
 
 def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
@@ -176,52 +117,21 @@ def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
 
 
 def hosted_silos(client: Any) -> tuple[str, ...]:
-    """The names of the silos that workers host at this moment, sorted.
-
-    Raises `BadInput` if two workers host the same silo, because Dask could send each call to either of them.
-    """
+    """The names of the silos that workers host at this moment, sorted."""
     prefix = resource("")
     running = [worker for worker in connected_workers(client).values() if worker["status"] == "running"]
-    names = sorted(name.removeprefix(prefix) for w in running for name in w["resources"] if name.startswith(prefix))
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise BadInput(f"two workers host silo {twice}: stop the one that does not have its rows")
-    return tuple(names)
-
-
-def wait_for_silos(client: Any, silos: tuple[str, ...], patience: float, quorum: int | None) -> tuple[str, ...]:
-    """Wait until workers host all `silos`, but at most `patience` seconds; returns the hosted silos among them.
-
-    If `silos` is empty, waits for any silo and returns all hosted silos. After `NOTICE_SECONDS`, prints one line.
-    Raises `SilosUnavailable` if no silo or fewer than `quorum` silos are hosted, or, without a quorum, if a silo is
-    missing.
-    """
-    begin, printed = time.monotonic(), patience < NOTICE_SECONDS
-    while not _all_hosted(silos, present := hosted_silos(client)) and time.monotonic() < begin + patience:
-        if not printed and time.monotonic() >= begin + NOTICE_SECONDS:
-            absent = ", ".join(silo for silo in silos if silo not in present) or "a silo"
-            print(f"waiting for {absent}, at most {patience:g} s", file=sys.stderr, flush=True)
-            printed = True
-        time.sleep(POLL_SECONDS)
-    hosted = tuple(silo for silo in silos or present if silo in present)
-    if not hosted or len(hosted) < (quorum or len(silos)):
-        missing = [silo for silo in silos if silo not in present] or ["any silo"]
-        needed = f"; {quorum} of {len(silos) or 'all connected silos'} are needed" if quorum else ""
-        raise SilosUnavailable(
-            f"no worker hosts {', '.join(missing)} (available: {', '.join(present) or 'none'}){needed}: its owner "
-            "starts one with `fedbnsl silo start`"
-        )
-    return hosted
-
-
-def _all_hosted(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
-    return bool(present) and set(silos) <= set(present)
+    return tuple(
+        sorted(name.removeprefix(prefix) for w in running for name in w["resources"] if name.startswith(prefix))
+    )
 
 
 def _worker_options(silos: Mapping[str, Path], *, notice: bool) -> dict[str, Any]:
     """Dask's options of a worker that hosts `silos`; with `notice`, it prints a line if numba compiles for long."""
+    from .run_keys import TlsWorker
+
     hosted = [argument for name, path in silos.items() for argument in ("--silo", f"{name}={path}")]
     return {
+        "worker_class": TlsWorker,
         "nthreads": 1,
         "silence_logs": logging.CRITICAL,
         "memory_limit": 0,
@@ -264,22 +174,23 @@ class DaskTransport:
         """The silos that workers host at this moment, sorted."""
         return hosted_silos(self.client)
 
-    def submit(self, silo: str, call: MethodCall) -> "DaskAnswer":
+    def submit(self, silo: str, call: MethodCall) -> PackedAnswer:
         """Submit `call` to the worker that hosts `silo`; Dask waits for such a worker if there is none."""
         # A unique key, so that Dask does not reuse the result of an equal call.
         key = f"{call.method}-{uuid4()}"
-        return DaskAnswer(silo, self.client.submit(on_worker, silo, call, key=key, resources={resource(silo): 1}))
+        future = self.client.submit(on_worker, silo, call.pack(), key=key, resources={resource(silo): 1})
+        return PackedAnswer(call.method, DaskAnswer(silo, future))
 
 
 @dataclass(frozen=True)
 class DaskAnswer:
-    """The future of a call to `silo` (see `PendingAnswer`)."""
+    """The future of a call to `silo`, whose result are bytes (see `PendingAnswer`)."""
 
     silo: str
     future: Any
 
-    def result(self, timeout: float) -> Any:
-        """The answer; raises the silo's exception, or `TimeoutError` after `timeout` seconds.
+    def result(self, timeout: float) -> bytes:
+        """The packed answer; raises `TimeoutError` after `timeout` seconds.
 
         Raises `SiloLost` if the call killed its worker too often for Dask to retry, or the scheduler is lost.
         """
@@ -289,14 +200,12 @@ class DaskAnswer:
         from distributed import KilledWorker
 
         try:
-            answer = self.future.result(timeout=timeout)
+            packed: bytes = self.future.result(timeout=timeout)
         except KilledWorker:
             raise SiloLost((self.silo,), "its worker died repeatedly while solving") from None
         except (CancelledError, futures.CancelledError):  # the type depends on Dask's version
-            raise SiloLost((self.silo,), "the connection to the coordinator's scheduler was lost") from None
-        if isinstance(answer, RemoteError):
-            raise answer.exception()
-        return answer
+            raise SiloLost((self.silo,), "the connection to the workers was lost") from None
+        return packed
 
     def release(self) -> None:
         """Let Dask drop the call and its result."""

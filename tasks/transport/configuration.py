@@ -5,6 +5,7 @@ everything.
 """
 
 import math
+import os
 import re
 import tomllib
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from ..silo.policy import Policy, policy_of
 from ..silo.readers import CLUSTER_ADDRESS, MAX_READERS, ClusterReaders, Readers
 from .identity import COORDINATOR, Endpoint, Identity, endpoint
 
+CALL_SECONDS = 3600.0
+"""default maximum duration of a call"""
 FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
@@ -34,8 +37,6 @@ class SiloFile:
     data: Path
     """the silo's rows"""
     coordinator: Endpoint
-    listen: Endpoint
-    """the only endpoint at which the silo's worker listens; port 0 means any free port"""
     identity: Identity
     policy: Policy
     declared: Declared | None = None
@@ -46,6 +47,12 @@ class SiloFile:
     """the number of processes that read the rows"""
     cluster: str | None = None
     """the address of the owner's Dask cluster, if this cluster reads the rows instead of processes"""
+    memory_bytes: int = 0
+    """maximum address space of the process that answers calls"""
+    call_seconds: float = CALL_SECONDS
+    """maximum duration of a call"""
+    listens: bool = False
+    """whether the file has the key `listen` of earlier versions"""
 
     def readers(self, log: Callable[[str], None]) -> Readers:
         """The processes that read the rows; `log` gets a line if one of them ends."""
@@ -55,10 +62,20 @@ class SiloFile:
         """The guard of this silo; `log` receives the faults of its rows for the owner."""
         return Guard(self.policy, self.declared, self.members, remote=True, log=log)
 
+    def require_declared(self) -> None:
+        """Raise `BadInput` if the level of the policy needs the owner's declaration of the rows, and there is none."""
+        if self.declared is None and self.policy.level == "sums":
+            raise BadInput(
+                f"{self.path}: policy: level 'sums' sends no fact about cells, so about.json must declare the kinds "
+                f"and levels of the columns: `fedbnsl inspect {self.data} --write` drafts it"
+            )
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about settings that the owner may not have intended, one line each."""
         found = []
+        if self.listens:
+            found.append("listen has no effect: a silo connects to the coordinator and listens nowhere")
         if self.policy.demands_epsilon and math.isinf(self.policy.total_epsilon):
             found.append("policy: epsilon limits each run; without total_epsilon the sum over all runs is unlimited")
         if self.members is None:
@@ -87,7 +104,10 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
     table = _Table(
         path,
         _read(path),
-        ("name", "data", "about", "coordinator", "listen", "tls", "policy", "members", "workers", "cluster"),
+        (
+            *("name", "data", "about", "coordinator", "listen", "tls", "policy", "members", "workers", "cluster"),
+            *("memory_gigabytes", "call_seconds"),
+        ),
     )
     identity = _identity(path, table)
     name = name or table.text("name", identity.holder())
@@ -112,14 +132,20 @@ def read_silo_file(path: Path, name: str | None = None, data: Path | None = None
         name,
         rows.absolute(),
         table.endpoint("coordinator"),
-        table.endpoint("listen", "127.0.0.1:0"),
         identity,
         policy,
         _declared(path, table, rows),
         members,
         table.whole_number("workers", 1, MAX_READERS),
         _cluster(table),
+        round(1e9 * table.positive("memory_gigabytes", _physical_bytes() / 1e9)),
+        table.positive("call_seconds", CALL_SECONDS),
+        "listen" in table.values,
     )
+
+
+def _physical_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _cluster(table: "_Table") -> str | None:
@@ -222,6 +248,12 @@ class _Table:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise BadInput(f"{self.path}: {key} is {value!r}: it must be a whole number from 1 to {most}")
         return value
+
+    def positive(self, key: str, default: float) -> float:
+        value = self.values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise BadInput(f"{self.path}: {key} is {value!r}: it must be a positive number")
+        return float(value)
 
     def endpoint(self, key: str, default: str | None = None) -> Endpoint:
         return endpoint(self.text(key, default), f"{self.path}: {key}")

@@ -14,8 +14,8 @@ from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schem
 from fedbnsl.data.folder.series import check_same_step, left_out_notes, series_schema
 from fedbnsl.data.folder.targets import with_targets
 
+from ..silo.messages import MethodCall
 from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
-from ..silo.service import MethodCall
 from .federation import SiloTransport
 
 DESCRIBE_TIMEOUT_SECONDS = 600.0
@@ -27,10 +27,16 @@ def schema_from_descriptions(
 ) -> InferredSchema:
     """The public schema of `silos` from their descriptions; raises `BadInput` if they disagree or cannot be read.
 
-    Each silo describes its columns, including labels if there are few. Declarations in `declared` take precedence. The
-    coordinator may declare targets of experiments for all `expected` silos, and a silo's owner for that silo.
+    Each silo describes its columns, including labels if there are few. If an owner withholds everything but names and
+    numbers of rows, all silos are read by what `about.json` declares, as in a run with an ε. Declarations in `declared`
+    take precedence. The coordinator may declare targets of experiments for all `expected` silos, and a silo's owner for
+    that silo.
     """
     first = _described(transport, silos, declared)
+    names_only = any(isinstance(part, Described) and part.names_only for part in first)
+    if names_only and not declared.reading.private:
+        declared = replace(declared, reading=replace(declared.reading, private=True))
+        first = _described(transport, silos, declared)
     inferred = _inferred(transport, silos, declared, first)
     own = [
         (part.silo, name, targets)
@@ -42,7 +48,8 @@ def schema_from_descriptions(
     condition = None if any(isinstance(part, DescribedPooled) for part in first) else declared.reading.conditions_column
     unknown = declared.reading.finds_targets
     schema = with_targets(inferred.schema, named.all_targets, named.targets_place, others, condition, unknown=unknown)
-    return replace(inferred, schema=schema)
+    levels = {part.silo: part.level for part in first if isinstance(part, Described)}
+    return replace(inferred, schema=schema, declared=declared, levels=levels)
 
 
 def _joined_targets(declared: Declared, described: list[tuple[str, str, tuple[str, ...]]]) -> Declared:

@@ -7,6 +7,7 @@ exchange is a secure sum: the coordinator learns the sum of the replies and noth
 """
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,15 +17,17 @@ from typing import Any, Protocol
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic, gather, traffic_of
+from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.algorithms.errors import SilosUnavailable
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_threshold
 from fedbnsl.algorithms.secure.sparse import SumLost
 
 from ..rounds import Start, Wait, in_threads
+from ..silo.messages import Method, MethodCall, unpack_answer
 from ..silo.runs import RunTerms, SecureSumRequest
-from ..silo.service import Method, MethodCall
 
 
 class PendingAnswer(Protocol):
@@ -52,6 +55,59 @@ class SiloTransport(Protocol):
     def submit(self, silo: str, call: MethodCall) -> PendingAnswer:
         """Send `call` to `silo` and return at once."""
         ...
+
+
+@dataclass(frozen=True)
+class PackedAnswer:
+    """A pending answer that arrives as bytes (see `PendingAnswer`)."""
+
+    method: Method
+    pending: PendingAnswer
+
+    def result(self, timeout: float) -> Any:
+        """The answer; raises the silo's exception, `TimeoutError`, or `SiloLost`."""
+        return unpack_answer(self.method, self.pending.result(timeout))
+
+    def release(self) -> None:
+        """Stop waiting for the answer."""
+        self.pending.release()
+
+
+POLL_SECONDS = 0.2
+"""interval between polls of the connected silos"""
+NOTICE_SECONDS = 3.0
+"""seconds after which a wait for silos prints a line"""
+
+
+def wait_for_silos(
+    transport: SiloTransport, silos: tuple[str, ...], patience: float, quorum: int | None
+) -> tuple[str, ...]:
+    """Wait until all `silos` are connected, but at most `patience` seconds; returns the connected silos among them.
+
+    If `silos` is empty, waits for any silo and returns all connected silos. After `NOTICE_SECONDS`, prints one line.
+    Raises `SilosUnavailable` if no silo or fewer than `quorum` silos are connected, or, without a quorum, if a silo is
+    missing.
+    """
+    begin, printed = time.monotonic(), patience < NOTICE_SECONDS
+    while not _all_present(silos, present := transport.present()) and time.monotonic() < begin + patience:
+        if not printed and time.monotonic() >= begin + NOTICE_SECONDS:
+            absent = ", ".join(silo for silo in silos if silo not in present) or "a silo"
+            print(f"waiting for {absent}, at most {patience:g} s", file=sys.stderr, flush=True)
+            printed = True
+        time.sleep(POLL_SECONDS)
+    found = tuple(silo for silo in silos or present if silo in present)
+    if not found or len(found) < (quorum or len(silos)):
+        missing = [silo for silo in silos if silo not in present] or ["any silo"]
+        needed = f"; {quorum} of {len(silos) or 'all connected silos'} are needed" if quorum else ""
+        raise SilosUnavailable(
+            f"no worker hosts {', '.join(missing)} (available: {', '.join(present) or 'none'}){needed}: its owner "
+            "starts one with `fedbnsl silo start`"
+        )
+    return found
+
+
+def _all_present(silos: tuple[str, ...], present: tuple[str, ...]) -> bool:
+    return bool(present) and set(silos) <= set(present)
 
 
 @dataclass(frozen=True)
@@ -250,6 +306,10 @@ class SiloFederation:
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
         """The charges in each silo's ledger (see `Federation.charges`), except for lost silos."""
         return self.ask("charges", run, tolerates_dropout=True)
+
+    def releases(self, run: str) -> dict[str, tuple[Disclosed, ...]]:
+        """What each silo has sent (see `Federation.releases`), except for lost silos."""
+        return self.ask("releases", run, tolerates_dropout=True)
 
     def finish(self) -> None:
         """Have the silos delete the finished run; a silo that does not respond keeps its journal."""

@@ -12,7 +12,6 @@ import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -34,34 +33,45 @@ class Identity:
     key: Path
     trusted: Path
 
-    def security(self) -> Any:
-        """The `Security` for Dask: TLS only, with certificates on both sides.
+    def _own_authority(self) -> str:
+        """The trusted authority that issued this certificate, in PEM; empty if there is none, as for a silo.
 
-        Raises `BadInput` as `check` does.
+        A coordinator also trusts the silos' authority, because it must accept silos.
         """
-        self.check()
-        return self._security(str(self.trusted))
-
-    def _security(self, authorities: str) -> Any:
-        """The `Security` that trusts `authorities`, a file or certificates in PEM."""
-        from distributed import Security
-
-        files = {"cert": str(self.certificate), "key": str(self.key)}
-        roles = {
-            f"tls_{role}_{part}": path for role in ("scheduler", "worker", "client") for part, path in files.items()
-        }
-        return Security(tls_ca_file=authorities, require_encryption=True, **roles)
-
-    def coordinator_security(self) -> Any:
-        """The `Security` of a coordinator's client, which accepts only a coordinator as the scheduler.
-
-        A coordinator also trusts the silos' authority, because it must accept the workers of silos. This `Security`
-        trusts only the authority that issued the coordinator's own certificate.
-        """
-        self.check()
         own = x509.load_pem_x509_certificate(self.certificate.read_bytes())
         authorities = x509.load_pem_x509_certificates(self.trusted.read_bytes())
-        return self._security(b"".join(pem(one) for one in authorities if _issued(one, own)).decode())
+        return b"".join(pem(one) for one in authorities if _issued(one, own)).decode()
+
+    def client_context(self) -> ssl.SSLContext:
+        """TLS for a client of the relay, which trusts only the coordinators' authority; raises `BadInput` as `check`.
+
+        This is the only authority that a silo trusts, and the one that issued a coordinator's own certificate.
+        """
+        self.check()
+        coordinator = self.holder() == COORDINATOR
+        return self._context(
+            ssl.PROTOCOL_TLS_CLIENT, self._own_authority() if coordinator else self.trusted.read_text()
+        )
+
+    def server_context(self) -> ssl.SSLContext:
+        """TLS for the relay, which requires a certificate of a trusted authority; raises `BadInput` as `check`."""
+        self.check()
+        return self._context(ssl.PROTOCOL_TLS_SERVER, self.trusted.read_text())
+
+    def _context(self, protocol: int, authorities: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False  # a certificate is valid at any address of its holder
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=authorities)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+    def is_coordinator(self, certificate: bytes) -> bool:
+        """Whether `certificate` (DER) is a coordinator's, from the same authority as this coordinator's own."""
+        peer = x509.load_der_x509_certificate(certificate)
+        authorities = x509.load_pem_x509_certificates(self._own_authority().encode())
+        return _common_name(peer) == COORDINATOR and any(_issued(one, peer) for one in authorities)
 
     def check(self) -> None:
         """Raise `BadInput` for a missing or unusable file, and for a key that other users may read."""
@@ -86,9 +96,8 @@ class Identity:
     def holder(self) -> str:
         """The name of the certificate's holder; raises `BadInput` if it cannot be read."""
         try:
-            read = x509.load_pem_x509_certificate(self.certificate.read_bytes())
-            return str(read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
-        except (OSError, ValueError, IndexError):
+            return _common_name(x509.load_pem_x509_certificate(self.certificate.read_bytes()))
+        except (OSError, ValueError):
             raise BadInput(f"{self.certificate}: not a certificate with the name of its holder") from None
 
 
@@ -101,19 +110,24 @@ def _issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
     return True
 
 
+def holder_of(certificate: bytes) -> str:
+    """The holder of a `certificate` in DER; raises `ValueError` if it has no name."""
+    return _common_name(x509.load_der_x509_certificate(certificate))
+
+
+def _common_name(certificate: x509.Certificate) -> str:
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if not names:
+        raise ValueError("a certificate without the name of its holder")
+    return str(names[0].value)
+
+
 def certificate_fingerprint(file: Path) -> str:
     """The SHA-256 fingerprint of the certificate in `file`, in hexadecimal; raises `BadInput` for other content."""
     try:
         return x509.load_pem_x509_certificate(file.read_bytes()).fingerprint(hashes.SHA256()).hex()
     except (OSError, ValueError):
         raise BadInput(f"{file}: not a certificate") from None
-
-
-def peer_of(comm: Any) -> str | None:
-    """The holder of the certificate that the peer of a Dask `comm` has shown, None without a certificate."""
-    certificate = comm.extra_info.get("peercert") or {}
-    names = dict(pair for entry in certificate.get("subject", ()) for pair in entry)
-    return names.get("commonName")
 
 
 VALIDITY_YEARS, AUTHORITY_VALIDITY_YEARS = 2, 10
@@ -243,7 +257,7 @@ class Endpoint:
 
     @property
     def tls(self) -> str:
-        """The address in Dask's form for TLS."""
+        """The address as a URL."""
         return f"tls://{self}"
 
 

@@ -6,21 +6,24 @@ The services are the same as over Dask, so a silo answers and refuses the same r
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import Replies, Sparse, Traffic, pack_state
+from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Kind, Schema
-from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, MemoryLedger
 from fedbnsl.algorithms.statistics.moments import Table
 
 from ..rounds import run_on_wait
 from ..silo.journal import RunState
+from ..silo.messages import MethodCall
 from ..silo.runs import RunTerms
-from ..silo.service import MethodCall, SiloService
+from ..silo.service import SiloService
 from ..silo.source import TableSource
 from .federation import Patience, Roster, SiloFederation, SiloTransport
 
@@ -67,6 +70,11 @@ class _LocalTerms(RunTerms):
     """The terms of a run of `local_algorithm`, which need not be in the registry."""
 
     local_algorithm: Algorithm | None = None
+
+    @cached_property
+    def spec_value(self) -> AlgorithmSpec:
+        """A specification that only names the algorithm."""
+        return AlgorithmSpec("an algorithm of this process", None)
 
     def algorithm(self) -> Algorithm:
         """The algorithm."""
@@ -119,6 +127,14 @@ class InProcessFederation:
     def charges(self, run: str | None = None) -> dict[str, tuple[Charge, ...]]:
         """The charges of each silo for this run, or all charges in its ledger (see `Federation.charges`)."""
         return {silo: ledger.charges(run) for silo, ledger in self._ledgers.items()}
+
+    def releases(self, run: str) -> dict[str, tuple[Disclosed, ...]]:
+        """What each silo has sent, over all algorithms (see `Federation.releases`)."""
+        runs = self._runs.values()
+        return {
+            silo: tuple(line for one in runs if silo in one.services for line in one.services[silo].releases(run))
+            for silo in self.schema.silos
+        }
 
     def transport(self, services: Mapping[str, SiloService]) -> SiloTransport:
         """The transport to the silos; a test may override it."""

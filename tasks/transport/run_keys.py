@@ -4,6 +4,8 @@ Every account of a machine can connect to a port on 127.0.0.1, and whoever reach
 each run has its own certificate authority, in memory. The authority issues one certificate to the coordinator and one
 to the workers, and is then deleted. Keys stay in this process, which sends them to workers through the pipes that start
 the workers, even when a nanny restarts a worker. So no key remains after a crash.
+
+Dask's second port, for web pages, needs no certificate; `TlsScheduler` and `TlsWorker` do not open it.
 """
 
 import os
@@ -11,7 +13,9 @@ import ssl
 import tempfile
 from typing import Any
 
-from distributed import Security
+from distributed import Scheduler, Security, Worker
+from distributed.http.routing import RoutingApplication
+from tornado.httpserver import HTTPServer
 
 WORKER = "worker"
 """the holder of the certificate of all workers of a run"""
@@ -75,3 +79,22 @@ def create_run_security() -> RunSecurity:
     keys = {f"tls_{role}_key": key for role, (key, _) in parts.items()}
     certificates = {f"tls_{role}_cert": certificate for role, (_, certificate) in parts.items()}
     return RunSecurity(tls_ca_file=pem(authority.certificate).decode(), **keys, **certificates)
+
+
+class WithoutHttpServer:
+    """A mixin, to inherit first, with which a Dask scheduler or worker listens only at its TLS port."""
+
+    def start_http_server(
+        self, routes: Any, dashboard_address: Any, default_port: Any = 0, ssl_options: Any = None
+    ) -> None:
+        """Create the web server that Dask expects, without a port."""
+        self.http_application = RoutingApplication([])
+        self.http_server = HTTPServer(self.http_application)
+
+
+class TlsScheduler(WithoutHttpServer, Scheduler):
+    """A scheduler with one port."""
+
+
+class TlsWorker(WithoutHttpServer, Worker):
+    """A worker with one port."""

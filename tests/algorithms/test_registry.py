@@ -1,3 +1,5 @@
+from dataclasses import fields
+
 import pytest
 
 from fedbnsl.algorithms import registry
@@ -52,3 +54,9 @@ def test_every_entry_says_what_leaves_a_silo() -> None:
 def test_a_message_of_votes_has_room_for_all_tests(name):
     """Five numbers for each of the tests of two of six variables, given any of the other four."""
     assert registry.entry(name).message_size(registry.specify(name, {}).settings, 6) == 5 * 15 * 2**4
+
+
+@pytest.mark.parametrize("name", [*registry.ALGORITHMS, *registry.STEPS])
+def test_an_entry_is_private_if_its_settings_have_an_epsilon(name):
+    entry = registry.entry(name)
+    assert entry.private == any(setting.name == "epsilon" for setting in fields(entry.config))

@@ -17,7 +17,8 @@ from fedbnsl import learn
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Reading, declarations, read_about
-from fedbnsl.tasks.silo.service import METHODS, SiloService
+from fedbnsl.tasks.silo.messages import METHODS
+from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 
@@ -99,8 +100,8 @@ def recorded(monkeypatch):
     """Record the calls of services in this process, whose randomness is the same for both tables of a pair."""
     charged = {}
 
-    def solve(self, terms, number, broadcast):
-        own = SOLVE(self, terms, number, broadcast)
+    def solve(self, terms, number, broadcast, *, behind_masks):
+        own = SOLVE(self, terms, number, broadcast, behind_masks=behind_masks)
         return charged.setdefault((self.name, terms.step_of, number), own)
 
     def begin():

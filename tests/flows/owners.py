@@ -1,25 +1,24 @@
-"""A federation for tests over real TLS sockets; coordinator and workers run in threads of this process."""
+"""A federation for tests over real TLS sockets; the relay and the silos run in threads of this process."""
 
 import asyncio
 import shutil
 import threading
-from contextlib import contextmanager
-
-import dask
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.silo.guard import Guard
+from fedbnsl.tasks.silo.messages import answer
 from fedbnsl.tasks.silo.policy import UNRESTRICTED
 from fedbnsl.tasks.silo.service import SiloService
-from fedbnsl.tasks.transport.cluster import QUIET
-from fedbnsl.tasks.transport.coordinator import FederationScheduler
+from fedbnsl.tasks.transport.channel import serve_silo
 from fedbnsl.tasks.transport.identity import (
+    Endpoint,
     Identity,
     issue,  # noqa: F401 - for tests that issue their own
 )
-from fedbnsl.tasks.transport.silo_worker import SiloWorker
-from fedbnsl.tasks.transport.unpickling import restrict_unpickling
+from fedbnsl.tasks.transport.relay import run_relay
 
 
 def identity(folder, name):
@@ -28,12 +27,12 @@ def identity(folder, name):
 
 
 class Owners:
-    """A coordinator and the workers of the silos whose files are `files`, in one thread."""
+    """A coordinator's relay and the silos whose files are `files`, in one thread."""
 
     def __init__(self, folder, files, policies=None, about=None):
         self.about = about or {"kind": "continuous"}
         self.folder, self.files, self.policies, self.said = folder, files, policies or {}, []
-        self.workers, self.services = {}, {}
+        self.serving, self.services = {}, {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -45,46 +44,67 @@ class Owners:
     def run(self, work):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
+    def begin(self, work):
+        """Start the coroutine `work`, which runs until `end`."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    @staticmethod
+    def end(running):
+        running.cancel()
+        with suppress(CancelledError):
+            running.result(20)
+
     def start(self):
-        restrict_unpickling()
-        init_federation(self.folder, list(self.files), "127.0.0.1:0")
+        init_federation(self.folder, list(self.files), "127.0.0.1:1")
         self._thread.start()
-        self.scheduler = self.run(self._scheduler())
-        port = self.scheduler.address.rpartition(":")[2]
-        self.file.write_text(self.file.read_text().replace("127.0.0.1:0", f"127.0.0.1:{port}"))
+        self.start_relay(0)
+        self.file.write_text(self.file.read_text().replace("127.0.0.1:1", str(self.where)))
         for silo in self.files:
             self.join(silo)
 
-    async def _scheduler(self):
-        security = identity(self.folder / "coordinator", "coordinator").security()
-        options = {"security": security, "protocol": "tls", "host": "127.0.0.1", "port": 0, "dashboard": False}
-        return await FederationScheduler(tuple(self.files), self.said.append, **options, extensions={})
+    def start_relay(self, port):
+        listening, found = threading.Event(), []
+
+        def started(port):
+            found.append(port)
+            listening.set()
+
+        coordinator = identity(self.folder / "coordinator", "coordinator")
+        self.relay = self.begin(run_relay(coordinator, "127.0.0.1", port, tuple(self.files), self.said.append, started))
+        assert listening.wait(20)
+        self.where = Endpoint("127.0.0.1", found[0])
 
     def join(self, silo):
-        """Start the worker of `silo`."""
-        policy = self.policies.get(silo, UNRESTRICTED)
-        guard = Guard(policy, declared=declarations(self.about))
-        self.services[silo] = SiloService(silo, self.files[silo], guard=guard)
-        self.workers[silo] = self.run(self._worker(silo))
-
-    async def _worker(self, silo):
+        """Have `silo` join."""
+        guard = Guard(self.policies.get(silo, UNRESTRICTED), declared=declarations(self.about))
+        service = self.services[silo] = SiloService(silo, self.files[silo], guard=guard)
         mine = identity(self.folder / silo, silo)
-        where = self.scheduler.address
-        return await SiloWorker(where, self.services[silo], mine, ("127.0.0.1", 0), self.said.append)
+        self.serving[silo] = self.begin(
+            serve_silo(
+                silo,
+                self.where,
+                mine,
+                lambda content: answer(service, content, self.said.append),
+                self.said.append,
+                0.1,
+            )
+        )
+        self.wait_for(lambda: f"silo {silo} has joined {self.where.tls}" in self.said)
+
+    @staticmethod
+    def wait_for(holds):
+        pause = threading.Event()
+        assert any(holds() or pause.wait(0.02) for _ in range(1000))
 
     def kill(self, silo):
-        """End the worker of `silo` without notice, as if its machine had crashed: its memory is lost."""
-        self.run(self._end(self.workers.pop(silo)))
+        """End the connection of `silo` without notice, as if its machine had crashed: its memory is lost."""
+        self.end(self.serving.pop(silo))
         self.services.pop(silo).close()
 
-    async def _end(self, worker):
-        worker.batched_stream.abort()
-        await worker.close(timeout=0, executor_wait=False, nanny=False)
-
     def stop(self):
-        for silo in list(self.workers):
+        for silo in list(self.serving):
             self.kill(silo)
-        self.run(self.scheduler.close())
+        self.end(self.relay)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(20)
 
@@ -93,10 +113,9 @@ class Owners:
 def owners_of(files, folder, policies=None, about=None):
     """Yield the running `Owners` of the silos whose files are `files`, each with `about` as its about.json."""
     shutil.rmtree(folder, ignore_errors=True)
-    with dask.config.set(QUIET):
-        found = Owners(folder, files, policies, about)
-        found.start()
-        try:
-            yield found
-        finally:
-            found.stop()
+    found = Owners(folder, files, policies, about)
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()

@@ -3,7 +3,7 @@
 import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.tasks.silo.service import MethodCall
+from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.transport.federation import Patience, Roster
 
 SILOS = ("a", "b", "c", "d")

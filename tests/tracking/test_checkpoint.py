@@ -20,7 +20,7 @@ def checkpoint(number=7):
     server = Server(np.random.default_rng(number).normal(size=(3, 3)), 1 / 3, ("a", "b"))
     spec = wire.encode(("fed-sparse", {"rho1": 1000.0, "l1": 0.1, "warm": True, "preset": None}))
     rows = ({"round": 1, "h": 0.1}, {"round": 2, "h": 1e-300})
-    return Checkpoint("run-1", spec, 3, number, wire.encode(server), rows, "mlflow-1", 2.5), server
+    return Checkpoint("run-1", spec, 3, number, wire.encode(server), rows, 2.5), server
 
 
 def test_round_trip(tmp_path):

@@ -214,6 +214,7 @@ def rounded(value):
 
 def test_files_that_only_some_runs_have(folders):
     assert {name for name in OPTIONAL_OUTPUTS if (folders["dynamic"] / name).exists()} == {*OPTIONAL_OUTPUTS} - {
+        "disclosure.json",
         "intensities.csv",
         "delays.png",
         "targets.csv",

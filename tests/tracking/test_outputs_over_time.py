@@ -50,7 +50,7 @@ def test_a_cpdag_within_one_time_has_types_and_lags():
 
 def test_the_files_of_a_run(over_time, tmp_path):
     written = write_outputs(over_time, tmp_path / "run")
-    of_others = {"intensities.csv", "delays.png", "targets.csv"}
+    of_others = {"disclosure.json", "intensities.csv", "delays.png", "targets.csv"}
     assert set(written) == {*OUTPUTS, *OPTIONAL_OUTPUTS, "model.json"} - of_others
     assert written["matrices.png"].read_bytes().startswith(b"\x89PNG")
     with written["silos.csv"].open() as file:

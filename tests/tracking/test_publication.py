@@ -9,7 +9,7 @@ from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit
 from fedbnsl.algorithms.events.hawkes import intensities_of
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.publication import Gate, Kind, rounded
+from fedbnsl.tracking.publication import Kind, PublicationGate, rounded
 from fedbnsl.tracking.result import RunResult
 
 PASS_THE_GATE = {
@@ -24,6 +24,7 @@ REST_ON_OTHER_RULES = {
     "confidence": "shares of graphs",
     "changes": "differences of published models",
     "privacy": "the ledger",
+    "disclosed": "sizes of messages; the smallest count is left out of the file",
     "schema": "public facts",
     "notes": "public facts",
     "not_identified": "public facts",
@@ -34,7 +35,7 @@ OF_NO_ROWS = {
     *("truth", "outcome", "lost", "averaged", "secure", "ended"),
 }
 KEYS = ("a", "b", 0), ("b", "c", 1)
-BLANK, KEEP, PRIVATE = (Gate(choice, 300) for choice in ("blank", "keep", None))
+BLANK, KEEP, PRIVATE = (PublicationGate(choice, 300) for choice in ("blank", "keep", None))
 
 
 def test_each_part_of_a_result_is_declared():
@@ -74,7 +75,7 @@ def test_a_measure_that_nobody_declared_is_a_statistic():
 
 @pytest.mark.parametrize("rows", [30, 100, 297, 300, 5000])
 def test_a_published_share_stands_for_three_counts_or_more(rows):
-    published = Gate("blank", rows).shares(np.arange(rows + 1) / rows)
+    published = PublicationGate("blank", rows).shares(np.arange(rows + 1) / rows)
     for share in np.unique(published)[1:-1]:
         assert (published == share).sum() >= 3
     assert np.abs(published - np.arange(rows + 1) / rows).max() <= max(0.005, 1.5 / rows) + 1e-4

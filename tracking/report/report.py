@@ -152,6 +152,7 @@ def contents(result: RunResult) -> dict[str, Any]:
         "communication": _communication(result),
         "silos": {"rows": silo_table(result), "scores": silo_scores(result)},
         "privacy": _privacy(result),
+        "disclosed": _disclosed(result),
         "not_covered": NOT_COVERED,
         "tuning": ReportTable(CANDIDATE_COLUMNS, result.tuning.rows) if result.tuning else None,
         "settings": _settings(result),
@@ -456,6 +457,32 @@ def _privacy(result: RunResult) -> dict[str, ReportTable] | None:
         "ledgers": ReportTable(
             ("ledger of silo", "ε of this run", "ε of all runs"), silos, len(silos) > SCROLLING_ROWS
         ),
+    }
+
+
+DISCLOSED_COLUMNS = ("part of the run", "algorithm", "statistic", "silos mixed in it", "its rows", "numbers", "replies")
+
+
+def _disclosed(result: RunResult) -> dict[str, ReportTable]:
+    """What each silo has sent, by the record of its own gate; silos with the same lines share a table."""
+    tables: dict[tuple[tuple[object, ...], ...], list[str]] = {}
+    for silo in sorted(result.disclosed):
+        lines = tuple(
+            (
+                one.part,
+                one.algorithm,
+                one.statistic + ", masked" * one.masked + ", with noise" * one.private,
+                "itself alone" if one.silos == (silo,) else pluralize(len(one.silos), "silo"),
+                one.rows or None,
+                one.numbers or None,
+                one.times,
+            )
+            for one in result.disclosed[silo]
+        )
+        tables.setdefault(lines, []).append(silo)
+    return {
+        ", ".join(silos): ReportTable(DISCLOSED_COLUMNS, lines, len(lines) > SCROLLING_ROWS)
+        for lines, silos in tables.items()
     }
 
 

@@ -28,10 +28,11 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.privacy.ledger import Overspent, PrivateSettings, spent, total
+from fedbnsl.algorithms.privacy.ledger import PrivateSettings, spent, total
 from fedbnsl.algorithms.privacy.zcdp import guaranteed_shares
 from fedbnsl.algorithms.statistics.count_tables import count, offsets
 from fedbnsl.algorithms.statistics.rows import Query
+from fedbnsl.tasks.silo.policy import NotAllowed
 from tests.algorithms.privacy.audit import audit
 
 LEVELS = np.array([2, 3, 4, 2, 3])
@@ -149,12 +150,12 @@ class TestRuns:
             assert total(Cost(c.rho, ReplaceOne) for c in charges) <= promise.cost
             assert 0 < spent(charges, promise.delta) <= 5.0
 
-    def test_an_exchange_too_many_is_refused_before_any_noise(self, drawing, dealing):
+    def test_an_exchange_too_many_is_refused(self, drawing, dealing):
         federation = dealing(drawing(6, 3000, 1), self.PARTS)
         learner = algorithm(depth=0, orientation="sepset")
         server = learner.open_server(federation.schema)
         federation.exchange(learner, 1, learner.broadcast(server))
-        with pytest.raises(Overspent, match="refused before any noise was drawn"):
+        with pytest.raises(NotAllowed, match="round 2 is not one of its 1 round"):
             federation.exchange(learner, 2, learner.broadcast(server))
 
     @pytest.mark.parametrize("present", [5, 4])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.experiments import discloses, experiments_of
+from fedbnsl.algorithms.core.experiments import experiments_of, smallest_group
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
@@ -181,11 +181,12 @@ class TestSums:
 
     def test_what_a_combination_of_sums_discloses(self) -> None:
         a, b, c, d = (("a", 0), ("b", 0), ("c", 0), ("d", 0))
-        assert discloses([(a, b, c, d), (b, c, d)], "a")
-        assert not discloses([(a, b, c, d), (b, c, d)], "b")
-        assert not discloses([(a, b, c, d), (c, d)], "a")
-        assert discloses([(a, b, c, d), (a, b), (b, c), (a, c)], "a")  # (ab + ac − bc)/2
-        assert discloses([(("a", 0), ("a", 1), b), (("a", 1), b)], "a")
+        assert smallest_group([(a, b, c, d), (b, c, d)]) == ("a",)
+        assert smallest_group([(a, b, c, d), (c, d)]) == ("a", "b")
+        assert smallest_group([(a, b, c, d), (a, b), (b, c), (a, c)]) == ("a",)  # (ab + ac − bc)/2
+        assert smallest_group([(("a", 0), ("a", 1), b), (("a", 1), b)]) == ("a",)
+        assert smallest_group([(a, b, c, d), (a, b, c, d)]) == ("a", "b", "c", "d")
+        assert smallest_group([]) == ()
 
     def test_a_lost_silo_that_alone_showed_a_mechanism_is_named(self) -> None:
         targets = {"p": (("b",),), "q": (("b",),)}

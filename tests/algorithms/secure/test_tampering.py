@@ -109,7 +109,7 @@ LIES = {
     ),
     "floats": ("mask", lambda _: wire.encode(np.zeros(20)), "silo 01 sent an array of float64"),
     "a matrix": ("mask", lambda _: wire.encode(np.zeros((20, 1), np.uint64)), "silo 01 sent an array"),
-    "no array": ("mask", lambda _: wire.encode("text"), "silo 01 sent a message that is not a ndarray"),
+    "no array": ("mask", lambda _: wire.encode("text"), "silo 01 sent an unreadable message: the bytes are not"),
     "a wrong share of a self-mask": (
         "unmask",
         in_revealed(lambda r: Revealed(with_wrong(r.self_masks, "silo 02"), r.escrow_keys)),
@@ -134,7 +134,7 @@ LIES = {
     "numbers for shares": (
         "unmask",
         lambda _: wire.encode(Revealed(1, 2)),
-        "a message that is not shares by silo",
+        "silo 01 sent an unreadable message: the bytes are not",
     ),  # type: ignore[arg-type]
 }
 

@@ -160,8 +160,8 @@ def test_an_owner_declares_its_own_recoding_and_units(folder):
     columns = described(folder, {"missing": ABOUT["missing"]})
     assert columns["smokes"].labels == ("no", "yes")
     assert columns["weight"].size == round(np.log10(75), 1)
-    other = described(folder, {"recode": {"clinic": {"smokes": {"Ja": "JA"}}}, "missing": ABOUT["missing"]})
-    assert other["smokes"].labels == ("no", "yes"), "the owner's precedes the coordinator's"
+    with pytest.raises(NotAllowed, match="refuses the declared recode"):
+        described(folder, {"recode": {"clinic": {"smokes": {"Ja": "JA"}}}, "missing": ABOUT["missing"]})
 
 
 def test_under_a_policy_a_coordinator_recodes_only_as_the_owner_declares(folder):

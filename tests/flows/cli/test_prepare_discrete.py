@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import OnceBroadcast, single_reply
 from fedbnsl.algorithms.errors import BadInput
@@ -277,7 +278,7 @@ def test_another_run_with_other_levels_reads_its_own_codes(hosted, monkeypatch):
     monkeypatch.setattr(RunTerms, "algorithm", lambda terms: sends_its_rows)
     tables = []
     for run, levels in enumerate((schema.levels, schema.levels | {"x": ("blue", "green", "red")})):
-        terms = RunTerms(f"run {run}", b"any", replace(schema, levels=levels), 0)
+        terms = RunTerms(f"run {run}", registry.pack(registry.specify("fed-pc")), replace(schema, levels=levels), 0)
         reply = silos.services["one"].solve(terms, 1, wire.encode(OnceBroadcast()))
         tables.append(wire.decode(Sent, reply).table.tolist())
     assert tables == [[[1, 0], [0, 1]], [[2, 0], [0, 1]]]

@@ -4,40 +4,46 @@ from dataclasses import fields
 
 import pytest
 
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.profile import ColumnProfile
 from fedbnsl.flows.cli.federation import init_federation
-from fedbnsl.flows.cli.silo import FACTS, column_facts, disclosure_lines, serve_silo
+from fedbnsl.flows.cli.silo import FACTS, check_silo, column_facts, disclosure_lines, serve_silo
 from fedbnsl.tasks.silo import source
-from fedbnsl.tasks.transport import silo_worker
+from fedbnsl.tasks.silo.messages import MethodCall, unpack_answer
+from fedbnsl.tasks.transport import channel
 from fedbnsl.tasks.transport.configuration import read_silo_file
+from fedbnsl.tasks.transport.identity import Endpoint
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_silo_serves_by_the_settings_of_its_file(workers, tmp_path, monkeypatch):
     """Its name, rows, readers, addresses and certificate."""
-    folder, served, readers = tmp_path / "study", [], []
+    folder, served, readers, limited = tmp_path / "study", [], [], []
     init_federation(folder, ["a", "b"], "127.0.0.1:8786")
     place = folder / "a"
     (place / "rows.csv").write_text("x,y\n" + "".join(f"{k % 7 + 0.5},{k * k % 11}\n" for k in range(60)))
     config = place / "silo.toml"
     said = config.read_text().splitlines()
-    listen = [line for line in said if not line.startswith(("workers", "listen"))]
-    config.write_text("\n".join([f"workers = {workers}", 'listen = "127.0.0.1:0"', *listen]))
+    config.write_text("\n".join([f"workers = {workers}", "memory_gigabytes = 3", *said]))
+    (place / "about.json").write_text('{"kind": "continuous"}')
 
-    async def run(address, service, identity, listen, log):
-        served.append((address, service.name, service.describe().rows, identity.holder(), listen))
+    async def run(name, where, identity, answers, log):
+        described = unpack_answer("describe", answers(MethodCall("describe").pack()))
+        served.append((where, name, described.silo, described.rows, identity.holder()))
 
     def described(silo, path, declared, mapper, whole=source.describe_rows):
         readers.append((getattr(mapper, "__self__", None), path))
         return whole(silo, path, declared, mapper)
 
-    monkeypatch.setattr(silo_worker, "run_silo_worker", run)
+    monkeypatch.setattr(channel, "serve_silo", run)
+    monkeypatch.setattr("fedbnsl.flows.servers.supervisor.supervise", lambda most, log: limited.append(most))
     monkeypatch.setattr(source, "describe_rows", described)
     monkeypatch.setattr("fedbnsl.flows.terminal.daemon.run_until_signal", lambda serving: serving().send(None))
     with pytest.raises(StopIteration):
         serve_silo(config, None, None)
-    assert served == [("tls://127.0.0.1:8786", "a", 60, "a", ("127.0.0.1", 0))]
-    ((own, path),) = readers
+    assert served == [(Endpoint("127.0.0.1", 8786), "a", "a", 60, "a")]
+    assert limited == [3_000_000_000]
+    (own, path), *_ = readers
     assert (own.count, path) == (workers, place / "rows.csv")
 
 
@@ -56,9 +62,26 @@ def test_facts_about_a_column_are_printed_as_an_owner_reads_them():
     assert not [fact for fact in facts if fact.startswith(("empty", "words", "zeros"))]
 
 
+def allow_descriptions(config):
+    """Set a level at which the silo describes its cells."""
+    config.write_text(config.read_text().replace('level = "sums"', 'level = "trusted"'))
+
+
+def test_at_level_sums_an_owner_sees_that_names_leave_only(tmp_path):
+    folder = tmp_path / "study"
+    init_federation(folder, ["a", "b"], "127.0.0.1:8786")
+    (folder / "a" / "rows.csv").write_text("x,y\n" + "".join(f"{k % 7 + 0.5},{k}\n" for k in range(60)))
+    with pytest.raises(BadInput, match=r"level 'sums' sends no fact about cells, so about\.json must declare"):
+        check_silo(folder / "a" / "silo.toml", None, None)
+    (folder / "a" / "about.json").write_text('{"kind": "continuous"}')
+    lines = disclosure_lines(read_silo_file(folder / "a" / "silo.toml", None, None))
+    assert lines == ["before round 1 the coordinator learns: 60 rows, columns x, y", "  x: ", "  y: "]
+
+
 def test_an_owner_of_series_sees_their_lengths(tmp_path):
     folder = tmp_path / "study"
     init_federation(folder, ["a", "b"], "127.0.0.1:8786")
+    allow_descriptions(folder / "a" / "silo.toml")
     times = [k for k in range(40) if k != 15]
     (folder / "a" / "rows.csv").write_text("time,x,y\n" + "".join(f"{k},{k % 7 + 0.5},{k % 5}\n" for k in times))
     (folder / "a" / "about.json").write_text('{"kind": "time-series"}')
@@ -70,6 +93,7 @@ def test_an_owner_of_series_sees_their_lengths(tmp_path):
 def test_an_owner_sees_what_the_coordinator_learns_of_each_column(tmp_path):
     folder = tmp_path / "study"
     init_federation(folder, ["a", "b"], "127.0.0.1:8786")
+    allow_descriptions(folder / "a" / "silo.toml")
     rows = "".join(
         f"{'' if k < 7 else 100 + k},{'yes' if k % 3 else 'no'},{k % 9 + 1},{(k % 9 + 1) ** 2}\n" for k in range(60)
     )

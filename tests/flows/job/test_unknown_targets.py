@@ -185,7 +185,7 @@ def test_an_owner_who_demands_masks_refuses_sums_of_one_silo_or_condition(study)
     spec = registry.specify("secure-boss", {})
     for policy in (Policy(rows=5), Policy(masked=True, experiments=True)):
         policy.check("silo-1", spec, schema, behind_masks=True)
-    with pytest.raises(NotAllowed, match="compares sums of one silo or condition, and one would be of 1 silo: the min"):
+    with pytest.raises(NotAllowed, match="a combination is over silo-1 alone: the minimum is 2 silos"):
         Policy(masked=True).check("silo-1", spec, schema, behind_masks=True)
     names, halves = (
         dict.fromkeys(schema.rows, ("a", "b", "c")),
@@ -193,5 +193,5 @@ def test_an_owner_who_demands_masks_refuses_sums_of_one_silo_or_condition(study)
     )
     within = replace(schema, condition_names=names, stretches=halves)
     Policy(masked=True, silos=6).check("silo-1", spec, within, behind_masks=True)
-    with pytest.raises(NotAllowed, match="one would be of 6 silos: the minimum is 7"):
+    with pytest.raises(NotAllowed, match="silo-6 alone: the minimum is 7"):
         Policy(masked=True, silos=7).check("silo-1", spec, within, behind_masks=True)

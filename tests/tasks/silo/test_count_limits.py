@@ -59,8 +59,8 @@ class Seen(SiloService):
         super().__init__(*given)
         self.replies = []
 
-    def _solve(self, *request):
-        answer = super()._solve(*request)
+    def _solve(self, *request, behind_masks):
+        answer = super()._solve(*request, behind_masks=behind_masks)
         self.replies.append(answer.reply)
         return answer
 

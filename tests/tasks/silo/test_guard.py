@@ -19,9 +19,10 @@ from fedbnsl.data.folder.about import Declared, Reading, declarations
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.silo.guard import Guard, with_full_noise
 from fedbnsl.tasks.silo.members import Members
+from fedbnsl.tasks.silo.messages import SiloFailed
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
 from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
-from fedbnsl.tasks.silo.service import SiloFailed, SiloService
+from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.configuration import read_silo_file
 from fedbnsl.tasks.transport.identity import new_authority, pem
 
@@ -74,7 +75,7 @@ class TestDescriptions:
 
     @pytest.mark.parametrize("asked_of", ["a", ""])
     @pytest.mark.parametrize("owners", ["a", ""])
-    def test_without_a_policy_the_owners_reading_replaces_that_of_the_coordinator(self, owners, asked_of):
+    def test_also_without_a_policy_the_reading_is_the_owners(self, owners, asked_of):
         """The spellings, the units and the sheet of silo a; a sheet may also be that of all silos."""
         asked = Declared(
             recode={"a": {"x": {"no": "n"}}, "b": {"x": {"no": "0"}}},
@@ -86,10 +87,12 @@ class TestDescriptions:
             scale={"a": {"y": 0.5}, "b": {"y": 0.25}},
             sheets={owners: "Second", "b": "Third"},
         )
-        read = Guard(remote=True, declared=own).declaration("a", asked)
+        guard = Guard(remote=True, declared=own)
+        with pytest.raises(NotAllowed, match="silo a: its owner refuses the declared recode: they differ"):
+            guard.declaration("a", asked)
+        read = guard.declaration("a", Declared(recode={"b": {"x": {"no": "0"}}}))
         assert (read.form.recode, read.form.scale) == ((("x", (("no", "nein"),)),), (("y", 0.5, ()),))
         assert read.form.sheet == "Second"
-        assert (read.recode["b"], read.scale["b"]) == (asked.recode["b"], asked.scale["b"])
 
     def test_the_kinds_of_a_second_request_do_not_count(self, path):
         """If it could choose kinds, a coordinator could have the values of a column listed as labels."""
@@ -302,6 +305,10 @@ class TestFile:
             "policy: epsilon limits each run; without total_epsilon the sum over all runs is unlimited",
         )
         assert read_silo_file(federation / "a" / "silo.toml").warnings == ()
+        old = self.written(federation, tmp_path, lambda text: f'listen = "127.0.0.1:0"\n{text}')
+        assert read_silo_file(old).warnings == (
+            "listen has no effect: a silo connects to the coordinator and listens nowhere",
+        )
 
     def test_the_owners_declaration_is_read(self, federation):
         (federation / "a" / "about.json").write_text(json.dumps({"kind": "continuous"}))

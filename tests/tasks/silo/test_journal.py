@@ -25,7 +25,7 @@ def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
     [
         lambda journal: journal.pin("run", "rows"),
         lambda journal: journal.record_sum("run", 1, ("a", "b")),
-        lambda journal: journal.record_summed("run", ("a", "b"), ("a", "b")),
+        lambda journal: journal.record_sum_over(frozenset({("a", -1), ("b", -1)})),
         lambda journal: journal.charged(),
     ],
     ids=["pin", "sum", "sum of a run", "charges"],
@@ -33,7 +33,7 @@ def test_a_reply_and_the_state_after_it_are_kept_together(tmp_path):
 def test_a_damaged_journal_is_named_in_one_line_whatever_is_recorded(tmp_path, record):
     path = tmp_path / "a.sqlite"
     with Journal(path) as journal:
-        for table in ("pins", "sums", "summed", "charged"):
+        for table in ("pins", "sums", "summed_units", "charged"):
             journal._db.execute(f"DROP TABLE {table}")
         with pytest.raises(BadRecord, match=r"a\.sqlite: the journal is damaged .*: start a new run"):
             record(journal)

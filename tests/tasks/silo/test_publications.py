@@ -1,5 +1,6 @@
 """Two publications without an ε differ in no row or in many rows: attacks between them on a silo's service."""
 
+import json
 import sqlite3
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -8,6 +9,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
@@ -19,11 +22,12 @@ from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.data.folder.about import READ_ALL, Reading, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.flows.cli.main import main
+from fedbnsl.tasks.silo import publications
+from fedbnsl.tasks.silo.gate import WHOLE, Gate
 from fedbnsl.tasks.silo.guard import LOCAL, Guard
 from fedbnsl.tasks.silo.journal import BadRecord, journal_path
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy, policy_of
 from fedbnsl.tasks.silo.publications import (
-    KEPT_VERSIONS,
     FewRowsChanged,
     changed_rows,
     discloses_rows,
@@ -65,7 +69,8 @@ class Owner:
             self.write(frame)
         asked = self.terms(reading, about, **terms)
         (path,) = silo_files(self.folder).values()
-        with closing(SiloService("clinic", path, guard=self.guard)) as service:
+        guard = replace(self.guard, declared=declarations(about)) if about else self.guard
+        with closing(SiloService("clinic", path, guard=guard)) as service:
             service.describe(asked.declared)
             try:
                 service.admit(asked, False)
@@ -193,12 +198,27 @@ class TestRows:
                     with pytest.raises(FewRowsChanged):
                         owner.first_reply(service, asked)
 
-    def test_the_oldest_version_is_forgotten(self, owner, frame):
-        for night in range(KEPT_VERSIONS + 1):
+    def test_no_number_of_other_requests_makes_it_forget(self, owner, frame):
+        """Runs over all sets of columns, and on many nights, come in between."""
+        owner.publish(frame)
+        for size in (1, 2):
+            for columns in combinations("abc", size):
+                owner.publish(frame, Reading(only=columns))
+        for night in range(1, 25):
             owner.publish(added(frame, 20 * night))
-        owner.publish(added(frame, 1))
-        with pytest.raises(FewRowsChanged):
-            owner.publish(added(frame, 41))
+        owner.publish(frame)
+        for few in (1, 9, 41):
+            with pytest.raises(FewRowsChanged):
+                owner.publish(added(frame, few))
+
+    @pytest.mark.parametrize(("limit", "most"), [("MAX_VERSIONS", 2), ("MAX_RECORD_BYTES", 60_000)])
+    def test_a_full_record_is_no_permission(self, owner, frame, monkeypatch, limit, most):
+        monkeypatch.setattr(publications, limit, most)
+        owner.publish(frame)
+        owner.publish(added(frame, 20))
+        with pytest.raises(FewRowsChanged, match="its record of publications is full"):
+            owner.publish(added(frame, 60))
+        owner.publish(frame)
 
     def test_an_epsilon_is_exempt(self, owner, frame):
         about = {"kind": "continuous"}
@@ -268,11 +288,14 @@ class TestWhatEnters:
     def test_a_mark_may_not_change_with_the_columns(self, owner, frame):
         """In the second run, the cell 17.5 of the same file counts as empty; even with --ignore, the table differs."""
         frame["a"] = np.arange(60) + 0.5
-        spec = registry.specify("secure-sum")
+        spec, about = registry.specify("fed-pc"), {"missing": {"a": ["17.5"]}}
         owner.publish(frame, spec=spec)
-        (owner.folder / "about.json").write_text('{"missing": {"a": ["17.5"]}}')
-        with pytest.raises(FewRowsChanged):
-            owner.publish(frame, Reading(ignore=("c",)), {"missing": {"a": ["17.5"]}}, spec=spec)
+        (owner.folder / "about.json").write_text(json.dumps(about))
+        asked = owner.terms(Reading(ignore=("c",)), about, spec=spec)
+        guard = replace(REMOTE, declared=declarations(about))
+        service = SiloService("clinic", owner.folder / "clinic.csv", guard=guard)
+        with closing(service), pytest.raises(FewRowsChanged):
+            service.admit(asked, False)
 
     def test_files_in_parts_are_the_same_rows(self, owner, frame):
         owner.write(frame)
@@ -280,14 +303,14 @@ class TestWhatEnters:
         path.mkdir()
         frame.to_parquet(path / "p.parquet")
         (owner.folder / "clinic.csv").unlink()
-        owner.publish(frame, write=False, spec=registry.specify("secure-sum"))
+        owner.publish(frame, write=False, spec=registry.specify("fed-pc"))
         (path / "p.parquet").unlink()
         frame[:25].to_parquet(path / "p1.parquet")
         frame[25:].to_parquet(path / "p2.parquet")
-        owner.publish(frame, write=False, spec=registry.specify("secure-sum"))
+        owner.publish(frame, write=False, spec=registry.specify("fed-pc"))
         frame[25:59].to_parquet(path / "p2.parquet")
         with pytest.raises(FewRowsChanged):
-            owner.publish(frame, write=False, spec=registry.specify("secure-sum"))
+            owner.publish(frame, write=False, spec=registry.specify("fed-pc"))
 
     def test_labels_do_not_depend_on_the_other_labels(self):
         """A new label shifts the codes of all others, and a word among numbers turns them to labels."""
@@ -518,7 +541,7 @@ class TestSilos:
     def test_sums_that_differ_in_few_silos_are_refused(self, folder, frame, silos):
         with closing(self.silo(folder, frame)) as service:
             self.unmask(service, "first", "abcdef")
-            with pytest.raises(NotAllowed, match="fewer than 3 exchanged: the difference of the two sums") as refusal:
+            with pytest.raises(NotAllowed, match=r"both would be over .* the minimum is 3 silos") as refusal:
                 self.unmask(service, "second", silos)
             assert "learn from the same silos, or use --epsilon" in str(refusal.value)
 
@@ -528,16 +551,19 @@ class TestSilos:
             self.unmask(service, "first", "abcdef")
             self.unmask(service, "second", silos)
 
-    def test_a_silo_that_drops_out_leaves_a_sum_over_the_others(self, folder, frame):
-        """This is allowed in one run, and the next run is compared with the remaining silos."""
+    def test_a_silo_that_drops_out_leaves_a_sum_over_the_others_before_the_first_sum_only(self, folder, frame):
+        """Otherwise a coordinator could pretend that a silo dropped out; the difference would be that silo's part."""
         with closing(self.silo(folder, frame)) as service:
-            self.unmask(service, "first", "abcdef")
-            self.unmask(service, "first", "abcdef", survivors="abcde", number=2)
-            self.unmask(service, "first-units", "abcdef", survivors="abcde", step_of="first")
+            self.unmask(service, "first", "abcdef", survivors="abcde")
+            self.unmask(service, "second", "abcde")
+            for run, step_of in (("first", ""), ("first-units", "first"), ("third", "")):
+                with pytest.raises(NotAllowed):
+                    self.unmask(service, run, "abcdef", step_of=step_of)
+            service.finish("first")
             with pytest.raises(NotAllowed):
-                self.unmask(service, "second", "abcdef")
+                self.unmask(service, "first", "abcdef")
         with closing(self.silo(folder, frame)) as service, pytest.raises(NotAllowed):
-            self.unmask(service, "third", "abcdefxyz", survivors="abcdefxy")
+            self.unmask(service, "fourth", "abcdexyz", survivors="abcdexy")
 
     def test_a_step_with_other_silos_is_another_run(self, folder, frame):
         with closing(self.silo(folder, frame)) as service:
@@ -552,26 +578,41 @@ class TestSilos:
         with closing(self.silo(folder, frame)) as service:
             self.unmask(service, "first", "abcdefgh", targets=first)
             self.unmask(service, "again", "abcdefgh", targets=first, step_of=step_of)
-            with pytest.raises(NotAllowed, match="fewer than 3 exchanged: the difference of the two sums"):
+            with pytest.raises(NotAllowed, match=r"both would be over .* alone"):
                 self.unmask(service, "second", "abcdefgh", targets=dict.fromkeys("bce", (("b",),)), step_of=step_of)
 
     def test_targets_of_one_silo_are_refused_before_anything_is_summed(self, folder, frame):
         with closing(self.silo(folder, frame)) as service:
             for targets in ({"b": (("a",),)}, dict.fromkeys("bcdefgh", (("a", "b", "c"),))):
-                with pytest.raises(NotAllowed, match="the targets of experiments leave b"):
+                with pytest.raises(NotAllowed, match="the targets of experiments require sums of which"):
                     self.unmask(service, "first", "abcdefgh", targets=targets)
             with pytest.raises(NotAllowed, match="refuses the targets a: the owner's"):
                 self.unmask(service, "first", "abcdefgh", targets=dict.fromkeys("abc", (("a",),)))
 
     def test_a_minimum_of_one_silo_still_means_two(self, folder, frame):
         frame.to_csv(folder / "clinic.csv", index=False)
-        for silos, allowed in (("ab", False), ("abx", False), ("axy", True)):
-            policy = Policy(masked=True)
-            if allowed:
-                policy.check_difference("a", tuple(silos), [tuple("abc")])
-            else:
-                with pytest.raises(NotAllowed, match="fewer than 2 exchanged"):
-                    policy.check_difference("a", tuple(silos), [tuple("abc")])
+        for number, (silos, allowed) in enumerate((("abcd", True), ("ab", True), ("abxy", True), ("abx", False))):
+            with closing(SiloService("a", folder / "clinic.csv", Policy(masked=True))) as service:
+                if allowed:
+                    self.unmask(service, f"run {number}", silos)
+                else:
+                    with pytest.raises(NotAllowed, match="would be over x alone, and the minimum is 2 silos"):
+                        self.unmask(service, f"run {number}", silos)
+
+    @given(st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), min_size=1, max_size=5))
+    def test_no_combination_of_sums_is_over_few_silos(self, sums):
+        """Whatever sums the gate lets pass, a combination that depends on a silo depends on two silos at least."""
+        gate, passed = Gate("a", Policy(masked=True), guarded=True), []
+        for silos in sums:
+            one = frozenset((silo, WHOLE) for silo in silos)
+            with suppress(NotAllowed):
+                gate.check_sums([one], passed)
+                passed.append(one)
+        matrix = np.array([[(silo, WHOLE) in one for silo in "abcdef"] for one in passed], float).reshape(-1, 6)
+        for silo in range(6):
+            others = np.delete(matrix, silo, axis=1)
+            alone = np.linalg.matrix_rank(matrix) > np.linalg.matrix_rank(others) if matrix.size else False
+            assert not alone
 
     def test_without_masks_every_reply_is_seen_anyway(self, folder, frame):
         frame.to_csv(folder / "clinic.csv", index=False)

@@ -38,7 +38,6 @@ from fedbnsl.tasks.silo.readers import ClusterReaders, ReaderLost, Readers
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.silo.source import FileSource
-from fedbnsl.tasks.transport.unpickling import restricted_unpickling
 
 NOTHING, NUMBERS, LABELS = Declared(), ("x", "y", "z"), ("one", "two", "three")
 EMPTY = {"a": (0, 0, 100)}
@@ -238,10 +237,9 @@ def test_the_workers_of_a_cluster_do_the_work(rows, on_cluster):
     ids = set(table.map_parts(lambda part: os.getpid()))
     assert os.getpid() not in ids
     assert 1 <= len(ids) <= 2
-    with restricted_unpickling():  # as in a silo's process
-        assert list(on_cluster.map(Counter, ["aab"])) == [Counter(a=2, b=1)]
-        with pytest.raises(BadInput, match="wrong"):
-            list(on_cluster.map(refuse, ["wrong"]))
+    assert list(on_cluster.map(Counter, ["aab"])) == [Counter(a=2, b=1)]
+    with pytest.raises(BadInput, match="wrong"):
+        list(on_cluster.map(refuse, ["wrong"]))
     (copied,) = on_cluster.map(lambda part: list(on_cluster.map(lambda one: os.getpid(), [part])), [0])
     assert len(copied) == 1  # a reader that is given readers reads alone, and opens no connection
 

@@ -9,7 +9,8 @@ import pytest
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import Declared
-from fedbnsl.tasks.silo.service import SiloFailed, SiloService
+from fedbnsl.tasks.silo.messages import SiloFailed
+from fedbnsl.tasks.silo.service import SiloService
 
 ROWS = {"fewer": 99, "more": 101}
 

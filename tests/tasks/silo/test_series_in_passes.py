@@ -20,9 +20,10 @@ from fedbnsl.data.folder import batches, chunked_table, private_table
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared, Reading, declarations
 from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.journal import Journal
+from fedbnsl.tasks.silo.messages import SiloFailed
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
 from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
-from fedbnsl.tasks.silo.service import SiloFailed, SiloService
+from fedbnsl.tasks.silo.service import SiloService
 from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
 from fedbnsl.tasks.transport.in_process import InProcessTransport
 

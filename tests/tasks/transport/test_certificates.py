@@ -1,4 +1,4 @@
-"""Certificates: which party trusts which, who can read a key, and Dask's security settings."""
+"""Certificates: which party trusts which, and who can read a key."""
 
 import datetime
 import shutil
@@ -90,21 +90,12 @@ def test_keys_are_their_owners_alone(issued):
     assert {(issued / name).stat().st_mode & 0o777 for name in ("authorities", "coordinator", "lab")} == {0o700}
 
 
-def test_dask_is_told_to_encrypt_everything(coordinator):
-    security = coordinator.security()
-    assert security.require_encryption
-    for role in ("scheduler", "worker", "client"):
-        told = security.get_tls_config_for_role(role)
-        assert (told["cert"], told["ca_file"]) == (str(coordinator.certificate), str(coordinator.trusted))
-        assert told["key"] == str(coordinator.key)
-
-
 def test_a_key_that_others_may_read_is_refused(issued, tmp_path):
     shutil.copytree(issued / "clinic", tmp_path / "clinic")
     for mode in (0o640, 0o604, 0o620):
         (tmp_path / "clinic" / "clinic.key").chmod(mode)
         with pytest.raises(BadInput, match=r"clinic\.key: this key is readable by other users"):
-            identity(tmp_path / "clinic", "clinic").security()
+            identity(tmp_path / "clinic", "clinic").client_context()
 
 
 def test_a_key_of_somebody_else_does_not_fit(issued, tmp_path):

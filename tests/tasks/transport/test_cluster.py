@@ -2,14 +2,12 @@
 
 from types import SimpleNamespace
 
-import distributed
 import pytest
 
-from fedbnsl.algorithms.errors import BadInput, SilosUnavailable
-from fedbnsl.algorithms.secure.masks import Refused
-from fedbnsl.tasks.silo.policy import NotAllowed
-from fedbnsl.tasks.transport import cluster
-from fedbnsl.tasks.transport.cluster import LOG_ATTRIBUTE, SERVICES_ATTRIBUTE, hosted_silos, on_worker, wait_for_silos
+from fedbnsl.algorithms.errors import SilosUnavailable
+from fedbnsl.tasks.transport import federation
+from fedbnsl.tasks.transport.cluster import DaskTransport, hosted_silos
+from fedbnsl.tasks.transport.federation import wait_for_silos
 
 
 class Told:
@@ -44,50 +42,28 @@ def test_silos_are_those_of_workers_that_are_running():
     assert hosted_silos(Told([*ONE, (("b",), "closing"), (("a",), "closing")])) == ("a",)
 
 
-def test_two_workers_of_one_silo_are_refused():
-    with pytest.raises(BadInput, match="two workers host silo a: stop the one"):
-        hosted_silos(Told([*BOTH, *ONE]))
-
-
 def test_silos_are_waited_for_while_patience_lasts(monkeypatch):
-    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.0)
-    assert wait_for_silos(Told([], ONE, BOTH), ("a", "b"), 60.0, None) == ("a", "b")
-    assert wait_for_silos(Told([], ONE), (), 60.0, None) == ("a",)
+    monkeypatch.setattr(federation, "POLL_SECONDS", 0.0)
+    assert wait_for_silos(DaskTransport(Told([], ONE, BOTH)), ("a", "b"), 60.0, None) == ("a", "b")
+    assert wait_for_silos(DaskTransport(Told([], ONE)), (), 60.0, None) == ("a",)
 
 
 def test_a_wait_of_some_seconds_is_told_once(monkeypatch, capsys):
-    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr(cluster, "NOTICE_SECONDS", 0.0)
-    wait_for_silos(Told(ONE, ONE, ONE, BOTH), ("a", "b", "c"), 60.0, None)
+    monkeypatch.setattr(federation, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(federation, "NOTICE_SECONDS", 0.0)
+    wait_for_silos(DaskTransport(Told(ONE, ONE, ONE, BOTH)), ("a", "b", "c"), 60.0, None)
     assert capsys.readouterr().err == "waiting for b, c, at most 60 s\n"
-    wait_for_silos(Told(BOTH), ("a", "b", "c"), 60.0, None)
+    wait_for_silos(DaskTransport(Told(BOTH)), ("a", "b", "c"), 60.0, None)
     assert capsys.readouterr().err == ""
 
 
 def test_a_run_begins_without_a_silo_only_where_a_quorum_is_given_and_there():
-    assert wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, 2) == ("a", "b")
+    assert wait_for_silos(DaskTransport(Told(BOTH)), ("a", "b", "d"), 0.0, 2) == ("a", "b")
     with pytest.raises(SilosUnavailable, match=r"no worker hosts d \(available: a, b, c\); 3 of 3 are needed"):
-        wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, 3)
+        wait_for_silos(DaskTransport(Told(BOTH)), ("a", "b", "d"), 0.0, 3)
     with pytest.raises(SilosUnavailable, match=r"no worker hosts d \(available: a, b, c\): its owner starts one"):
-        wait_for_silos(Told(BOTH), ("a", "b", "d"), 0.0, None)
+        wait_for_silos(DaskTransport(Told(BOTH)), ("a", "b", "d"), 0.0, None)
     with pytest.raises(SilosUnavailable, match=r"no worker hosts any silo \(available: none\)"):
-        wait_for_silos(Told([]), (), 0.0, None)
+        wait_for_silos(DaskTransport(Told([])), (), 0.0, None)
     with pytest.raises(SilosUnavailable, match="4 of all connected silos are needed"):
-        wait_for_silos(Told(BOTH), (), 0.0, 4)
-
-
-@pytest.mark.parametrize(
-    ("error", "logged"), [(NotAllowed("no"), True), (Refused("no"), True), (BadInput("no"), False)]
-)
-def test_a_worker_logs_what_its_silo_refuses(monkeypatch, error, logged):
-    """Under a policy and in a secure sum, the coordinator gets the kind and the arguments of any error."""
-    lines = []
-    worker = SimpleNamespace(**{SERVICES_ATTRIBUTE: {"clinic": None}, LOG_ATTRIBUTE: lines.append})
-    monkeypatch.setattr(distributed, "get_worker", lambda: worker)
-
-    def fail(service):
-        raise error
-
-    answer = on_worker("clinic", SimpleNamespace(on=fail))
-    assert (answer.kind, answer.arguments) == (type(error), ("no",))
-    assert lines == ["refused: no"] * logged
+        wait_for_silos(DaskTransport(Told(BOTH)), (), 0.0, 4)

@@ -20,8 +20,8 @@ def folder(issued, tmp_path):
 def test_what_init_writes_is_read_as_it_was_meant(issued):
     silo = read_silo_file(issued / "clinic" / "silo.toml")
     assert (silo.name, silo.data) == ("clinic", issued / "clinic" / "rows.csv")
-    assert (silo.coordinator, silo.listen) == (Endpoint("10.0.0.5", 8786), Endpoint("127.0.0.1", 0))
-    assert silo.policy == Policy(silos=3, rows=50)
+    assert silo.coordinator == Endpoint("10.0.0.5", 8786)
+    assert silo.policy == Policy(masked=True, silos=3, rows=50, level="sums")
     federation = read_federation_file(issued / "coordinator" / "federation.toml")
     assert federation.silos == ("clinic", "lab")
     assert federation.address == federation.listen == silo.coordinator
@@ -49,7 +49,11 @@ def test_rows_and_name_may_be_given_in_place_of_the_files(issued):
 
 SILO = {
     "a misspelt limit": ("rows = 50", "row = 50", r"silo\.toml: policy: unknown key 'row'; available: algorithms, "),
-    "a misspelt key": ("listen =", "listens =", r"silo\.toml: unknown key 'listens'; available: name, data, "),
+    "a misspelt key": (
+        "coordinator =",
+        "coordinates =",
+        r"silo\.toml: unknown key 'coordinates'; available: name, data, ",
+    ),
     "a misspelt file": ("trusted =", "trust =", r"silo\.toml: unknown key 'trust'; available: certificate, key"),
     "another's name": ('name = "clinic"', 'name = "lab"', "name is 'lab', but the certificate belongs to 'clinic'"),
     "no rows": ("rows.csv", "missing.csv", r"data: .*missing\.csv: no such file"),

@@ -24,8 +24,8 @@ class Gone:
     ("error", "reason"),
     [
         (KilledWorker("solve", None, 3), "died repeatedly"),
-        (FutureCancelledError("solve", "scheduler-connection-lost"), "connection to the coordinator's scheduler"),
-        (asyncio.CancelledError(), "connection to the coordinator's scheduler"),
+        (FutureCancelledError("solve", "scheduler-connection-lost"), "connection to the workers"),
+        (asyncio.CancelledError(), "connection to the workers"),
     ],
 )
 def test_the_silo_is_lost(error, reason):

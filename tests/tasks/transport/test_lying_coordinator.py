@@ -17,10 +17,10 @@ from fedbnsl.algorithms.secure.masked import new_attempt, session_of
 from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.data.folder.about import Declared, declarations
 from fedbnsl.flows.cli.federation import init_federation
+from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.silo.runs import RunTerms, SecureSumRequest
-from fedbnsl.tasks.silo.service import MethodCall
-from fedbnsl.tasks.transport.cluster import DaskTransport, connect_to_coordinator
+from fedbnsl.tasks.transport.channel import connect_to_coordinator
 from fedbnsl.tasks.transport.configuration import read_federation_file
 
 SILOS = ("a", "b", "c")
@@ -74,8 +74,7 @@ def federation(folder):
         processes.start("coordinator", "coordinator", "start", "--federation", str(coordinator))
         for silo in SILOS:
             processes.start(silo, "silo", "start", "--config", str(folder / silo / "silo.toml"))
-        with connect_to_coordinator(read_federation_file(coordinator), timeout=60) as client:
-            transport = DaskTransport(client)
+        with connect_to_coordinator(read_federation_file(coordinator), timeout=60) as transport:
             deadline = time.monotonic() + 60
             while transport.present() != SILOS and time.monotonic() < deadline:
                 time.sleep(0.05)

@@ -1,25 +1,20 @@
 """Who may use the embedded cluster of a run: its own processes, which hold the keys of the run, and nobody else."""
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from distributed.protocol import pickle as dask_pickle
 
 from fedbnsl.data.folder.folder import silo_files, write_folder
 from fedbnsl.data.generators.linear import homogeneous
-from fedbnsl.tasks.silo.service import MethodCall
-from fedbnsl.tasks.transport import unpickling
+from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.transport.cluster import DaskTransport, connected_workers, embedded_cluster, hosted_silos
 from fedbnsl.tasks.transport.identity import COORDINATOR, Identity, issue, load_or_create_authority, write_trusted
 from fedbnsl.tasks.transport.run_keys import create_run_security
-from fedbnsl.tasks.transport.unpickling import ForeignObject, restricted_unpickling
 
 STRANGER = """
 import logging, os, ssl, sys
@@ -90,24 +85,6 @@ def test_a_process_without_the_keys_reaches_no_part_of_the_cluster(running, fore
     assert done.stdout.startswith("refused"), done.stderr
 
 
-def test_the_worker_refuses_code(running):
-    with pytest.raises(Exception, match=r"posix\.getpid"):
-        running.run(os.getpid)
-
-
-def test_the_scheduler_refuses_code(running):
-    with pytest.raises(Exception, match=r"posix\.getpid"):
-        running.run_on_scheduler(os.getpid)
-    with pytest.raises(RuntimeError, match="deserialization"):
-        running.submit(os.getpid, pure=False).result(30)
-
-
-def test_messages_cannot_have_the_scheduler_import_a_module(running):
-    import dask
-
-    assert dask.config.get("distributed.scheduler.allowed-imports") == []
-
-
 def worker_process():
     """The id of the worker's process, or None while there is none."""
     from distributed.nanny import Nanny
@@ -152,24 +129,3 @@ def test_every_run_has_its_own_keys():
     assert one.tls_client_key != two.tls_client_key
     assert one.tls_ca_file != two.tls_ca_file
     assert one.tls_client_key != one.tls_worker_key
-
-
-def test_dask_reads_other_pickles_again_after_the_last_block(monkeypatch):
-    monkeypatch.setattr(unpickling, "_RESTRICTIONS", set())
-    monkeypatch.setitem(vars(dask_pickle), "pickle", pickle)
-    foreign, started, end = pickle.dumps(Path("rows.csv")), threading.Event(), threading.Event()
-
-    def overlap():
-        with restricted_unpickling():
-            started.set()
-            end.wait(10)
-
-    thread = threading.Thread(target=overlap)
-    with restricted_unpickling():
-        thread.start()
-        started.wait(10)
-    with pytest.raises(ForeignObject):
-        dask_pickle.loads(foreign)
-    end.set()
-    thread.join()
-    assert dask_pickle.loads(foreign) == Path("rows.csv")

@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fedbnsl.algorithms.core.protocol import SiloLost
-from fedbnsl.tasks.silo.service import MethodCall
+from fedbnsl.tasks.silo.messages import MethodCall
 from fedbnsl.tasks.transport.federation import Patience, Roster, wait_for_answer
 
 CALL = MethodCall("describe")

@@ -1,0 +1,73 @@
+"""A supervisor: a process serves in a child process with limits of memory, and is started again after a crash.
+
+A request of another party can make the child use all memory it may have, or never end. The child then ends, and the
+next child continues from the journals on disk. The supervisor itself handles no request.
+"""
+
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from .parent_watchdog import end_with_parent
+
+PAUSE_SECONDS = 3.0
+"""pause before the next child starts"""
+ENDED_BY_LIMIT = 70
+"""exit code of a child that a limit has ended"""
+FINAL_CODES = (0, 1, 2, 3)
+"""exit codes of a child that need no other child: it was stopped, or cannot serve"""
+
+
+def supervise(memory_bytes: int, log: Callable[[str], None]) -> None:
+    """Return in a child process that may use at most `memory_bytes` of address space; the caller then serves.
+
+    This process waits. It passes signals to the child, starts another child after a crash, and exits with the exit code
+    of the last one.
+    """
+    while True:
+        child = os.fork()
+        if not child:
+            end_with_parent()
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+            return
+
+        def forward(number: int, frame: object, child: int = child) -> None:
+            os.kill(child, number)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, forward)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code in FINAL_CODES or -code in (signal.SIGINT, signal.SIGTERM):
+            sys.exit(max(code, 0))
+        log(f"error: the process that serves ended ({_reason(code)}); starting it again")
+        time.sleep(PAUSE_SECONDS)
+
+
+def within_seconds(
+    answer: Callable[[bytes], bytes], seconds: float, log: Callable[[str], None]
+) -> Callable[[bytes], bytes]:
+    """`answer`, but a call that takes more than `seconds` ends this process."""
+
+    def limited(content: bytes) -> bytes:
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            return answer(content)
+        finally:
+            timer.cancel()
+
+    def end() -> None:
+        # A thread that computes in compiled code cannot be interrupted.
+        log(f"error: a call took more than {seconds:g} s")
+        os._exit(ENDED_BY_LIMIT)
+
+    return limited
+
+
+def _reason(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,262 @@
+"""The gate of a silo: the one place that decides what may leave it, and the permanent record of what has left.
+
+Everything that leaves a silo about its rows is a `SiloRelease`: a kind of statistic, the silos mixed in it, the rows
+that enter it, whether the coordinator chose its arguments, and its ε. `Gate.check` decides on each release, before it
+is computed, from the owner's policy and from the record; `Gate.record` then records it. Both use the owner's facts and
+the request itself. A coordinator's names of runs decide nothing: they only group the lines of its disclosure statement.
+
+Laws, for a silo whose policy has `masked`:
+
+- Nothing about a single silo leaves: no unmasked reply, and no entry of a sum that only this silo fills.
+- Sums group the silos: two silos are in one group if they were in the same sums since the record began. Every linear
+  combination of the sums has the same coefficient for all silos of a group, so it discloses totals of groups only. The
+  gate refuses a sum with which a group would have fewer than `silos` silos (at least 2), whichever run asks for it.
+- At level `sums`, every statistic is a fixed function of the rows (`FIXED_SUMS`). Asked again, it has the same value
+  while the rows are the same, and rows that change by few are refused (`publications.py`).
+
+The record is part of the journal. Ending a run does not shorten it; if it is full, the gate refuses.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.experiments import Unit, smallest_group
+from fedbnsl.algorithms.core.release import FIXED_SUMS, Disclosed, Statistic, statistic_of
+from fedbnsl.algorithms.core.schema import Schema, pluralize
+from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+
+from .policy import NotAllowed, Policy
+from .runs import RunTerms
+
+WHOLE = -1
+"""in a sum of the record, the number of the condition that stands for all rows of a silo"""
+Sum = frozenset[Unit]
+"""the conditions that are added up in a sum"""
+
+
+@dataclass(frozen=True)
+class SiloRelease:
+    """What a reply discloses about a silo's rows; the gate decides on it before the reply is computed."""
+
+    algorithm: str
+    """the algorithm or step, with its wrappers"""
+    statistic: Statistic
+    silos: tuple[str, ...]
+    """the silos mixed in the statistic: those of the sum, or the silo alone"""
+    masked: bool
+    rows: int
+    """the rows of the silo that enter it, after all wrappers"""
+    chosen: bool
+    """whether the coordinator chose arguments of the statistic, from any number of possible ones"""
+    private: bool
+    """whether it has noise that is charged to the ledger"""
+
+
+def release_of(terms: RunTerms, silo: str, broadcast: object, *, behind_masks: bool) -> SiloRelease:
+    """The release with which `silo` would answer `broadcast` (decoded) under `terms`."""
+    spec, algorithm = terms.spec_value, terms.algorithm()
+    statistic = statistic_of(algorithm.releases, broadcast)
+    return SiloRelease(
+        algorithm=" of ".join([*(one.name for one in reversed(spec.wrappers)), spec.name]),
+        statistic=statistic,
+        silos=terms.schema.silos if behind_masks else (silo,),
+        masked=behind_masks,
+        rows=effective_rows(spec, terms.schema, silo),
+        chosen=statistic not in FIXED_SUMS or has_chosen_model(terms.schema),
+        private=algorithm.private is not None,
+    )
+
+
+def effective_rows(spec: AlgorithmSpec, schema: Schema, silo: str) -> int:
+    """The number of rows of `silo` that enter each statistic, after all wrappers; 0 for a silo that has none."""
+    if silo not in schema.rows:
+        return 0
+    rows = [schema.rows[silo]]
+    rows += [registry.wrapper_entry(one.name).effective_rows(one.settings, schema, silo) for one in spec.wrappers]
+    return min(rows)
+
+
+def has_chosen_model(schema: Schema) -> bool:
+    """Whether numbers that the coordinator sends in `schema` fill empty cells or set cells aside."""
+    model = schema.imputation_model
+    return bool(model.covariance.size or model.dag.size or model.tables.size or model.screens)
+
+
+class Gate:
+    """The gate of `silo`, for an owner with this `policy`."""
+
+    def __init__(self, silo: str, policy: Policy, *, guarded: bool) -> None:
+        """Start without releases; `guarded` silos belong to another party than the coordinator, or have a policy."""
+        self._silo = silo
+        self._policy = policy
+        self._guarded = guarded
+        self._lines: dict[str, dict[Disclosed, Disclosed]] = {}
+        """by run, the lines of its disclosure statement, each under its form without numbers"""
+
+    def check_run(self, terms: RunTerms, *, behind_masks: bool) -> None:
+        """Raise `NotAllowed` for a run of which the policy allows no release.
+
+        It is asked before round 1, so that a run which one silo refuses spends nothing at the others.
+        """
+        spec, schema, algorithm = terms.spec_value, terms.schema, terms.algorithm()
+        if self._guarded:
+            self._check_policy(spec, schema, algorithm, behind_masks=behind_masks)
+        if algorithm.needs_secure_sum and not behind_masks and (len(schema.rows) > 1 or self._guarded):
+            raise NotAllowed(
+                f"silo {self._silo}: this algorithm needs a secure sum: its unmasked replies would disclose what "
+                "the sum hides"
+            )
+
+    def _check_policy(self, spec: AlgorithmSpec, schema: Schema, algorithm: Algorithm, *, behind_masks: bool) -> None:
+        self._policy.check(self._silo, spec, schema, behind_masks=behind_masks)
+        names = [one.name for one in spec.wrappers]
+        if len(names) > 1:
+            self._refuse(spec, f"a run has at most one wrapper, not {' around '.join(reversed(names))}")
+        rows = effective_rows(spec, schema, self._silo)
+        if rows < self._policy.rows:
+            self._refuse(spec, f"the minimum is {self._policy.rows} rows, and {rows} of this silo would enter a reply")
+        if self._policy.level == "epsilon" and algorithm.private is None:
+            self._refuse(spec, "level epsilon allows only replies with noise (--epsilon)")
+        if self._policy.level == "sums" and algorithm.private is None:
+            reason = _sums_refusal_reason(spec, schema)
+            if reason:
+                self._refuse(spec, f"level sums allows only masked sums of moments and counts: {reason}")
+
+    def check(self, terms: RunTerms, number: int, release: SiloRelease) -> None:
+        """Raise `NotAllowed` for a `release` in round `number` that the owner does not allow."""
+        spec, algorithm = terms.spec_value, terms.algorithm()
+        if not 1 <= number <= algorithm.max_rounds:
+            rounds = pluralize(algorithm.max_rounds, "round")
+            raise NotAllowed(f"silo {self._silo} refuses {spec.name}: round {number} is not one of its {rounds}")
+        if not self._guarded:
+            return
+        if release.statistic == "undeclared":
+            self._refuse(spec, "it does not declare which statistic leaves the silo")
+        if self._policy.masked and release.statistic == "own figures":
+            self._refuse(spec, "replies would have figures of this silo alone, and replies must be masked")
+        if self._policy.level == "sums" and not release.private and release.chosen:
+            what = release.statistic if release.statistic not in FIXED_SUMS else "an imputation model"
+            self._refuse(spec, f"level sums allows only fixed sums, and the coordinator chooses numbers of: {what}")
+
+    def check_sums(self, sums: Iterable[Sum], earlier: Iterable[Sum]) -> None:
+        """Raise `NotAllowed` for masked `sums` without an ε that would split silos off, given the `earlier` sums.
+
+        Without `masked`, the policy allows replies of this silo alone, so no sum discloses more.
+        """
+        if not (self._guarded and self._policy.masked):
+            return
+        group = smallest_group(_with_conditions([*earlier, *sums]))
+        if len(group) < self._policy.least_group:
+            raise NotAllowed(
+                f"silo {self._silo}: its owner's policy refuses a sum over other silos than before: a combination of "
+                f"both would be over {', '.join(group)} alone, and the minimum is "
+                f"{pluralize(self._policy.least_group, 'silo')}; learn from the same silos, or use --epsilon"
+            )
+
+    def sums(self, terms: RunTerms, silos: tuple[str, ...]) -> tuple[Sum, ...]:
+        """The sums that a round of `terms` discloses if these `silos` remain.
+
+        If the owner allows sums of single silos for `experiments`, only the sum over all of them counts.
+        """
+        schema = terms.schema
+        if not schema.has_targets or self._policy.experiments:
+            return (frozenset((silo, WHOLE) for silo in silos),)
+        several = {silo for silo in silos if len(schema.conditions(silo)) > 1}
+        return tuple(
+            dict.fromkeys(
+                frozenset((silo, condition if silo in several else WHOLE) for silo, condition in units)
+                for units in schema.experiments.units(silos)
+            )
+        )
+
+    def record(
+        self, terms: RunTerms, release: SiloRelease, size: int, numbers: int = 0, rho: float = 0.0, smallest: int = 0
+    ) -> None:
+        """Record that a reply of `size` bytes leaves, with this number of `numbers` and this `smallest` count."""
+        form = Disclosed(part=terms.part, **vars(release))
+        self._add(terms.pinned_run, replace(form, numbers=numbers, rho=rho, smallest=smallest, times=1, bytes=size))
+
+    def record_message(self, run: str, statistic: Statistic, size: int, silos: tuple[str, ...] = ()) -> None:
+        """Record that a message of `size` bytes leaves that is no reply of a round.
+
+        The description is sent before a run has a name; it belongs to the next run that begins.
+        """
+        self._add(run, Disclosed("", "", statistic, silos or (self._silo,), bool(silos), times=1, bytes=size))
+
+    def _add(self, run: str, one: Disclosed) -> None:
+        if run:
+            for line in self._lines.pop("", {}).values():
+                self._add(run, line)
+        lines = self._lines.setdefault(run, {})
+        form = replace(one, numbers=0, rho=0.0, smallest=0, times=0, bytes=0)
+        line = lines.get(form, form)
+        lines[form] = replace(
+            line,
+            numbers=max(line.numbers, one.numbers),
+            rho=line.rho + one.rho,
+            smallest=min((count for count in (line.smallest, one.smallest) if count), default=0),
+            times=line.times + one.times,
+            bytes=line.bytes + one.bytes,
+        )
+
+    def statement(self, run: str) -> tuple[Disclosed, ...]:
+        """The lines of the disclosure statement of `run`, in the order of their first replies."""
+        return tuple(self._lines.get(run, {}).values())
+
+    def forget(self, run: str) -> None:
+        """Drop the lines of a finished run; the sums that the journal has are permanent."""
+        self._lines.pop(run, None)
+
+    def _refuse(self, spec: AlgorithmSpec, reason: str) -> None:
+        raise NotAllowed(f"silo {self._silo}: its owner's policy refuses {spec.name}: {reason}")
+
+
+def _sums_refusal_reason(spec: AlgorithmSpec, schema: Schema) -> str:
+    """Why a run without an ε has other releases than masked fixed sums; "" if it has none."""
+    entry = registry.entry(spec.name)
+    if entry.at_sums is None:
+        what = entry.releases if isinstance(entry.releases, str) else "other statistics"
+        return f"{spec.name} sends {what}"
+    if entry.at_sums(spec.settings) != spec.settings:
+        return f"with these settings, {spec.name} sends other statistics"
+    odd = [one.name for one in spec.wrappers if not registry.wrapper_entry(one.name).at_sums]
+    if odd:
+        return f"{odd[0]} sends figures of single silos"
+    return "the coordinator would choose a model of the empty cells" if has_chosen_model(schema) else ""
+
+
+def _with_conditions(sums: Iterable[Sum]) -> list[Sum]:
+    """The `sums` with the conditions of each silo in place of all its rows, for silos that have conditions in any."""
+    every = list(sums)
+    known: dict[str, set[Unit]] = {}
+    for silo, condition in (unit for one in every for unit in one):
+        known.setdefault(silo, set()).update({(silo, condition)} if condition != WHOLE else ())
+    return [
+        frozenset(
+            part
+            for silo, condition in one
+            for part in ((known[silo] or {(silo, WHOLE)}) if condition == WHOLE else {(silo, condition)})
+        )
+        for one in every
+    ]
+
+
+def numbers_in(reply: object) -> int:
+    """The number of numbers in the arrays of a reply."""
+    if isinstance(reply, np.ndarray):
+        return reply.size
+    if is_dataclass(reply):
+        return sum(numbers_in(getattr(reply, field.name)) for field in fields(reply))
+    return sum(map(numbers_in, reply)) if isinstance(reply, tuple) else 0
+
+
+def smallest_count(release: SiloRelease, counts: NDArray[Any]) -> int:
+    """The smallest count above 0 among the `counts` of an unmasked release; 0 for a release without public counts."""
+    if release.statistic != "counts" or release.masked or release.private:
+        return 0
+    return int(min(counts[counts > 0], default=0))

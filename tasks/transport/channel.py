@@ -1,0 +1,411 @@
+"""Messages between owners: frames over TLS, and both clients of the coordinator's relay (`relay.py`).
+
+A frame is a length of 8 bytes and so many bytes, which encode a `Parcel` (`core/wire.py`); a frame of length 0 is a
+ping. The content of a call or an answer is opaque bytes here and in the relay. Both clients connect to the relay and
+listen nowhere: `serve_silo` answers calls, `RelayClient` sends them. As the other side they accept only the holder of a
+coordinator's certificate.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import ssl
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Thread
+from typing import Literal
+
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.protocol import SiloLost
+from fedbnsl.algorithms.errors import SilosUnavailable, foreign_text
+
+from ..silo.messages import MethodCall
+from .configuration import FederationFile
+from .federation import PackedAnswer
+from .identity import COORDINATOR, Endpoint, Identity, holder_of
+
+MAX_FRAME_BYTES = 1 << 30
+CHUNK_BYTES = 1 << 20
+"""maximum number of bytes that one read returns"""
+CONNECTION_LOST = "the connection to the coordinator was lost"
+RETRY_SECONDS = 0.2
+"""pause of a run between two attempts to reach a coordinator that does not listen yet"""
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """What one side of a connection accepts from the other."""
+
+    frame_bytes: int = MAX_FRAME_BYTES
+    first_seconds: float = 10.0
+    """timeout for the TLS handshake, for the first frame, and for the end of a connection"""
+    ping_seconds: float = 10.0
+    silence_seconds: float = 35.0
+    """seconds without any byte after which a connection is lost"""
+    deliveries: int = 3
+    """how often the relay delivers a call to a silo whose connections end before the answer"""
+    calls: int = 10_000
+    """maximum number of calls of a run in the relay"""
+    call_bytes: int = 4 << 30
+    """maximum number of bytes of a run's calls in the relay"""
+
+
+LIMITS = ConnectionLimits()
+
+
+Kind = Literal["present", "refused", "call", "answer", "lost", "release"]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One message.
+
+    - `present`, the relay's first parcel: the connected `silos`, again after each change; for a silo, its name
+    - `refused`, from the relay in place of `present`: a silo may not join, for the reason `note`
+    - `call`: from a run for `silo`, or from the relay to this silo; sender and receiver agree on its `number`
+    - `answer`: to the call of this `number`, from the silo or from the relay to the run
+    - `lost`: from the relay to a run: there will be no answer, for the reason `note`
+    - `release`: from a run: it needs no answer
+    """
+
+    kind: Kind
+    number: int = 0
+    silo: str = ""
+    content: bytes = b""
+    note: str = ""
+    silos: tuple[str, ...] = ()
+
+
+wire.prepare(Parcel)
+
+
+class Connection:
+    """One end of a connection.
+
+    Methods raise `OSError` if the connection is lost, and `ValueError` if the other side violates the protocol.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: ConnectionLimits) -> None:
+        """Use an open connection."""
+        self._reader, self._writer, self._limits = reader, writer, limits
+        self._patience = limits.first_seconds
+        self._sending = asyncio.Lock()
+        self._outbox: asyncio.Queue[Parcel] = asyncio.Queue()
+
+    @property
+    def certificate(self) -> bytes:
+        """The verified certificate of the other side, in DER."""
+        certificate: bytes = self._writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return certificate
+
+    @property
+    def address(self) -> str:
+        """The address of the other side."""
+        host, port = (self._writer.get_extra_info("peername") or ("unknown", 0))[:2]
+        return Endpoint(host, port).tls
+
+    async def receive(self) -> Parcel:
+        """The next parcel."""
+        while True:
+            length = int.from_bytes(await self._read(8))
+            if length > self._limits.frame_bytes:
+                raise ValueError(f"a frame of {length} bytes, more than {self._limits.frame_bytes}")
+            frame = await self._read(length)
+            self._patience = self._limits.silence_seconds
+            if frame:
+                return wire.decode(Parcel, frame)
+
+    async def _read(self, length: int) -> bytes:
+        parts = []
+        while length:
+            async with asyncio.timeout(self._patience):
+                part = await self._reader.read(min(length, CHUNK_BYTES))
+            if not part:
+                raise ConnectionResetError("the other side closed the connection")
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)
+
+    def post(self, parcel: Parcel) -> None:
+        """Send `parcel` later, in order, while `run` runs."""
+        self._outbox.put_nowait(parcel)
+
+    async def send(self, parcel: Parcel | None) -> None:
+        """Send `parcel`, None for a ping, as soon as all earlier parcels are sent."""
+        async with self._sending:
+            frame = wire.encode(parcel) if parcel else b""
+            # One write per frame: if this task is cancelled, no part of a frame is sent.
+            self._writer.write(len(frame).to_bytes(8) + frame)
+            await self._writer.drain()
+
+    async def run(self, *works: Coroutine[object, object, object]) -> None:
+        """Keep the connection alive and send what is posted while `works` run, until one of them ends."""
+        tasks = [asyncio.create_task(work) for work in (*works, self._send_posted(), self._ping())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _send_posted(self) -> None:
+        while True:
+            await self.send(await self._outbox.get())
+
+    async def _ping(self) -> None:
+        while True:
+            await self.send(None)
+            await asyncio.sleep(self._limits.ping_seconds)
+
+    def close(self) -> None:
+        """Close the connection after what is already sent."""
+        self._writer.close()
+
+
+async def connect(where: Endpoint, context: ssl.SSLContext, limits: ConnectionLimits) -> tuple[Connection, Parcel]:
+    """A connection to the relay at `where`, and the relay's first parcel.
+
+    Raises `OSError` if nobody responds in time or the relay refuses the connection, and `ValueError` if the other side
+    is not a relay.
+    """
+    async with asyncio.timeout(limits.first_seconds):
+        reader, writer = await asyncio.open_connection(
+            where.host, where.port, ssl=context, ssl_shutdown_timeout=limits.first_seconds, limit=CHUNK_BYTES
+        )
+        connection = Connection(reader, writer, limits)
+        try:
+            holder = holder_of(connection.certificate)
+            if holder != COORDINATOR:
+                raise ConnectionError(f"the other side has the certificate of '{holder}', not of a coordinator")
+            first = await connection.receive()
+            if first.kind != "present":
+                raise ConnectionError(first.note or "the other side is not the relay of a coordinator")
+        except BaseException:
+            connection.close()
+            raise
+    return connection, first
+
+
+async def _connect_patiently(
+    where: Endpoint, context: ssl.SSLContext, limits: ConnectionLimits
+) -> tuple[Connection, Parcel]:
+    """As `connect`, but waits while nobody listens."""
+    while True:
+        try:
+            return await connect(where, context, limits)
+        except ConnectionRefusedError:
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+async def serve_silo(
+    name: str,
+    where: Endpoint,
+    identity: Identity,
+    answer: Callable[[bytes], bytes],
+    log: Callable[[str], None],
+    reconnect_seconds: float = 3.0,
+    limits: ConnectionLimits = LIMITS,
+) -> None:
+    """Answer the calls of the relay at `where` by `answer` in one thread, until this task is cancelled.
+
+    Reconnects after a lost connection. The reason for a failure to join is logged once. If `answer` raises an
+    exception, only its type is logged, and the connection is closed.
+    """
+    last_reason, thread = "", ThreadPoolExecutor(1)
+
+    def logged_answer(content: bytes) -> bytes:
+        try:
+            return answer(content)
+        except Exception as error:  # its text may contain rows
+            log(f"silo {name}: {type(error).__name__} while it answered a call")
+            raise ConnectionError from None
+
+    while True:
+        context = identity.client_context()
+        try:
+            connection, _ = await connect(where, context, limits)
+        except (OSError, ValueError) as error:
+            reason = foreign_text(str(error)) or type(error).__name__
+            if last_reason != reason:
+                log(f"silo {name} cannot join {where.tls}: {reason}")
+                last_reason = reason
+        else:
+            last_reason = ""
+            log(f"silo {name} has joined {where.tls}")
+            calls: asyncio.Queue[Parcel] = asyncio.Queue()
+            try:
+                with contextlib.suppress(OSError, ValueError):
+                    await connection.run(
+                        _receive_calls(connection, calls), _answer_calls(connection, calls, logged_answer, thread)
+                    )
+            finally:
+                connection.close()
+            log(f"silo {name}: connection to {where.tls} lost; reconnecting")
+        await asyncio.sleep(reconnect_seconds)
+
+
+async def _receive_calls(connection: Connection, calls: "asyncio.Queue[Parcel]") -> None:
+    while True:
+        call = await connection.receive()
+        # The relay sends a call only after the answer to the last one, so a silo holds at most two.
+        if call.kind != "call" or not calls.empty():
+            raise ValueError("a parcel that is not the next call")
+        calls.put_nowait(call)
+
+
+async def _answer_calls(
+    connection: Connection, calls: "asyncio.Queue[Parcel]", answer: Callable[[bytes], bytes], thread: ThreadPoolExecutor
+) -> None:
+    while True:
+        call = await calls.get()
+        content = await asyncio.get_running_loop().run_in_executor(thread, answer, call.content)
+        await connection.send(Parcel("answer", call.number, content=content))
+
+
+@dataclass(frozen=True, eq=False)
+class PendingBytes:
+    """The answer to a call of a `RelayClient`, as bytes, which may not have arrived yet."""
+
+    client: "RelayClient"
+    silo: str
+    number: int
+    future: Future[bytes] = field(default_factory=Future)
+
+    def result(self, timeout: float) -> bytes:
+        """The answer; raises `TimeoutError` after `timeout` seconds, and `SiloLost` if it can never arrive."""
+        return self.future.result(timeout)
+
+    def lose(self, reason: str) -> None:
+        """Have `result` raise `SiloLost`."""
+        self.future.set_exception(SiloLost((self.silo,), reason))
+
+    def release(self) -> None:
+        """Have the relay forget the call; its answer is not needed."""
+        self.client.release(self)
+
+
+class RelayClient:
+    """A run's connection to the relay; its methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        """Prepare a client; `connect` returns a connected one."""
+        self._numbers = itertools.count(1)
+        self._silos: tuple[str, ...] = ()
+        self._calls: dict[int, PendingBytes] = {}
+        self._connection: Connection | None = None
+        self._opened: Future[asyncio.AbstractEventLoop] = Future()
+        self._loop: asyncio.AbstractEventLoop
+        self._stopped = asyncio.Event()
+
+    @classmethod
+    @contextlib.contextmanager
+    def connect(
+        cls,
+        where: Endpoint,
+        identity: Identity,
+        timeout: float = 15.0,
+        limits: ConnectionLimits = LIMITS,
+        place: str = "",
+    ) -> Iterator["RelayClient"]:
+        """Yield a client of the relay at `where`.
+
+        Raises `SilosUnavailable` if none responds within `timeout` seconds; `place` begins the message.
+        """
+        client, context = cls(), identity.client_context()
+        thread = Thread(target=lambda: asyncio.run(client._serve(where, context, timeout, limits)), daemon=True)
+        thread.start()
+        try:
+            client._loop = client._opened.result()
+        except (OSError, ValueError) as error:
+            raise SilosUnavailable(
+                f"{place}no coordinator responds at {where} ({type(error).__name__}): start it with "
+                "`fedbnsl coordinator start`"
+            ) from None
+        try:
+            yield client
+        finally:
+            client._loop.call_soon_threadsafe(client._stopped.set)
+            thread.join()
+
+    def present(self) -> tuple[str, ...]:
+        """The silos that are connected at this moment, sorted."""
+        return self._silos
+
+    def submit(self, silo: str, content: bytes) -> PendingBytes:
+        """Send a call to `silo` and return at once; if the silo is away, the call waits in the relay."""
+        call = PendingBytes(self, silo, next(self._numbers))
+        self._loop.call_soon_threadsafe(self._start, call, content)
+        return call
+
+    def release(self, call: PendingBytes) -> None:
+        """Have the relay forget `call`, unless it is already answered."""
+        with contextlib.suppress(RuntimeError):  # after the end of the connection, the relay has forgotten it
+            self._loop.call_soon_threadsafe(self._forget, call.number)
+
+    def _start(self, call: PendingBytes, content: bytes) -> None:
+        if self._connection is None:
+            call.lose(CONNECTION_LOST)
+            return
+        self._calls[call.number] = call
+        self._connection.post(Parcel("call", call.number, call.silo, content))
+
+    def _forget(self, number: int) -> None:
+        if self._calls.pop(number, None) and self._connection:
+            self._connection.post(Parcel("release", number))
+
+    async def _serve(self, where: Endpoint, context: ssl.SSLContext, timeout: float, limits: ConnectionLimits) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                connection, first = await _connect_patiently(where, context, limits)
+        except Exception as error:
+            self._opened.set_exception(error)
+            return
+        self._connection, self._silos = connection, first.silos
+        self._opened.set_result(asyncio.get_running_loop())
+        with contextlib.suppress(OSError, ValueError):
+            await connection.run(self._stopped.wait(), self._receive(connection))
+        connection.close()
+        self._connection, self._silos = None, ()
+        for call in self._calls.values():
+            call.lose(CONNECTION_LOST)
+        await self._stopped.wait()
+
+    async def _receive(self, connection: Connection) -> None:
+        while True:
+            parcel = await connection.receive()
+            if parcel.kind == "present":
+                self._silos = parcel.silos
+            elif call := self._calls.pop(parcel.number, None):
+                if parcel.kind == "answer":
+                    call.future.set_result(parcel.content)
+                else:
+                    call.lose(foreign_text(parcel.note))
+
+
+@dataclass(frozen=True)
+class RelayTransport:
+    """The silos that a relay reaches (see `SiloTransport`)."""
+
+    client: RelayClient
+
+    def present(self) -> tuple[str, ...]:
+        """The silos that are connected at this moment, sorted."""
+        return self.client.present()
+
+    def submit(self, silo: str, call: MethodCall) -> PackedAnswer:
+        """Send `call` to `silo`; if the silo is away, the call waits in the relay."""
+        return PackedAnswer(call.method, self.client.submit(silo, call.pack()))
+
+
+@contextlib.contextmanager
+def connect_to_coordinator(file: FederationFile, timeout: float = 15.0) -> Iterator[RelayTransport]:
+    """Yield the transport to the silos of the federation of `file`.
+
+    Raises `SilosUnavailable` if its coordinator does not respond within `timeout` seconds.
+    """
+    with RelayClient.connect(file.address, file.identity, timeout, place=f"{file.path}: ") as client:
+        yield RelayTransport(client)

@@ -1,0 +1,233 @@
+"""The coordinator's relay: it moves the calls of runs to silos, and the silos' answers back.
+
+The relay never interprets the content of calls and answers. The certificate of a peer decides what it may do: a run
+has a coordinator's certificate and may send calls, a silo may only answer the calls that were delivered to it, under
+the name in its certificate. A silo gets one call at a time. A call to a silo that is away waits until the silo joins.
+If the silo's connection ends before the answer, the call is delivered again when the silo rejoins, but only
+`ConnectionLimits.deliveries` times. The calls of a run end with its connection.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fedbnsl.algorithms.errors import foreign_text
+
+from .channel import CHUNK_BYTES, LIMITS, Connection, ConnectionLimits, Parcel
+from .identity import Endpoint, Identity, holder_of
+
+TOO_MANY_CALLS = "the coordinator holds too many calls of this run"
+DIED_REPEATEDLY = "its worker died repeatedly while solving"
+
+
+@dataclass(eq=False)
+class _Run:
+    """A connected run, its calls by number, and the number of their bytes."""
+
+    connection: Connection
+    calls: "dict[int, _Call]" = field(default_factory=dict)
+    call_bytes: int = 0
+
+
+@dataclass(eq=False)
+class _Call:
+    """A call that is not answered yet."""
+
+    run: _Run
+    number: int
+    silo: str
+    content: bytes
+    deliveries: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Queue:
+    """The calls to one silo, connected or away, in order; the first one may be delivered already."""
+
+    calls: dict[_Call, None] = field(default_factory=dict)
+    filled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Relay:
+    """The state of a relay for `silos`, or for any silos if there are none."""
+
+    def __init__(
+        self, identity: Identity, silos: tuple[str, ...], log: Callable[[str], None], limits: ConnectionLimits
+    ) -> None:
+        """Serve as the coordinator with `identity`; `log` gets a line for each join, exit and new refusal."""
+        self._identity, self._silos, self._log, self._limits = identity, silos, log, limits
+        self._connections: set[Connection] = set()
+        self._runs: set[_Run] = set()
+        self._present: set[str] = set()
+        self._queues: dict[str, _Queue] = {}
+        self._numbers = itertools.count(1)
+        self._refusals: dict[str, str] = {}
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a peer until its connection ends; TLS has already rejected peers without a trusted certificate."""
+        connection, peer = Connection(reader, writer, self._limits), "a peer"
+        self._connections.add(connection)
+        try:
+            name = holder_of(connection.certificate)
+            if self._identity.is_coordinator(connection.certificate):
+                peer = "a run"
+                await self._serve_run(connection)
+            else:
+                peer = f"silo {name}"
+                await self._serve_silo(name, connection)
+        except ValueError as error:
+            self._log_refusal(peer, f"{peer} sends {error}")
+        except (OSError, asyncio.CancelledError):
+            pass  # the peer has left, or the relay ends
+        finally:
+            self._connections.remove(connection)
+            connection.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            connection.close()
+
+    async def _serve_run(self, connection: Connection) -> None:
+        run = _Run(connection)
+        self._runs.add(run)
+        try:
+            await connection.send(self._membership())
+            await connection.run(self._receive_calls(run))
+        finally:
+            self._runs.remove(run)
+            for call in tuple(run.calls.values()):
+                self._forget(call)
+
+    async def _receive_calls(self, run: _Run) -> None:
+        while True:
+            parcel = await run.connection.receive()
+            known = run.calls.get(parcel.number)
+            if parcel.kind == "call" and known is None:
+                self._accept(_Call(run, parcel.number, parcel.silo, parcel.content))
+            elif parcel.kind != "release":
+                raise ValueError("a parcel that is neither a new call nor the release of one")
+            elif known:
+                self._forget(known)
+
+    def _accept(self, call: _Call) -> None:
+        run, call_bytes = call.run, call.run.call_bytes + len(call.content)
+        if len(run.calls) >= self._limits.calls or call_bytes > self._limits.call_bytes:
+            run.connection.post(Parcel("lost", call.number, note=TOO_MANY_CALLS))
+            return
+        run.calls[call.number], run.call_bytes = call, call_bytes
+        queue = self._queues.setdefault(call.silo, _Queue())
+        queue.calls[call] = None
+        queue.filled.set()
+
+    def _forget(self, call: _Call) -> None:
+        """Remove a call that is answered, released or lost."""
+        queue = self._queues[call.silo]
+        del call.run.calls[call.number], queue.calls[call]
+        call.run.call_bytes -= len(call.content)
+        if not queue.calls:
+            queue.filled.clear()
+            if call.silo not in self._present:
+                del self._queues[call.silo]
+
+    async def _serve_silo(self, name: str, connection: Connection) -> None:
+        reason = self._objection(name)
+        if reason:
+            self._log_refusal(name, reason)
+            await connection.send(Parcel("refused", note=reason))
+            return
+        self._refusals.pop(name, None)
+        self._present.add(name)
+        queue = self._queues.setdefault(name, _Queue())
+        answers: dict[int, asyncio.Future[bytes]] = {}
+        self._log(foreign_text(f"silo {name} has joined from {connection.address}"))
+        self._announce()
+        try:
+            await connection.send(Parcel("present", silos=(name,)))
+            await connection.run(_receive_answers(connection, answers), self._deliver(queue, connection, answers))
+        finally:
+            self._present.remove(name)
+            self._log(foreign_text(f"silo {name} has left"))
+            self._announce()
+            first = next(iter(queue.calls), None)
+            if first and first.deliveries >= self._limits.deliveries:
+                self._forget(first)
+                first.run.connection.post(Parcel("lost", first.number, note=DIED_REPEATEDLY))
+
+    def _objection(self, name: str) -> str:
+        """Why the silo `name` may not join; empty if it may."""
+        if self._silos and name not in self._silos:
+            return f"silo {name} is not a member: federation.toml lists {', '.join(self._silos)}"
+        if name in self._present:
+            return f"silo {name} already has a worker: a second worker of this name is not accepted"
+        return ""
+
+    async def _deliver(
+        self, queue: _Queue, connection: Connection, answers: "dict[int, asyncio.Future[bytes]]"
+    ) -> None:
+        """Deliver the calls in `queue` one after the other, and pass the answers on."""
+        while await queue.filled.wait():
+            call, number = next(iter(queue.calls)), next(self._numbers)
+            call.deliveries += 1
+            answer = answers[number] = asyncio.get_running_loop().create_future()
+            await connection.send(Parcel("call", number, content=call.content))
+            content = await answer
+            if call in queue.calls:  # otherwise the run has released it or ended
+                self._forget(call)
+                with contextlib.suppress(OSError):
+                    await call.run.connection.send(Parcel("answer", call.number, content=content))
+
+    def _membership(self) -> Parcel:
+        return Parcel("present", silos=tuple(sorted(self._present)))
+
+    def _announce(self) -> None:
+        for run in self._runs:
+            run.connection.post(self._membership())
+
+    def _log_refusal(self, peer: str, reason: str) -> None:
+        # A refused silo tries again every few seconds.
+        if self._refusals.get(peer) != reason:
+            self._refusals[peer] = reason
+            self._log(foreign_text(f"refused: {reason}"))
+
+
+async def _receive_answers(connection: Connection, answers: "dict[int, asyncio.Future[bytes]]") -> None:
+    while True:
+        parcel = await connection.receive()
+        answer = answers.pop(parcel.number, None)
+        if parcel.kind != "answer" or answer is None:
+            raise ValueError("something other than the answer to the call that it has")
+        answer.set_result(parcel.content)
+
+
+async def run_relay(
+    identity: Identity,
+    host: str,
+    port: int,
+    silos: tuple[str, ...],
+    log: Callable[[str], None],
+    started: Callable[[int], None] | None = None,
+    limits: ConnectionLimits = LIMITS,
+) -> None:
+    """Run the relay of a federation until this task is cancelled; `started` gets the port at which it listens."""
+    relay = Relay(identity, silos, log, limits)
+    server = await asyncio.start_server(
+        relay.serve,
+        host,
+        port,
+        ssl=identity.server_context(),
+        ssl_handshake_timeout=limits.first_seconds,
+        ssl_shutdown_timeout=limits.first_seconds,
+        limit=CHUNK_BYTES,
+    )
+    try:
+        listening = Endpoint(host, server.sockets[0].getsockname()[1])
+        log(f"listening at {listening.tls} for {', '.join(silos) or 'any silo'}")
+        if started:
+            started(listening.port)
+        await asyncio.Event().wait()
+    finally:
+        server.close()
+        relay.close()

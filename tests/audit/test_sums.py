@@ -1,0 +1,208 @@
+"""Attacks of a lying coordinator on masked sums of four silos with the files of `fedbnsl federation init`.
+
+Two sums over different silos, entries of a single silo in a sum, and the law of level `sums` for all algorithms.
+"""
+
+from contextlib import closing, suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.release import FIXED_SUMS, STATISTICS, statistic_of
+from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
+from fedbnsl.algorithms.resampling.held_out import Broadcast, HeldOut
+from fedbnsl.algorithms.secure import masked
+from fedbnsl.data.folder.about import declarations
+from fedbnsl.flows.cli.federation import init_federation
+from fedbnsl.tasks.silo.policy import NotAllowed
+from fedbnsl.tasks.silo.runs import RunTerms
+from fedbnsl.tasks.silo.service import SiloService
+from fedbnsl.tasks.transport.configuration import read_silo_file
+from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
+from fedbnsl.tasks.transport.in_process import InProcessTransport
+
+SILOS, ROWS = ("a", "b", "c", "d"), 120
+ABOUT = {"kind": "continuous"}
+SCHEMA = Schema(("x", "y", "z"), dict.fromkeys(SILOS, ROWS))
+
+
+@pytest.fixture(scope="module")
+def issued(tmp_path_factory):
+    """The folder of a federation whose owners declare numbers."""
+    folder = tmp_path_factory.mktemp("sums") / "study"
+    init_federation(folder, list(SILOS), "127.0.0.1:8811")
+    rng = np.random.default_rng(1)
+    for silo in SILOS:
+        rows = rng.normal(size=(ROWS, 3))
+        np.savetxt(folder / silo / "rows.csv", rows, delimiter=",", header="x,y,z", comments="", fmt="%.6f")
+        (folder / silo / "about.json").write_text('{"kind": "continuous"}')
+    return folder
+
+
+@pytest.fixture(params=["sums", "trusted, masked"])
+def services(issued, request):
+    """The services of all silos, at level sums and at level trusted with masked = true."""
+    found = {}
+    for silo in SILOS:
+        file = read_silo_file(issued / silo / "silo.toml")
+        assert file.policy.level == "sums"
+        if request.param != "sums":
+            file = replace(file, policy=replace(file.policy, level="trusted"))
+        for record in (issued / silo / ".fedbnsl").glob("*"):
+            record.unlink()
+        found[silo] = SiloService(silo, file.data, guard=file.guard(lambda line: None))
+    yield found
+    for service in found.values():
+        service.close()
+
+
+def terms(run, spec=None, step_of="", schema=SCHEMA):
+    packed = registry.pack(spec or registry.specify("secure-sum"))
+    return RunTerms(run, packed, schema, 0, declared=declarations(ABOUT), step_of=step_of)
+
+
+class Line:
+    """The coordinator's line to the silos, on which it does not hear one of them."""
+
+    def __init__(self, transport, silent):
+        self.transport, self.silent = transport, silent
+
+    def ask(self, phase, messages):
+        heard = {k: one for k, one in messages.items() if not (phase in ("mask", "unmask") and k == self.silent)}
+        return self.transport.ask(phase, heard)
+
+
+def sum_of(services, asked, number=1, broadcast=None, silent=None):
+    """The sum of round `number`, as a coordinator computes it that pretends not to hear a silo."""
+    algorithm = asked.algorithm()
+    message = algorithm.broadcast(algorithm.open_server(asked.schema)) if broadcast is None else broadcast
+    packed, roster = wire.encode(message), Roster(InProcessTransport(services), SILOS, Patience(absent=60.0))
+    line = Line(SecureTransport(roster, asked, number, packed, None, tolerates_dropout=True), silent)
+    session = masked.session_of(
+        asked.run_id, number, masked.new_attempt(), asked.schema, asked.exchange_digest(packed, None)
+    )
+    encoding = masked.encoding_of(algorithm, asked.schema, message)
+    return masked.masked_round(algorithm, session, line, message, 0, encoding)[0]
+
+
+@pytest.mark.parametrize("first", [None, "d"])
+@pytest.mark.parametrize(
+    ("run", "step_of", "finished"),
+    [("run", "", False), ("run", "", True), ("again", "run", False), ("again", "run", True), ("other", "", False)],
+)
+def test_two_sums_that_differ_in_one_silo_are_not_to_be_had(services, run, step_of, finished, first):
+    """Their difference is that silo. Neither the end of the run nor another run id is another permission."""
+    assert set(sum_of(services, terms("run"), silent=first).silos) == set(SILOS) - {first}
+    if finished:
+        for service in services.values():
+            service.finish("run")
+    second = None if first else "d"
+    with pytest.raises(BadInput, match=r"would be over d alone|another sum of round 1|was answered for another"):
+        sum_of(services, terms(run, step_of=step_of), silent=second)
+
+
+def test_another_round_of_a_run_is_no_other_permission(services):
+    spec = registry.specify("fed-pc")
+    sum_of(services, terms("run", spec))
+    with pytest.raises(NotAllowed, match="would be over d alone"):
+        sum_of(services, terms("run", spec), number=2, silent="d")
+
+
+def test_a_number_of_one_silo_is_in_no_sum(services):
+    spec = registry.specify("secure-sum").wrapped("held-out", HeldOut())
+    with suppress(NotAllowed):  # level sums refuses the wrapper altogether
+        total = np.asarray(sum_of(services, terms("probe", spec)).total)
+        probe = Broadcast(
+            wire.encode(registry.build(registry.specify("secure-sum")).broadcast_type(np.empty(0))),
+            total,
+            np.ones(4, bool),
+        )
+        with pytest.raises(NotAllowed, match="figures of this silo alone"):
+            sum_of(services, terms("probe", spec), number=2, broadcast=probe)
+
+
+def test_a_diagnosis_without_figures_is_allowed_and_with_them_is_not(services):
+    for own_figures in (False, True):
+        asked = terms(f"run {own_figures}", AlgorithmSpec("diagnosis", Diagnosis(masked=True, own_figures=own_figures)))
+        if own_figures and services["a"]._policy.level == "sums":
+            with pytest.raises(NotAllowed, match="level sums allows only masked sums of moments and counts"):
+                services["a"].admit(asked, True)
+            continue
+        total = sum_of(services, asked).total
+        assert len(total) == 1 + 3 + 6
+    if services["a"]._policy.level != "sums":
+        algorithm = asked.algorithm()
+        server = algorithm.aggregate(
+            algorithm.open_server(SCHEMA), masked.Replies(SILOS, total=np.asarray(total, float))
+        )
+        with pytest.raises(NotAllowed, match="figures of this silo alone"):
+            sum_of(services, asked, number=2, broadcast=algorithm.broadcast(server))
+
+
+class TestLevelSums:
+    """Whatever is asked for, what leaves is a masked sum of a fixed function of the rows."""
+
+    @pytest.fixture
+    def silo(self, issued):
+        file = read_silo_file(issued / "a" / "silo.toml")
+        with closing(SiloService("a", file.data, guard=file.guard(lambda line: None))) as service:
+            yield service
+
+    def test_every_algorithm_and_step_is_allowed_or_refused_as_its_entry_states(self, silo):
+        for name, entry in {**registry.ALGORITHMS, **registry.STEPS}.items():
+            for epsilon in (0.0, 2.0):
+                settings = entry.config()
+                if epsilon:
+                    if not hasattr(settings, "epsilon"):
+                        continue
+                    settings = replace(settings, epsilon=epsilon)
+                spec = AlgorithmSpec(name, settings)
+                algorithm = registry.build(spec) if not entry.pooled else None
+                if algorithm is None or algorithm.summand is None:
+                    continue
+                allowed = algorithm.private is not None or (
+                    entry.at_sums is not None and entry.at_sums(settings) == settings
+                )
+                if allowed:
+                    silo.admit(terms(name, spec), True)
+                else:
+                    with pytest.raises(NotAllowed, match="level sums allows only masked sums"):
+                        silo.admit(terms(name, spec), True)
+                with pytest.raises(NotAllowed):
+                    silo.admit(terms(name, spec), False)
+
+    def test_settings_that_send_more_are_refused(self, silo):
+        spec = registry.specify("secure-linear")
+        with pytest.raises(NotAllowed, match="with these settings"):
+            silo.admit(terms("run", spec), True)
+        silo.admit(terms("run", registry.at_sums(spec)), True)
+        silo.admit(terms("run", registry.at_sums(spec).wrapped("bootstrap", Bootstrap(2))), True)
+
+    def test_a_broadcast_that_asks_for_more_is_refused_whatever_the_settings_are(self, services):
+        """The kind of statistic follows from the broadcast itself."""
+        if services["a"]._policy.level != "sums":
+            pytest.skip("the law of another level")
+        spec = registry.at_sums(registry.specify("secure-linear"))
+        asked, algorithm = terms("run", spec), registry.build(spec)
+        contrasts = algorithm.broadcast_type(np.array([[0, 1]], np.int32), np.eye(3), np.array([0.5]))
+        assert statistic_of(algorithm.releases, contrasts) not in FIXED_SUMS
+        with pytest.raises(NotAllowed, match=r"not one of its|level sums allows only fixed sums"):
+            sum_of(services, asked, broadcast=contrasts)
+
+    def test_nothing_is_described_but_names_and_the_number_of_rows(self, silo):
+        described = silo.describe(declarations(ABOUT))
+        assert described.rows == ROWS
+        assert {(column.numbers, column.size, column.distinct) for column in described.profile.columns.values()} == {
+            (0, None, 0)
+        }
+
+
+def test_every_kind_of_statistic_is_explained():
+    assert all(STATISTICS.values())
