@@ -97,13 +97,11 @@ def specify(
     If given, `epsilon` and `delta` replace those of the privacy settings. Raises `BadInput` for an unknown algorithm or
     parameter, for an invalid value, and for an ε or δ with an algorithm that is not private.
     """
-    from .privacy.ledger import PrivateSettings
-
     settings = parse_settings(name, entry(name), params or {})
     if epsilon is None and delta is None:
         return AlgorithmSpec(name, settings)
-    if not isinstance(settings, PrivateSettings):
-        private = [other for other, one in ALGORITHMS.items() if issubclass(one.config, PrivateSettings)]
+    if not entry(name).private:
+        private = [other for other, one in ALGORITHMS.items() if one.private]
         raise BadInput(f"--epsilon: {name} is not private; private algorithms: {', '.join(private)}")
     return AlgorithmSpec(name, settings.with_budget(epsilon, delta))
 
@@ -121,8 +119,7 @@ def prepare_messages() -> None:
 
 def at_sums(spec: AlgorithmSpec) -> AlgorithmSpec:
     """`spec` with the settings with which level `sums` allows all its releases; unchanged if there are none."""
-    change = entry(spec.name).at_sums
-    return spec if change is None else replace(spec, settings=change(spec.settings))
+    return replace(spec, settings=replace(spec.settings, **(entry(spec.name).at_sums or {})))
 
 
 def levels_of(one: Entry) -> str:

@@ -1,7 +1,7 @@
 """Constraint-based learning: federated independence tests, and PC and FCI with these tests."""
 
 from ..core.release import of_query
-from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory, unchanged
+from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory
 
 TABLES = (
     "sums only: of discrete data count tables over sets of variables, in one or more exchanges for each size of set; "
@@ -13,7 +13,7 @@ ALGORITHMS: dict[str, Entry] = {
     "fed-pc": Entry(
         private=True,
         releases=of_query,
-        at_sums=unchanged,
+        at_sums={},
         summary="PC-stable with federated independence tests (FedPC), a CPDAG; of time series as PCMCI+",
         source="Wang, Ma, Wang 2023: Towards Practical Federated Causal Structure Learning, §4; Runge 2020: PCMCI+",
         disclosure=f"{SUMMED}; of time series moments of windows of 2 lags + 1 rows, once",
@@ -29,7 +29,7 @@ ALGORITHMS: dict[str, Entry] = {
     "fed-fci": Entry(
         private=True,
         releases=of_query,
-        at_sums=unchanged,
+        at_sums={},
         summary="FCI with federated independence tests (FedFCI), for latent variables, a PAG",
         source="Wang, Ma, Wang 2023, §4; Zhang 2008",
         disclosure=SUMMED,

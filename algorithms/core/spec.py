@@ -33,11 +33,6 @@ def always(settings: Any) -> bool:
     return True
 
 
-def unchanged(settings: Any) -> Any:
-    """The same settings, for algorithms that release nothing but fixed sums with any settings."""
-    return settings
-
-
 def square(settings: Any, variables: int) -> int:
     """The number of entries of a d x d matrix, such as weights or second moments."""
     return variables**2
@@ -159,9 +154,9 @@ class Entry:
     """whether it uses the targets of experiments"""
     subtracts_means: bool = False
     """whether it always subtracts the mean of all rows from time series"""
-    at_sums: Callable[[Any], Any] | None = None
-    """(settings) -> the settings with which all its releases are masked sums that level `sums` allows; None if there
-    are none"""
+    at_sums: Mapping[str, Any] | None = field(default=None, hash=False)
+    """the values of settings with which all its releases are masked sums that level `sums` allows, whatever the other
+    settings are; None if there are none"""
 
     def reads_in_passes(self, kind: Kind) -> bool:
         """Whether silos may read rows of this kind in passes."""

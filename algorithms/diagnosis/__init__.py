@@ -1,20 +1,11 @@
 """Diagnosis after a run: sums over the data, disagreement between silos, and findings for the user."""
 
-from dataclasses import replace
-from typing import Any
-
-from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory, unchanged
-
-
-def _without_figures(settings: Any) -> Any:
-    """The settings without the exchange in which silos send figures about themselves."""
-    return replace(settings, own_figures=False)
-
+from ..core.spec import ANY_ROWS, SERIES, Entry, lazy_factory
 
 STEPS: dict[str, Entry] = {
     "missingness": Entry(
         releases="moments",
-        at_sums=unchanged,
+        at_sums={},
         summary="after a run on data with empty cells: whether values are missing completely at random",
         source="ours; Little 1988",
         disclosure="once, how the means of other columns differ where a column is empty; masked if the run is",
@@ -25,7 +16,7 @@ STEPS: dict[str, Entry] = {
     ),
     "diagnosis": Entry(
         releases=lambda broadcast: "own figures" if broadcast.rows else "moments",
-        at_sums=_without_figures,
+        at_sums={"own_figures": False},
         summary="after a run on numbers: what its data can and cannot support, and which silo disagrees",
         source="ours",
         disclosure="once, the silo's part of means and second moments (masked with --secure); then four figures on its "
@@ -39,7 +30,7 @@ STEPS: dict[str, Entry] = {
     ),
     "diagnosis-tables": Entry(
         releases=lambda broadcast: "own figures" if len(broadcast.counts) else "counts",
-        at_sums=_without_figures,
+        at_sums={"own_figures": False},
         summary="after a run on discrete data: what its data can and cannot support, and which silo disagrees",
         source="ours",
         disclosure="once, counts of each variable and of each adjacent pair (masked with --secure); then two figures "
@@ -51,7 +42,7 @@ STEPS: dict[str, Entry] = {
     ),
     "fit-tables": Entry(
         releases="counts",
-        at_sums=unchanged,
+        at_sums={},
         summary="after a run on discrete data: whether the independences that the graph implies hold",
         source="ours; Shipley 2000 for Fisher's C",
         disclosure="count tables of each variable with its parents, of each pair, and of each missing edge with the "

@@ -1,6 +1,6 @@
 """Learners for time series: contemporaneous and lagged edges."""
 
-from ..core.spec import SERIES, Entry, always, lazy_factory, unchanged
+from ..core.spec import SERIES, Entry, always, lazy_factory
 
 ALGORITHMS: dict[str, Entry] = {
     "fdbnl": Entry(
@@ -41,7 +41,7 @@ ALGORITHMS: dict[str, Entry] = {
     ),
     "var": Entry(
         releases="moments",
-        at_sums=unchanged,
+        at_sums={},
         summary="baseline: a ridge vector autoregression, lagged edges only, from one sum",
         source="Lütkepohl 2005; Hoerl, Kennard 1970",
         disclosure="the silo's part of the means and second moments of all windows of lags + 1 rows, once; masked with "
@@ -57,7 +57,7 @@ ALGORITHMS: dict[str, Entry] = {
 STEPS: dict[str, Entry] = {
     "lag-order": Entry(
         releases="moments",
-        at_sums=unchanged,
+        at_sums={},
         summary="before a run on time series with lags=auto: the lag order with minimum BIC",
         source="ours; Lütkepohl 2005, §4.3; Chen, Chen 2008 for the number of candidates",
         disclosure="the silo's part of the means and second moments of all windows of at most 6 rows, once; masked "

@@ -1,21 +1,12 @@
 """Learning from second moments alone: one pooled covariance, exact or private."""
 
-from dataclasses import replace
-from typing import Any
-
-from ..core.spec import SERIES, Entry, lazy_factory, unchanged
-
-
-def _without_contrasts(settings: Any) -> Any:
-    """The settings without the second exchange of `secure-linear`."""
-    return replace(settings, non_gaussian=False)
-
+from ..core.spec import SERIES, Entry, lazy_factory
 
 ALGORITHMS: dict[str, Entry] = {
     "secure-sum": Entry(
         private=True,
         releases="moments",
-        at_sums=unchanged,
+        at_sums={},
         summary="one secure sum of second moments, exact or private, then any learner from a covariance",
         source="ours; Chen, Drton, Wang 2019 for the equal-variance order",
         disclosure="masked: its part of the d(d+1)/2 second moments, once; with noise also masked bucket "
@@ -30,7 +21,7 @@ ALGORITHMS: dict[str, Entry] = {
     ),
     "secure-linear": Entry(
         releases=lambda broadcast: "contrasts" if len(broadcast.standard) else "moments",
-        at_sums=_without_contrasts,
+        at_sums={"non_gaussian": False},
         summary="one secure sum of second moments; directions from equal variances or non-Gaussian errors",
         source="ours; Chen, Drton, Wang 2019; Andrews et al. 2023; Hyvärinen, Smith 2013",
         disclosure="masked: its part of the d(d+1)/2 second moments about its own means, once; 14 sums for each edge "

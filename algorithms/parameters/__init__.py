@@ -1,6 +1,6 @@
 """The parameters of a learned structure from sums over the silos: probability tables, or weights and variances."""
 
-from ..core.spec import Entry, lazy_factory, unchanged
+from ..core.spec import Entry, lazy_factory
 
 STEPS: dict[str, Entry] = {
     "refit": Entry(
@@ -13,7 +13,7 @@ STEPS: dict[str, Entry] = {
     ),
     "family-tables": Entry(
         releases="counts",
-        at_sums=unchanged,
+        at_sums={},
         summary="after a run on discrete data: the probability tables of the learned structure",
         source="ours; Heckerman, Geiger, Chickering 1995 for the prior",
         disclosure="count tables of each variable with its parents, once; masked with --secure",
@@ -24,7 +24,7 @@ STEPS: dict[str, Entry] = {
     ),
     "regressions": Entry(
         releases="moments",
-        at_sums=unchanged,
+        at_sums={},
         summary="after a run on continuous data: weights, intercepts and variances of the learned structure",
         source="ours",
         disclosure="means, and second moments of the pairs that share a family, once; masked with --secure",
@@ -46,7 +46,7 @@ STEPS: dict[str, Entry] = {
     ),
     "lagged-regressions": Entry(
         releases="moments",
-        at_sums=unchanged,
+        at_sums={},
         summary="after a run on time series: weights, intercepts, variances and forecast errors of the structure",
         source="ours; Lütkepohl 2005 for the reduced form",
         disclosure="means, and lagged second moments of the pairs that share a family or the error of one "

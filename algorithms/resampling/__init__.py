@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..core.schema import Schema
-from ..core.spec import Entry, Wrapper, lazy_factory, unchanged
+from ..core.spec import Entry, Wrapper, lazy_factory
 
 
 def _rows_of_resample(settings: Any, schema: Schema, silo: str) -> int:
@@ -16,7 +16,7 @@ def _rows_of_resample(settings: Any, schema: Schema, silo: str) -> int:
 STEPS: dict[str, Entry] = {
     "moment-sum": Entry(
         releases="moments",
-        at_sums=unchanged,
+        at_sums={},
         summary="before a tuned run: second moments, with which candidates are scored on held-out halves",
         source="ours",
         disclosure="its part of the second moments about its own means, of all rows and of random halves, once; "

@@ -1,7 +1,7 @@
 """Score-based learning: BDeu and BIC, greedy equivalence search, fusion of networks, best order score search."""
 
 from ..core.release import of_query
-from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, lazy_factory, unchanged
+from ..core.spec import ANY_ROWS, OWN_ROWS, SERIES, Entry, lazy_factory
 
 COUNTS = (
     "masked: of labels, counts over the sets of variables that the search requests; of other data, centred moments, "
@@ -28,7 +28,7 @@ ALGORITHMS: dict[str, Entry] = {
     ),
     "secure-ges": Entry(
         releases=of_query,
-        at_sums=unchanged,
+        at_sums={},
         summary="GES on the rows of all silos, scored from summed counts: exactly the pooled GES",
         source="ours; Chickering 2002; Hauser, Bühlmann 2012 for turning edges",
         disclosure=COUNTS,
@@ -47,7 +47,7 @@ ALGORITHMS: dict[str, Entry] = {
     ),
     "secure-boss": Entry(
         releases=of_query,
-        at_sums=unchanged,
+        at_sums={},
         summary="best order score search on the rows of all silos, scored from summed counts: exactly the pooled BOSS",
         source="ours; Andrews et al. 2023",
         disclosure=COUNTS,

@@ -1,11 +1,11 @@
 """Sufficient statistics that silos compute from their rows and add up, and the packing of sums into vectors."""
 
-from ..core.spec import SERIES, Entry, lazy_factory, unchanged
+from ..core.spec import SERIES, Entry, lazy_factory
 
 STEPS: dict[str, Entry] = {
     "units": Entry(
         releases="scales",
-        at_sums=unchanged,
+        at_sums={},
         summary="before a masked run on numbers: the scale of each column, so that sums fit fixed-point numbers",
         source="ours",
         disclosure="once, log2 of the standard deviation of each column, masked",

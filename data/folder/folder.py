@@ -60,7 +60,7 @@ from .events import (
     write_events,
 )
 from .fingerprint import fingerprint
-from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of
+from .formats import BROKEN, LISTED, ending_of, is_sheet, kind_of, silo_of
 from .harmonise import check_harmonised, check_silos
 from .joint_columns import check_selected, check_series_domains, excluded_columns, with_declared_transforms
 from .profile import Profile
@@ -206,7 +206,7 @@ def _entries(folder: Path) -> tuple[dict[str, Path], list[Path]]:
             if not is_ignored(path):
                 unread.append(path)
             continue
-        silo = path.name[: -len(ending)] if ending and not parts else path.name
+        silo = silo_of(path)
         check_silo_name(folder, silo)
         if silo in files:
             raise BadInput(f"{folder}: {files[silo].name} and {path.name} both name the silo {quoted(silo)}")

@@ -63,6 +63,12 @@ def ending_of(path: Path) -> str | None:
     return next((one for one in FORMATS if name.endswith(one)), None)
 
 
+def silo_of(path: Path) -> str:
+    """The name of the silo whose rows are at `path`, a file or a folder of parts."""
+    ending = ending_of(path)
+    return path.name[: -len(ending)] if ending and not path.is_dir() else path.name
+
+
 def kind_of(path: Path) -> Kind:
     """The kind of the format of `path`; a file with an unknown ending is read as text."""
     return FORMATS[ending_of(path) or ".csv"]

@@ -343,7 +343,7 @@ def declared_schema(place: str, profiles: Mapping[str, Profile], declared: Decla
         if kind is None:
             raise BadInput(
                 f"{place}: column {quoted(name)}: a run with an ε takes the kind of every column from about.json, "
-                f"as cells may not decide it; {draft}"
+                f"as cells may not decide it, and so does a run with owners at level sums; {draft}"
             )
         if kind == "discrete" and name not in declared.levels:
             raise BadInput(

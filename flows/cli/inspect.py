@@ -180,7 +180,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@options_from_model(LearnOptions, only=("ignore", "only", "by", "missing", "columns", "dates", "time"))
+@options_from_model(LearnOptions, only=("ignore", "only", "by", "silos", "missing", "columns", "dates", "time"))
 def inspect(
     options: LearnOptions,
     folder: Annotated[

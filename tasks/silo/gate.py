@@ -144,12 +144,7 @@ class Gate:
             self._refuse(spec, f"level sums allows only fixed sums, and the coordinator chooses numbers of: {what}")
 
     def check_sums(self, sums: Iterable[Sum], earlier: Iterable[Sum]) -> None:
-        """Raise `NotAllowed` for masked `sums` without an ε that would split silos off, given the `earlier` sums.
-
-        Without `masked`, the policy allows replies of this silo alone, so no sum discloses more.
-        """
-        if not (self._guarded and self._policy.masked):
-            return
+        """Raise `NotAllowed` for masked `sums` without an ε that would split silos off, given the `earlier` sums."""
         group = smallest_group(_with_conditions([*earlier, *sums]))
         if len(group) < self._policy.least_group:
             raise NotAllowed(
@@ -222,7 +217,7 @@ def _sums_refusal_reason(spec: AlgorithmSpec, schema: Schema) -> str:
     if entry.at_sums is None:
         what = entry.releases if isinstance(entry.releases, str) else "other statistics"
         return f"{spec.name} sends {what}"
-    if entry.at_sums(spec.settings) != spec.settings:
+    if registry.at_sums(spec) != spec:
         return f"with these settings, {spec.name} sends other statistics"
     odd = [one.name for one in spec.wrappers if not registry.wrapper_entry(one.name).at_sums]
     if odd:

@@ -81,7 +81,7 @@ class Guard:
         may leave out further columns and choose among the options of reading. Raises `NotAllowed` for a part of
         `declared` that differs from the owner's, for a selection of rows (`--by`), for a column of times that the
         coordinator names (`--time`), for a column of conditions that the owner does not declare, and for words that
-        are no marks of missing values. If the owner declares nothing and has no policy, kinds and levels may be those
+        are not marks of missing values. If the owner declares nothing and has no policy, kinds and levels may be those
         of the coordinator, as far as the cells have them (`facts.py`).
         """
         if self.policy.describes_names_only:

@@ -125,7 +125,7 @@ def unpack_call(packed: bytes) -> MethodCall:
 def answer(service: Answering, packed: bytes, log: Callable[[str], None] = lambda line: None) -> bytes:
     """The answer of `service` to the call in `packed`, as bytes; it raises no error.
 
-    `log` gets one line for each call that the silo refuses.
+    `log` gets one line for each call that the silo refuses, and for each error whose text it does not send.
     """
     try:
         call = unpack_call(packed)
@@ -146,6 +146,8 @@ def answer(service: Answering, packed: bytes, log: Callable[[str], None] = lambd
     except Exception as error:
         if isinstance(error, NotAllowed | Refused):
             log(f"refused: {error}")
+        elif not isinstance(error, (*ERRORS.values(),)):
+            log(f"error: {call.method}: {type(error).__name__}: {error}")
         return _packed_error(error)
 
 

@@ -199,7 +199,8 @@ class SiloService:
     def _check_sums(self, terms: RunTerms, silos: tuple[str, ...], *, record: bool = False) -> None:
         """Raise `NotAllowed` if sums over `silos` without an ε would split silos off.
 
-        With `record`, the sums are recorded for good.
+        Without `masked`, the policy allows replies of this silo alone, so no sum discloses more. With `record`, the
+        sums are recorded for good.
         """
         if terms.algorithm().private is not None or not (self._policy.masked and self._source.has_journal()):
             return
@@ -229,8 +230,8 @@ class SiloService:
         algorithm, release = terms.algorithm(), answer.release
         charges = self._ledger.charges(terms.run_id) if release.private else ()
         rho = sum(charge.rho for charge in charges if charge.number == number)
-        public = algorithm.summand is not None and release.statistic == "counts"
-        smallest = smallest_count(release, algorithm.summand(answer.reply)) if public and algorithm.summand else 0
+        summand = algorithm.summand if release.statistic == "counts" else None
+        smallest = 0 if summand is None else smallest_count(release, summand(answer.reply))
         self._gate.record(terms, release, size, numbers_in(answer.reply), rho, smallest)
 
     def secure_answer(self, terms: RunTerms, number: int, request: SecureSumRequest) -> bytes:

@@ -7,6 +7,7 @@ everything.
 import math
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.about import ABOUT, Declared, declarations, read_about
 from fedbnsl.data.folder.check import check_silo_name
+from fedbnsl.data.folder.formats import silo_of
 
 from ..silo.guard import Guard
 from ..silo.members import Members
@@ -65,9 +67,10 @@ class SiloFile:
     def require_declared(self) -> None:
         """Raise `BadInput` if the level of the policy needs the owner's declaration of the rows, and there is none."""
         if self.declared is None and self.policy.level == "sums":
+            command = ("fedbnsl", "inspect", str(self.data.parent), "--silos", silo_of(self.data), "--write")
             raise BadInput(
                 f"{self.path}: policy: level 'sums' sends no fact about cells, so about.json must declare the kinds "
-                f"and levels of the columns: `fedbnsl inspect {self.data} --write` drafts it"
+                f"and levels of the columns: `{shlex.join(command)}` drafts it"
             )
 
     @property

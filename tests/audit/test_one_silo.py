@@ -119,9 +119,11 @@ class TestCode:
             def seal(self, run):
                 raise KeyError("the cell yes")
 
+        said = []
         with pytest.raises(SiloFailed) as failed:
-            unpack_answer("seal", answer(Broken(), MethodCall("seal", ("run",)).pack()))
+            unpack_answer("seal", answer(Broken(), MethodCall("seal", ("run",)).pack(), said.append))
         assert str(failed.value) == "KeyError; the owner of the silo sees why in the log"
+        assert said == ["error: seal: KeyError: 'the cell yes'"]
 
     def test_a_small_message_does_not_claim_much_memory(self, silo):
         import tracemalloc

@@ -168,7 +168,7 @@ class TestLevelSums:
                 if algorithm is None or algorithm.summand is None:
                     continue
                 allowed = algorithm.private is not None or (
-                    entry.at_sums is not None and entry.at_sums(settings) == settings
+                    entry.at_sums is not None and registry.at_sums(spec) == spec
                 )
                 if allowed:
                     silo.admit(terms(name, spec), True)

@@ -248,19 +248,19 @@ def _check_web(there):
     without = [
         (method, path, headers) for method, path in PATHS for headers in ({}, basic("fedbnsl:guessed"), PAGES[0])
     ]
-    told = answers(there, without)
+    responses = answers(there, without)
     browser_keeps = False
-    for (method, path, headers), told_one in zip(without, told, strict=True):
-        where = f"{there}: {method} {path} with {headers}: {told_one}"
-        if told_one["status"] == 401:
-            browser_keeps |= "www-authenticate" in told_one["headers"]
+    for (method, path, headers), response in zip(without, responses, strict=True):
+        where = f"{there}: {method} {path} with {headers}: {response}"
+        if response["status"] == 401:
+            browser_keeps |= "www-authenticate" in response["headers"]
             continue
-        assert told_one["status"] in (403, 404, 405) or (method == "GET" and path in PUBLIC), where
+        assert response["status"] in (403, 404, 405) or (method == "GET" and path in PUBLIC), where
     # If a browser is asked for a password, it adds it to the requests of every page.
     if browser_keeps:
         with_it = [(method, path, page | basic(token)) for method, path in PATHS for page in PAGES]
-        for request, told_one in zip(with_it, answers(there, with_it), strict=True):
-            assert told_one["status"] == 403, f"{there}: {request}: {told_one}"
+        for request, response in zip(with_it, answers(there, with_it), strict=True):
+            assert response["status"] == 403, f"{there}: {request}: {response}"
         return "MLflow"
     (own,) = answers(there, [("GET", "/api/admin/version", basic(token))])
     assert own["status"] == 200, own
@@ -284,16 +284,16 @@ def _check_silent(there):
     Each of these processes has a token for it, which is valid once.
     """
     sent = ("GET / HTTP/1.1\r\n\r\n", "\n", f"{'a' * 43}\n", "\x00\xff" * 500 + "\n")
-    for told in as_other_account([("raw", there.address, there.port, text) for text in sent]):
-        assert told == {"received": 0, "ended": True}, f"{there}: an unknown kind: {told}"
+    for response in as_other_account([("raw", there.address, there.port, text) for text in sent]):
+        assert response == {"received": 0, "ended": True}, f"{there}: an unknown kind: {response}"
     return "silent"
 
 
 def _check_empty(there):
     """Assert that `there` is the port that Dask opens beside its TLS port, which serves only the list of itself."""
     requests = [(method, path, {}) for method, path in PATHS]
-    for request, told in zip(requests, answers(there, requests), strict=True):
-        assert told["status"] in (404, 405), f"{there}: no credential, or an unknown kind: {request}: {told}"
+    for request, response in zip(requests, answers(there, requests), strict=True):
+        assert response["status"] in (404, 405), f"{there}: no credential, or an unknown kind: {request}: {response}"
     (listed,) = answers(there, [("GET", "/sitemap.json", {})])
     assert json.loads(listed["body"]) == {"paths": ["/sitemap.json"]}, f"{there}: {listed}"
     return "empty"

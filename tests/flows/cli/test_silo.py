@@ -1,12 +1,19 @@
 """`fedbnsl silo start`: the settings of the owner's file are those of the worker that serves."""
 
+import re
+import shlex
 from dataclasses import fields
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+from pyarrow.csv import write_csv
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.profile import ColumnProfile
 from fedbnsl.flows.cli.federation import init_federation
+from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.cli.silo import FACTS, check_silo, column_facts, disclosure_lines, serve_silo
 from fedbnsl.tasks.silo import source
 from fedbnsl.tasks.silo.messages import MethodCall, unpack_answer
@@ -76,6 +83,29 @@ def test_at_level_sums_an_owner_sees_that_names_leave_only(tmp_path):
     (folder / "a" / "about.json").write_text('{"kind": "continuous"}')
     lines = disclosure_lines(read_silo_file(folder / "a" / "silo.toml", None, None))
     assert lines == ["before round 1 the coordinator learns: 60 rows, columns x, y", "  x: ", "  y: "]
+
+
+@pytest.mark.parametrize("data", ["my rows.csv", "parts"])
+def test_the_advised_command_drafts_the_declaration_that_level_sums_needs(tmp_path, data):
+    init_federation(tmp_path / "study", ["a", "b", "c"], "127.0.0.1:1")
+    config, rows = tmp_path / "study" / "a" / "silo.toml", tmp_path / "study" / "a" / data
+    table = pa.table({"x": np.random.default_rng(1).normal(size=90), "y": ["no", "yes", "yes"] * 30})
+    if data == "parts":
+        rows.mkdir()
+        parquet.write_table(table, rows / "one.parquet")
+    else:
+        write_csv(table, rows)
+    config.write_text(re.sub(r'^data = ".*?"', f'data = "{data}"', config.read_text(), flags=re.MULTILINE))
+    with pytest.raises(BadInput, match="level 'sums' sends no fact about cells") as refused:
+        read_silo_file(config).require_declared()
+    program, *words = shlex.split(re.findall(r"`(.*)`", str(refused.value))[0])
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert (program, left.value.code) == ("fedbnsl", 0)
+    file = read_silo_file(config)
+    file.require_declared()
+    assert file.declared.kind_of("y") == "discrete"
+    assert file.declared.levels["y"] == ("no", "yes")
 
 
 def test_an_owner_of_series_sees_their_lengths(tmp_path):
