@@ -321,6 +321,8 @@ class RunResult(RunDescription):
     """whether replies were masked, so that the coordinator saw only sums"""
     confidence: Confidence | None = None
     """edge strengths, if resamples were requested and completed"""
+    unresampled: str = ""
+    """why there are no edge strengths, if there should be"""
     notes: tuple[str, ...] = ()
     """notes on how the silos' tables were read"""
     not_identified: tuple[Arc, ...] = ()

@@ -26,6 +26,7 @@ Statistic = Literal[
     "description",
     "masked messages",
     "records",
+    "refusals",
 ]
 STATISTICS: dict[Statistic, str] = {
     "moments": "sums over rows of products and powers of the columns' values",
@@ -44,6 +45,7 @@ STATISTICS: dict[Statistic, str] = {
     "description": "before round 1: the columns, their kinds and the number of rows",
     "masked messages": "keys, shares and masked vectors of secure sums, which disclose nothing by themselves",
     "records": "seals of the rows, charges of the ledger, and this statement",
+    "refusals": "one line for each request that the silo refused, or could not answer",
 }
 assert set(STATISTICS) == set(get_args(Statistic))
 

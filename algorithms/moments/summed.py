@@ -29,7 +29,15 @@ from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import Accounting, Shares, noise_shares
 from ..statistics.coding import coded_units
 from ..statistics.lagged import silo_windows, window_schema
-from ..statistics.moments import Table, column_units, product_units, products, residual_variances, sum_over_chunks
+from ..statistics.moments import (
+    Table,
+    column_units,
+    product_units,
+    products,
+    require_variance,
+    residual_variances,
+    sum_over_chunks,
+)
 from ..statistics.packing import from_triangle, triangle
 from . import mixed
 from .pooled import PooledLearner, exact_price, lagged_price, learn_from_moments, moments_of_least_bic, rows_with_noise
@@ -328,7 +336,10 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, 
     if plan is None:
         free = settings.freedom(schema, replies.silos)
         S = from_triangle(replies.total) * (sum(columns.rows.values()) / free)
-        return learn(server, S if is_mixed else S + FLOOR * np.diag(np.diag(S)), free, 0.0, settings)
+        if not is_mixed:
+            require_variance(S, columns.variables)
+            S = S + FLOOR * np.diag(np.diag(S))
+        return learn(server, S, free, 0.0, settings)
     if not len(server.scales):
         names = columns.variables
         if is_mixed:

@@ -253,7 +253,7 @@ class Server:
     """The server states of all resamples."""
 
     states: tuple[bytes, ...]
-    """the encoded state of each resample"""
+    """the encoded state of each resample; empty for a resample of which nothing can be learned"""
     running: tuple[int, ...]
     """the numbers of the resamples that have not converged"""
 
@@ -385,11 +385,21 @@ def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatAr
 
 
 def aggregate(learner: Learner, server: Server, replies: Replies[Reply]) -> Server:
-    """The server states after a round; the states of converged resamples do not change."""
+    """The server states after a round; the states of converged resamples do not change.
+
+    A column with few values may be constant in some resamples, which are then left out. Raises the learner's `BadInput`
+    if fewer than half of the resamples remain.
+    """
     states, running = list(server.states), []
     shares = _by_resample(learner, replies, len(server.running))
     for which, state, share in zip(server.running, _states(learner, server, server.running), shares, strict=True):
-        after = learner.dual_update(learner.aggregate(state, share))
+        try:
+            after = learner.dual_update(learner.aggregate(state, share))
+        except BadInput as error:
+            states[which] = b""
+            if 2 * states.count(b"") > len(states):
+                raise BadInput(f"--bootstrap: nothing can be learned of most resamples: {error}") from None
+            continue
         states[which] = wire.encode(after)
         if not learner.converged(after):
             running.append(which)
@@ -409,8 +419,9 @@ def _by_resample(learner: Learner, replies: Replies[Reply], count: int) -> list[
 
 
 def structures(learner: Learner, server: Server) -> list[Structure]:
-    """The structure that `learner` learned from each resample."""
-    return [learner.structure(state) for state in _states(learner, server, range(len(server.states)))]
+    """The structure that `learner` learned from each resample that is not left out."""
+    kept = [which for which, state in enumerate(server.states) if state]
+    return [learner.structure(state) for state in _states(learner, server, kept)]
 
 
 def cost(learner: Learner, message: Broadcast | Reply) -> int:

@@ -287,11 +287,15 @@ def is_positive_definite(R: FloatArray) -> bool:
     return True
 
 
+def require_variance(S: FloatArray, columns: Sequence[str]) -> None:
+    """Raise `BadInput` for the first of the `columns` without variance in second moments `S` `[d, d]`."""
+    for v in np.flatnonzero(np.diag(S) <= 0)[:1]:
+        raise BadInput(f"column '{columns[v]}' has no variance within any silo, so it must be excluded")
+
+
 def require_positive_definite(S: FloatArray, schema: Schema) -> FloatArray:
     """`S` `[d, d]`, made positive definite if it is singular; raises `BadInput` for a column without variance."""
-    flat = np.flatnonzero(np.diag(S) <= 0)
-    for v in flat[:1]:
-        raise BadInput(f"column '{schema.variables[v]}' has no variance within any silo, so it must be excluded")
+    require_variance(S, schema.variables)
     return S if is_positive_definite(unit_diagonal(S)) else S + FLOOR * np.diag(np.diag(S))
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, foreign_text
 
 if TYPE_CHECKING:
+    from fedbnsl.algorithms.core.release import Disclosed
     from fedbnsl.data.folder.chunked_table import Mapper
     from fedbnsl.data.folder.profile import ColumnProfile
     from fedbnsl.tasks.silo.rows import AnyDescribed
@@ -257,3 +258,37 @@ def forget(
 
     for path in forget_publications(data):
         print(f"{path}: forgotten")
+
+
+@app.command()
+def sent(
+    data: Annotated[Path, typer.Argument(help="Rows of the silo: the file or folder beside its .fedbnsl.")],
+) -> None:
+    """Show what has left this silo in every run, by the record of its own gate."""
+    from fedbnsl.tasks.silo.journal import Journal, private_folder
+
+    paths = sorted(private_folder(data).glob("*.sqlite"))
+    if not paths:
+        raise BadInput(f"{data}: nothing has left this silo: there is no journal beside its rows")
+    for path in paths:
+        with Journal(path) as journal:
+            for run in journal.disclosed_runs():
+                print(f"silo {path.stem}, run {foreign_text(run)}")
+                for line in journal.disclosed(run):
+                    print(f"  {sent_line(line)}")
+
+
+def sent_line(line: Disclosed) -> str:
+    """A line of the disclosure statement in words."""
+    from fedbnsl.algorithms.core.schema import pluralize
+
+    parts = [
+        foreign_text(" of ".join(part for part in (line.part, line.algorithm) if part)),
+        line.statistic + ", masked" * line.masked + f", with noise of ρ = {line.rho:.3g}" * line.private,
+        f"a sum over {pluralize(len(line.silos), 'silo')}" if line.masked else "",
+        f"from {pluralize(line.rows, 'row')}" if line.rows else "",
+        f"at most {pluralize(line.numbers, 'number')} at a time" if line.numbers else "",
+        f"smallest count {line.smallest}" if line.smallest else "",
+        f"{pluralize(line.times, 'message')}, {line.bytes:,} bytes",
+    ]
+    return "; ".join(part for part in parts if part)

@@ -15,9 +15,11 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Federation, Limits, Round, Traffic, rounds
 from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tasks.compile_notice import compile_notice
+from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.publication import Kind, PublicationGate, rounded
 from fedbnsl.tracking.result import Confidence, FoundTargets, Metric, Parameters, RunResult, Tuning
 
@@ -97,7 +99,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     exact = unless_refused(lambda: parameters(*after, best.fitted), lambda refusal: Parameters(None, refusal))
     model, scores = gate.parameters(exact), rounded(held_out(job, session, last), Kind.LIKELIHOOD)
     checked, figures = fit(*after, sums)
-    job, edge_confidence = _resampled(*after, best.revised, listeners)
+    job, edge_confidence, unresampled = _resampled(*after, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
     return RunResult(
         **vars(job.description) | {"ended": datetime.now().astimezone().date().isoformat()},
@@ -127,6 +129,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         privacy=privacy,
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),
         confidence=edge_confidence,
+        unresampled=unresampled,
         notes=session.notes,
         not_identified=job.pairs_apart(session.schema),
         disclosed=federation.releases(job.run_id),
@@ -153,16 +156,23 @@ def _resampled(
     structure: Structure,
     revised: Callable[[Structure], Structure],
     listeners: Iterable[Listener],
-) -> tuple[Job, Confidence | None]:
-    """The job with its number of resamples, and the confidence in the edges.
+) -> tuple[Job, Confidence | None, str]:
+    """The job with its number of resamples, the confidence in the edges, and why it has none although it should.
 
-    If a policy refuses the default number of resamples, the job has none.
+    Resamples that a policy refuses are left out, and so are resamples by default that fail, because the graph is
+    already learned.
     """
     job = with_resamples(job, algorithm, last, session.schema, structure)
-    callback = _resample_callback(job, listeners)
-    found = unless_refused(lambda: confidence(job, session, last, structure, revised, callback), lambda refusal: None)
-    refused = found is None and job.settings.bootstrap is None
-    return replace(job, resamples=0) if refused else job, found
+    try:
+        found = confidence(job, session, last, structure, revised, _resample_callback(job, listeners))
+    except BadInput as error:
+        if job.settings.bootstrap is None:
+            return replace(job, resamples=0), None, str(error)
+        if isinstance(error, NotAllowed):
+            return job, None, str(error)
+        raise
+    lost = job.resamples and found is None
+    return job, found, "a silo was lost before the resamples ended" if lost else ""
 
 
 def _prepared(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | None, Tuning | None]:

@@ -174,10 +174,8 @@ def finding_lines(result: RunResult) -> list[str]:
 def confidence_lines(result: RunResult) -> list[str]:
     """Lines on the result of the resamples, if the run has any."""
     found = result.confidence
-    if not result.bootstrap:
-        return []
     if found is None:
-        return ["the confidence in the edges is unknown: a silo was lost before the resamples ended"]
+        return [f"the confidence in the edges is unknown: {result.unresampled}"] if result.unresampled else []
     sent = format_bytes(found.bytes_sent)
     edges = [*classify(result.structure, None), *classify_lagged(result.structure, None)]
     unstable = sum(map(found.strengths.unstable, edges))

@@ -17,7 +17,7 @@ Laws, for a silo whose policy has `masked`:
 The record is part of the journal. Ending a run does not shorten it; if it is full, the gate refuses.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from fedbnsl.algorithms.core.release import FIXED_SUMS, Disclosed, Statistic, st
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 
+from .journal import Journal
 from .policy import NotAllowed, Policy
 from .runs import RunTerms
 
@@ -90,13 +91,19 @@ def has_chosen_model(schema: Schema) -> bool:
 class Gate:
     """The gate of `silo`, for an owner with this `policy`."""
 
-    def __init__(self, silo: str, policy: Policy, *, guarded: bool) -> None:
-        """Start without releases; `guarded` silos belong to another party than the coordinator, or have a policy."""
+    def __init__(
+        self, silo: str, policy: Policy, *, guarded: bool, journal: Callable[[], Journal | None] = lambda: None
+    ) -> None:
+        """Start with the record of `journal`, which may open later; without one, the record ends with the process.
+
+        `guarded` silos belong to another party than the coordinator, or have a policy.
+        """
         self._silo = silo
         self._policy = policy
         self._guarded = guarded
         self._lines: dict[str, dict[Disclosed, Disclosed]] = {}
         """by run, the lines of its disclosure statement, each under its form without numbers"""
+        self._journal = journal
 
     def check_run(self, terms: RunTerms, *, behind_masks: bool) -> None:
         """Raise `NotAllowed` for a run of which the policy allows no release.
@@ -143,15 +150,29 @@ class Gate:
             what = release.statistic if release.statistic not in FIXED_SUMS else "an imputation model"
             self._refuse(spec, f"level sums allows only fixed sums, and the coordinator chooses numbers of: {what}")
 
-    def check_sums(self, sums: Iterable[Sum], earlier: Iterable[Sum]) -> None:
-        """Raise `NotAllowed` for masked `sums` without an ε that would split silos off, given the `earlier` sums."""
-        group = smallest_group(_with_conditions([*earlier, *sums]))
-        if len(group) < self._policy.least_group:
-            raise NotAllowed(
-                f"silo {self._silo}: its owner's policy refuses a sum over other silos than before: a combination of "
-                f"both would be over {', '.join(group)} alone, and the minimum is "
-                f"{pluralize(self._policy.least_group, 'silo')}; learn from the same silos, or use --epsilon"
-            )
+    def check_sums(self, terms: RunTerms, silos: tuple[str, ...], *, record: bool = False) -> None:
+        """Raise `NotAllowed` if masked sums over `silos`, or a combination with earlier ones, split silos off.
+
+        Sums with an ε are exempt, and all sums without `masked`, because each silo's own replies may leave then. With
+        `record`, the sums are recorded for good.
+        """
+        if terms.algorithm().private is not None or not self._policy.masked:
+            return
+        sums, least, journal = self.sums(terms, silos), self._policy.least_group, self._journal()
+        minimum = f"the minimum is {pluralize(least, 'silo')}"
+        group = smallest_group(_with_conditions(sums))
+        if terms.schema.has_targets and len(group) < least:
+            compares = terms.schema.compares_conditions
+            why = "--targets unknown compares" if compares else "the targets of experiments require"
+            what = f"{why} sums of which a combination is over {', '.join(group)} alone"
+            self._refuse(terms.spec_value, f"{what}: {minimum}")
+        group = smallest_group(_with_conditions([*(journal.sums_over() if journal else ()), *sums]))
+        if len(group) < least:
+            what = f"a sum over other silos than before: a combination of both would be over {', '.join(group)} alone"
+            self._refuse(terms.spec_value, f"{what}, and {minimum}; learn from the same silos, or use --epsilon")
+        if record and journal:
+            for one in sums:
+                journal.record_sum_over(one)
 
     def sums(self, terms: RunTerms, silos: tuple[str, ...]) -> tuple[Sum, ...]:
         """The sums that a round of `terms` discloses if these `silos` remain.
@@ -187,9 +208,9 @@ class Gate:
         if run:
             for line in self._lines.pop("", {}).values():
                 self._add(run, line)
-        lines = self._lines.setdefault(run, {})
-        form = replace(one, numbers=0, rho=0.0, smallest=0, times=0, bytes=0)
-        line = lines.get(form, form)
+        lines = self._lines.setdefault(run, self._recorded(run))
+        form = _form(one)
+        line = lines.setdefault(form, form)
         lines[form] = replace(
             line,
             numbers=max(line.numbers, one.numbers),
@@ -198,13 +219,20 @@ class Gate:
             times=line.times + one.times,
             bytes=line.bytes + one.bytes,
         )
+        journal = self._journal()
+        if run and journal is not None:
+            journal.record_disclosed(run, list(lines).index(form), lines[form])
+
+    def _recorded(self, run: str) -> dict[Disclosed, Disclosed]:
+        journal = self._journal()
+        return {} if journal is None else {_form(line): line for line in journal.disclosed(run)}
 
     def statement(self, run: str) -> tuple[Disclosed, ...]:
         """The lines of the disclosure statement of `run`, in the order of their first replies."""
-        return tuple(self._lines.get(run, {}).values())
+        return tuple((self._lines.get(run) or self._recorded(run)).values())
 
     def forget(self, run: str) -> None:
-        """Drop the lines of a finished run; the sums that the journal has are permanent."""
+        """Drop the lines of a finished run from memory; the record that the journal has is permanent."""
         self._lines.pop(run, None)
 
     def _refuse(self, spec: AlgorithmSpec, reason: str) -> None:
@@ -239,6 +267,11 @@ def _with_conditions(sums: Iterable[Sum]) -> list[Sum]:
         )
         for one in every
     ]
+
+
+def _form(line: Disclosed) -> Disclosed:
+    """The `line` without its numbers."""
+    return replace(line, numbers=0, rho=0.0, smallest=0, times=0, bytes=0)
 
 
 def numbers_in(reply: object) -> int:

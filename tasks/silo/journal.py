@@ -12,9 +12,11 @@ The journal is one SQLite file with the silo's replies and its latest state in e
 restarts must not solve a round twice, since noise drawn a second time would be a second release. So every round commits
 its reply and the state after it in one transaction, before the reply is sent. A repeated request for that round gets
 the stored reply if the binding is the same. The binding is a digest of broadcast, settings, schema, seed and
-declaration, and in a private run also of the rows. The journal never deletes the numbers of charged rounds, so that a
-ledger without these charges is detected. Every reply and state has a checksum under the silo's secret, because a
-damaged or forged state would give a wrong model without notice.
+declaration, and in a private run also of the rows. Every reply and state has a checksum under the silo's secret,
+because a damaged or forged state would give a wrong model without notice.
+
+The end of a run deletes its replies and its state. The journal keeps the numbers of charged rounds, so that a ledger
+without these charges is detected, the silos whose sums were unmasked, and the lines of the disclosure statements.
 """
 
 import hashlib
@@ -29,6 +31,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder.fingerprint import rows_digest
 
@@ -127,10 +130,13 @@ CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NUL
 CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS summed_units (units BLOB PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS disclosed (run TEXT, line INTEGER, content BLOB NOT NULL, PRIMARY KEY (run, line));
 """
 
 MAX_SUMS = 10_000
 """maximum number of different sets of silos whose sums the journal records"""
+MAX_LINES = 1_000_000
+"""maximum number of lines of disclosure statements, over all runs"""
 
 
 @dataclass(frozen=True)
@@ -279,6 +285,30 @@ class Journal:
             rows = self._db.execute("SELECT units FROM summed_units").fetchall()
         return [frozenset(wire.decode(tuple[tuple[str, int], ...], units)) for (units,) in rows]
 
+    def disclosed(self, run: str) -> list[Disclosed]:
+        """The lines of the disclosure statement of `run`, in the order in which they were begun."""
+        with self._readable():
+            rows = self._db.execute("SELECT content FROM disclosed WHERE run = ? ORDER BY line", (run,)).fetchall()
+        return [wire.decode(Disclosed, content) for (content,) in rows]
+
+    def disclosed_runs(self) -> list[str]:
+        """The runs that have a disclosure statement, the earliest first."""
+        with self._readable():
+            return [run for (run,) in self._db.execute("SELECT run FROM disclosed GROUP BY run ORDER BY MIN(rowid)")]
+
+    def record_disclosed(self, run: str, number: int, line: Disclosed) -> None:
+        """Record line `number` of the disclosure statement of `run`, for good; raises `BadRecord` if it is full."""
+        with self._readable():
+            if (self._db.execute("SELECT MAX(rowid) FROM disclosed").fetchone()[0] or 0) >= MAX_LINES:
+                raise BadRecord(
+                    f"{self.path}: the record of what left this silo is full, so nothing else leaves; the owner can "
+                    "delete it with `fedbnsl silo forget`"
+                )
+            self._db.execute(
+                "INSERT INTO disclosed VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET content = excluded.content",
+                (run, number, wire.encode(line)),
+            )
+
     def _adopt_sums(self) -> None:
         """Adopt the sets of silos that an earlier version recorded; its conditions of silos count as whole silos."""
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'summed'").fetchone():
@@ -288,16 +318,16 @@ class Journal:
         self._db.execute("DROP TABLE summed")
 
     def forget_publications(self) -> None:
-        """Delete the names of the versions, and the sets of silos whose sum was unmasked.
+        """Delete the names of the versions, the sets of silos whose sum was unmasked, and the disclosure statements.
 
         Later publications are then not compared with earlier ones.
         """
         with self._transaction():
-            self._db.execute("DELETE FROM versions")
-            self._db.execute("DELETE FROM summed_units")
+            for table in ("versions", "summed_units", "disclosed"):
+                self._db.execute(f"DELETE FROM {table}")
 
     def forget(self, run: str) -> None:
-        """Delete the records of a finished run, except its charged rounds and the sets of silos in its sums."""
+        """Delete the records of a finished run, except charges, the silos in its sums, and its disclosure statement."""
         with self._transaction():
             for table in ("answers", "standings", "sums", "pins"):
                 self._db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))

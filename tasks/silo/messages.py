@@ -9,6 +9,7 @@ in `ERRORS` with its text. Bytes that are anything else are refused before anyth
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Protocol, get_args
@@ -98,6 +99,12 @@ class MethodCall:
             raise ValueError(f"a coordinator cannot call '{self.method}' of a silo; allowed: {', '.join(METHODS)}")
         return getattr(service, self.method)(*self.arguments)
 
+    @property
+    def run(self) -> str:
+        """The run to which the call belongs; "" for a call outside of runs."""
+        first = self.arguments[0] if self.arguments else ""
+        return first.pinned_run if isinstance(first, RunTerms) else first if isinstance(first, str) else ""
+
     def pack(self) -> bytes:
         """The call as bytes."""
         parts = (one.packed if isinstance(one, RunTerms) else wire.encode(one) for one in self.arguments)
@@ -133,33 +140,35 @@ def answer(service: Answering, packed: bytes, log: Callable[[str], None] = lambd
         reason = error if isinstance(error, BadInput) else type(error).__name__
         refusal = NotAllowed(f"silo {service.name}: what it received is not a call of this version ({reason})")
         log(f"refused: {refusal}")
-        return _packed_error(refusal)
+        return _refused(service, "", refusal)
     try:
         value = call.on(service)
         kind = next(at for at, kind in enumerate(ANSWERS[call.method]) if _is_a(value, kind))
         content = wire.encode(value)
-        if call.method == "describe":
-            service.record_message("", "description", len(content))
-        elif call.method in ("seal", "charges", "releases"):
-            service.record_message(str(call.arguments[0] if call.arguments else ""), "records", len(content))
+        if value is not None and call.method not in ("solve", "secure_answer"):  # the gate has recorded these
+            statistic: Statistic = "description" if call.method == "describe" else "records"
+            service.record_message(call.run, statistic, len(content))
         return wire.encode(("", kind, content))
     except Exception as error:
         if isinstance(error, NotAllowed | Refused):
             log(f"refused: {error}")
         elif not isinstance(error, (*ERRORS.values(),)):
             log(f"error: {call.method}: {type(error).__name__}: {error}")
-        return _packed_error(error)
+        return _refused(service, call.run, error)
 
 
 def _is_a(value: Any, kind: Any) -> bool:
     return isinstance(value, kind if isinstance(kind, type) else tuple)
 
 
-def _packed_error(error: Exception) -> bytes:
+def _refused(service: Answering, run: str, error: Exception) -> bytes:
     """`error` as bytes: the nearest type in `ERRORS` and its text; of any other error, only the name of its type."""
     name = next((one.__name__ for one in type(error).__mro__ if one.__name__ in ERRORS), None)
     text = str(error) if name else f"{type(error).__name__}; the owner of the silo sees why in the log"
-    return wire.encode((name or SiloFailed.__name__, 0, text.encode()))
+    content = text.encode()
+    with suppress(BadRecord):
+        service.record_message(run, "refusals", len(content))
+    return wire.encode((name or SiloFailed.__name__, 0, content))
 
 
 def unpack_answer(method: str, packed: bytes) -> Any:

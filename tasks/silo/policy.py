@@ -9,9 +9,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core.experiments import smallest_group
 from fedbnsl.algorithms.core.release import LEVELS, Level
-from fedbnsl.algorithms.core.schema import Schema, pluralize
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
@@ -138,10 +137,6 @@ class Policy:
             return f"the minimum is {self.rows} rows, and this silo has {schema.rows.get(silo, 0)}"
         if self.masked and not behind_masks:
             return "replies must be masked (--secure)"
-        if self.masked and schema.has_targets and not self.experiments:
-            reason = self._experiments_refusal_reason(schema)
-            if reason:
-                return reason
         if behind_masks and len(schema.rows) < self.silos:
             return f"a secure sum would be over {len(schema.rows)} silos: the minimum is {self.silos}"
         if self.cells > 1 and registry.entry(spec.name).scores_tables:
@@ -155,20 +150,6 @@ class Policy:
             if reason:
                 return reason
         return self._epsilon_excess(algorithm, schema, silo)
-
-    def _experiments_refusal_reason(self, schema: Schema) -> str:
-        """The reason to refuse the sums that targets of experiments require, "" if the policy allows them.
-
-        The coordinator can compute combinations of these sums, so the limit applies to combinations.
-        """
-        group = smallest_group(schema.experiments.units(schema.rows))
-        if len(group) >= self.least_group:
-            return ""
-        why = "--targets unknown compares" if schema.compares_conditions else "the targets of experiments require"
-        return (
-            f"{why} sums of which a combination is over {', '.join(group)} alone: the minimum is "
-            f"{pluralize(self.least_group, 'silo')}"
-        )
 
     def _moments_refusal_reason(self, schema: Schema, rows: int) -> str:
         """The reason to refuse second moments, "" if the policy allows them.

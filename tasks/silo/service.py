@@ -134,7 +134,8 @@ class SiloService:
         self._versions: dict[tuple[Any, ...], RowVersion] = {}
         """the digests of the rows (`publications.py`), by `_key` of the terms"""
         self._open_runs: dict[str, OpenRun] = {}
-        self._gate = Gate(name, self._policy, guarded=self._guard.remote or self._guard.restricted)
+        guarded = self._guard.remote or self._guard.restricted
+        self._gate = Gate(name, self._policy, guarded=guarded, journal=self._kept_journal)
         self._summands: dict[str, tuple[int, Answer]] = {}
         """by run, the last round whose summand was masked, and its answer"""
         self._descriptions: dict[bytes, AnyDescribed] = {}
@@ -193,21 +194,8 @@ class SiloService:
         if terms.run_id not in self._open_runs and terms.algorithm().private is not None:
             self.charges(terms.run_id)
         if behind_masks:
-            self._check_sums(terms, terms.schema.silos)
+            self._gate.check_sums(terms, terms.schema.silos)
         return terms
-
-    def _check_sums(self, terms: RunTerms, silos: tuple[str, ...], *, record: bool = False) -> None:
-        """Raise `NotAllowed` if sums over `silos` without an ε would split silos off.
-
-        Without `masked`, the policy allows replies of this silo alone, so no sum discloses more. With `record`, the
-        sums are recorded for good.
-        """
-        if terms.algorithm().private is not None or not (self._policy.masked and self._source.has_journal()):
-            return
-        sums = self._gate.sums(terms, silos)
-        self._gate.check_sums(sums, self._journal.sums_over())
-        for one in sums if record else ():
-            self._journal.record_sum_over(one)
 
     def seal(self, run_id: str) -> str:
         """The seal of the rows for one run; a coordinator compares seals to detect changed rows."""
@@ -245,7 +233,7 @@ class SiloService:
             if request.phase == "unmask":
                 survivors = self._secure_sums.survivors(terms.run_id, number, request.message)
                 self._policy.check_sum(self.name, len(survivors))
-                self._check_sums(admitted, survivors, record=True)
+                self._gate.check_sums(admitted, survivors, record=True)
             content = self._secure_sums.answer(terms, number, request, lambda: self._summand(admitted, number, request))
             last = self._summands.get(terms.run_id)
             if request.phase == "unmask" and last is not None and last[0] == number:
@@ -266,12 +254,15 @@ class SiloService:
         return tuple(replace(charge, key=b"", binding="") for charge in self._ledger.charges(run_id))
 
     def releases(self, run_id: str) -> tuple[Disclosed, ...]:
-        """The lines of the disclosure statement of a run and its further exchanges, until the run is finished."""
+        """The lines of the disclosure statement of a run and its further exchanges."""
         return self._gate.statement(run_id)
 
     def record_message(self, run_id: str, statistic: Statistic, size: int) -> None:
-        """Record a message of `size` bytes that is no reply of a round; not callable by a coordinator."""
-        self._gate.record_message(run_id, statistic, size)
+        """Record a message of `size` bytes that is no reply of a round; not callable by a coordinator.
+
+        If nothing is known of the run, the message belongs to the next run that begins.
+        """
+        self._gate.record_message(run_id if self._gate.statement(run_id) else "", statistic, size)
 
     def finish(self, run_id: str) -> None:
         """Delete a finished run from memory and journal; its charges remain in the ledger, without noise keys."""
@@ -301,6 +292,11 @@ class SiloService:
     def _journal(self) -> Journal:
         # Opened by the first round, so that a silo that is only described writes no file.
         return self._files.enter_context(self._source.journal())
+
+    def _kept_journal(self) -> Journal | None:
+        """The journal, if it exists and persists after the process; this function creates no file."""
+        exists = "_journal" in vars(self) or self._source.has_journal()
+        return self._journal if self._source.durable and exists else None
 
     @cached_property
     def _secure_sums(self) -> SecureSums:

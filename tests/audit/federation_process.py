@@ -3,7 +3,7 @@
     python tests/audit/federation_process.py MARKER coordinator|silo|learn ARGUMENTS...
 
 The bombs are armed when the process begins to serve or is connected to its coordinator. A bomb that goes off writes a
-line to the file MARKER, and raises.
+line to the file MARKER, and raises. Every answer that a silo sends is appended to the file MARKER.sent-SILO.
 """
 
 import builtins
@@ -70,6 +70,7 @@ def armed(function):
 if __name__ == "__main__":
     import fedbnsl.flows.engines.dask as engine
     import fedbnsl.flows.terminal.daemon as daemon
+    import fedbnsl.tasks.silo.messages as messages
     from fedbnsl.flows.cli.main import main
 
     daemon.run_until_signal = armed(daemon.run_until_signal)
@@ -82,5 +83,16 @@ if __name__ == "__main__":
             yield transport
 
     engine.connect_to_coordinator = connected
+    real_answer = messages.answer
+
+    def captured_answer(service, packed, log):
+        content = real_answer(service, packed, log)
+        with Path(f"{MARKER}.sent-{service.name}").open("ab") as sent:
+            method = messages.unpack_call(packed).method.encode()
+            for part in (method, content):
+                sent.write(len(part).to_bytes(4, "big") + part)
+        return content
+
+    messages.answer = captured_answer
     sys.argv[0] = "fedbnsl"
     main()

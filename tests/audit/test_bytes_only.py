@@ -6,16 +6,18 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.release import FIXED_SUMS
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.flows.servers.federation_demo import SILOS, write_demo_rows
 from fedbnsl.tasks.transport.channel import connect_to_coordinator
-from fedbnsl.tasks.transport.configuration import read_federation_file
+from fedbnsl.tasks.transport.configuration import read_federation_file, read_silo_file
 
 PROCESS = Path(__file__).with_name("federation_process.py")
 
@@ -70,6 +72,54 @@ def test_a_federation_learns_without_pickle(study, tmp_path):
     assert set(statement["silos"]) == set(SILOS)
     for lines in statement["silos"].values():
         statistics = {line["statistic"] for line in lines}
-        assert statistics <= FIXED_SUMS | {"masked messages", "records", "description"}
+        assert statistics <= FIXED_SUMS | {"masked messages", "records", "description", "refusals"}
         assert all(line["silos"] == list(SILOS) for line in lines if line["statistic"] in FIXED_SUMS)
         assert all(line["masked"] for line in lines if line["statistic"] in FIXED_SUMS)
+    for silo, lines in statement["silos"].items():
+        compare_with_traffic(lines, captured(Path(f"{marker}.sent-{silo}")))
+        own = command(study, "silo", "sent", read_silo_file(study / silo / "silo.toml").data)
+        shown = subprocess.run(own, check=False, capture_output=True, text=True)
+        assert not shown.returncode, shown.stderr + str(sorted((study / silo).rglob("*")))
+        assert shown.stdout.count("moments, masked") == sum(line["statistic"] == "moments" for line in lines)
+
+
+def captured(path):
+    """The method and the content of each answer that a silo has sent; of an error, its text."""
+    packed, found = path.read_bytes(), []
+    while packed:
+        parts = []
+        for _ in range(2):
+            size = int.from_bytes(packed[:4], "big")
+            parts.append(packed[4 : 4 + size])
+            packed = packed[4 + size :]
+        error, _, content = wire.decode(tuple[str, int, bytes], parts[1])
+        found.append((f"refused {parts[0].decode()}" if error else parts[0].decode(), content))
+    return found
+
+
+def compare_with_traffic(lines, sent):
+    """The statement has every message with every byte, except answers without a value and the statement itself."""
+    bytes_of, times_of = Counter(), Counter()
+    for line in lines:
+        kind = line["statistic"] if line["statistic"] in ("description", "records", "refusals") else "replies"
+        bytes_of[kind] += line["bytes"]
+        times_of[kind] += line["times"]
+    expected_bytes, expected_times = Counter(), Counter()
+    for method, content in sent:
+        kind = KINDS.get(method, "refusals" if method.startswith("refused") else "")
+        if kind and method != "releases":
+            expected_bytes[kind] += len(wire.decode(bytes, content) if kind == "replies" else content)
+            expected_times[kind] += 1
+    assert times_of == expected_times
+    assert bytes_of == expected_bytes
+    assert {content for method, content in sent if method in ("admit", "finish")} == {wire.encode(None)}
+
+
+KINDS = {
+    "describe": "description",
+    "solve": "replies",
+    "secure_answer": "replies",
+    "seal": "records",
+    "charges": "records",
+    "releases": "records",
+}

@@ -119,6 +119,9 @@ class TestCode:
             def seal(self, run):
                 raise KeyError("the cell yes")
 
+            def record_message(self, run, statistic, size):
+                assert (run, statistic) == ("run", "refusals")
+
         said = []
         with pytest.raises(SiloFailed) as failed:
             unpack_answer("seal", answer(Broken(), MethodCall("seal", ("run",)).pack(), said.append))

@@ -21,6 +21,9 @@ from fedbnsl.algorithms.resampling.held_out import Broadcast, HeldOut
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.flows.cli.federation import init_federation
+from fedbnsl.tasks.silo import journal
+from fedbnsl.tasks.silo.journal import BadRecord
+from fedbnsl.tasks.silo.messages import MethodCall, answer, unpack_answer
 from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.silo.service import SiloService
@@ -206,3 +209,55 @@ class TestLevelSums:
 
 def test_every_kind_of_statistic_is_explained():
     assert all(STATISTICS.values())
+
+
+class TestStatement:
+    """The lines of the disclosure statement are the silo's own record."""
+
+    def reopened(self, service):
+        service.close()
+        return SiloService(service.name, service._source, guard=service._guard)
+
+    def test_it_survives_a_restart_and_the_end_of_the_run(self, services):
+        sum_of(services, terms("run"))
+        statement = services["a"].releases("run")
+        assert {line.statistic for line in statement} == {"moments", "masked messages"}
+        assert all(line.times and line.bytes for line in statement)
+        services["a"] = self.reopened(services["a"])
+        assert services["a"].releases("run") == statement
+        sum_of(services, terms("run"))  # the same round again: the same reply leaves again
+        twice = services["a"].releases("run")
+        assert [replace(line, times=0, bytes=0) for line in twice] == [
+            replace(line, times=0, bytes=0) for line in statement
+        ]
+        assert all(now.times > before.times for now, before in zip(twice, statement, strict=True))
+        services["a"].finish("run")
+        services["a"] = self.reopened(services["a"])
+        assert services["a"].releases("run") == twice
+
+    def test_a_record_that_is_full_stops_whatever_would_leave(self, services, monkeypatch):
+        sum_of(services, terms("run"))
+        monkeypatch.setattr(journal, "MAX_LINES", 2)
+        with pytest.raises(BadRecord, match=r"the record of what left this silo is full.*fedbnsl silo forget"):
+            sum_of(services, terms("other"))
+
+    def test_runs_that_a_coordinator_invents_claim_no_memory(self, services):
+        service = services["a"]
+        sizes = [
+            len(answer(service, MethodCall(method, (f"invented {number}",)).pack()))
+            for number in range(50)
+            for method in ("charges", "seal", "releases", "finish")
+        ]
+        assert service._gate._lines.keys() <= {""}
+        sum_of(services, terms("run"))
+        (records,) = [line for line in service.releases("run") if line.statistic == "records"]
+        assert records.times == len(sizes) * 3 // 4  # `finish` answers nothing
+        assert records.bytes < sum(sizes)
+
+    def test_a_refusal_is_a_line_too(self, services):
+        refused = answer(services["a"], MethodCall("admit", (terms("run"), False)).pack())
+        with pytest.raises(NotAllowed) as why:
+            unpack_answer("admit", refused)
+        sum_of(services, terms("run"))
+        (line,) = [line for line in services["a"].releases("run") if line.statistic == "refusals"]
+        assert (line.times, line.bytes) == (1, len(str(why.value).encode()))

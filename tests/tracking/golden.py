@@ -316,6 +316,7 @@ def pag_run():
         basis=("An edge of a PAG says what all graphs with the same independences share.",),
         secure=False,
         confidence=None,
+        unresampled="a silo was lost before the resamples ended",
     )
 
 

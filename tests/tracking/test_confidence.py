@@ -92,7 +92,9 @@ def test_an_edge_of_exactly_the_minimum_strength_is_listed():
 
 def test_a_run_that_was_not_asked_says_nothing_of_it(chain, sure):
     assert "Confidence" not in report_html(chain)
-    assert "a silo was lost before the resamples were complete" in report_html(replace(sure, confidence=None))
+    assert "Not available: a silo was lost." in report_html(
+        replace(sure, confidence=None, unresampled="a silo was lost")
+    )
 
 
 def test_lines_are_as_thick_as_edges_are_strong_whatever_they_weigh_or_are(sure):

@@ -27,6 +27,7 @@ REST_ON_OTHER_RULES = {
     "disclosed": "sizes of messages; the smallest count is left out of the file",
     "schema": "public facts",
     "notes": "public facts",
+    "unresampled": "an error of silos or of the learner, without a count",
     "not_identified": "public facts",
     "about": "public facts",
 }

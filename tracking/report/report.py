@@ -5,6 +5,7 @@ HTML are in `templates/`, with one file for each part of the page. A Content-Sec
 other files, and to run scripts other than those of `explore.py`, which it identifies by their hashes.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any
@@ -121,9 +122,18 @@ UNDECLARED_LEVELS = (
 )
 
 
+DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""characters that change the direction of the text that follows (Unicode's embeddings, overrides and isolates)"""
+
+
 def report_html(result: RunResult) -> str:
-    """The report of `result` as one HTML document that loads nothing from other files or sites."""
-    return report_template().render(contents(result))
+    """The report of `result` as one HTML document that loads nothing from other files or sites.
+
+    No name of a column, label or silo changes the direction of the text around it: it is shown with code points in
+    place of the marks that would.
+    """
+    page = report_template().render(contents(result))
+    return DIRECTION_MARKS.sub(lambda mark: f"[U+{ord(mark[0]):04X}]", page)
 
 
 def contents(result: RunResult) -> dict[str, Any]:

@@ -83,6 +83,22 @@ def test_each_resample_is_learned_from_as_if_it_were_alone(name, params, kind, l
     assert len({one.weights.tobytes() for one in together}) > 1
 
 
+@pytest.mark.parametrize("name", ["secure-sum", "secure-linear"])
+def test_a_column_that_is_constant_in_a_resample_costs_that_resample_only(name, numbers):
+    """Three of its cells in one silo differ from the others, and some halves of the rows have none of them."""
+    tables = {silo: table.copy() for silo, table in numbers.tables.items()}
+    for silo, table in tables.items():
+        table[:, 0] = 1.0
+        table[:3, 0] += silo == numbers.schema.silos[0]
+    spec = registry.specify(name).wrapped("bootstrap", Bootstrap(20))
+    algorithm, last = run(spec, replace(numbers, tables=tables))
+    assert 10 <= len(structures(registry.build(registry.specify(name)), last.server)) < 20
+    assert algorithm.structure(last.server).weights.shape[0] == len(numbers.schema.variables)
+    tables[numbers.schema.silos[0]][:, 0] = 1.0
+    with pytest.raises(BadInput, match=f"column '{numbers.schema.variables[0]}' has no variance"):
+        run(spec, replace(numbers, tables=tables))
+
+
 @pytest.mark.parametrize("replacement", [False, True])
 def test_the_public_facts_of_a_resample_are_those_of_its_rows(replacement):
     """Of a half, half of the rows, of the empty cells, and of the rows to which incomplete ones amount."""

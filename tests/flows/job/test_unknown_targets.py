@@ -19,7 +19,9 @@ from fedbnsl.flows.job import run as running
 from fedbnsl.flows.job.check import create_job
 from fedbnsl.flows.job.unknown_targets import check_unknown_targets
 from fedbnsl.flows.options.learn import LearnSettings
+from fedbnsl.tasks.silo.gate import Gate
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy
+from fedbnsl.tasks.silo.runs import RunTerms
 from fedbnsl.tasks.transport.federation import SiloFederation
 from tests.flows.cli.test_commands import run
 
@@ -183,15 +185,19 @@ def test_two_silos_are_refused():
 def test_an_owner_who_demands_masks_refuses_sums_of_one_silo_or_condition(study):
     schema = replace(read_folder(study[0]).schema, compares_conditions=True)
     spec = registry.specify("secure-boss", {})
+
+    def check(policy, asked):
+        Gate("silo-1", policy, guarded=True).check_sums(RunTerms("run", registry.pack(spec), asked, 0), asked.silos)
+
     for policy in (Policy(rows=5), Policy(masked=True, experiments=True)):
-        policy.check("silo-1", spec, schema, behind_masks=True)
+        check(policy, schema)
     with pytest.raises(NotAllowed, match="a combination is over silo-1 alone: the minimum is 2 silos"):
-        Policy(masked=True).check("silo-1", spec, schema, behind_masks=True)
+        check(Policy(masked=True), schema)
     names, halves = (
         dict.fromkeys(schema.rows, ("a", "b", "c")),
         {silo: (9, 9, n - 18) for silo, n in schema.rows.items()},
     )
     within = replace(schema, condition_names=names, stretches=halves)
-    Policy(masked=True, silos=6).check("silo-1", spec, within, behind_masks=True)
+    check(Policy(masked=True, silos=6), within)
     with pytest.raises(NotAllowed, match="silo-6 alone: the minimum is 7"):
-        Policy(masked=True, silos=7).check("silo-1", spec, within, behind_masks=True)
+        check(Policy(masked=True, silos=7), within)

@@ -25,7 +25,7 @@ from fedbnsl.flows.cli.main import main
 from fedbnsl.tasks.silo import publications
 from fedbnsl.tasks.silo.gate import WHOLE, Gate
 from fedbnsl.tasks.silo.guard import LOCAL, Guard
-from fedbnsl.tasks.silo.journal import BadRecord, journal_path
+from fedbnsl.tasks.silo.journal import BadRecord, Journal, journal_path
 from fedbnsl.tasks.silo.policy import NotAllowed, Policy, policy_of
 from fedbnsl.tasks.silo.publications import (
     FewRowsChanged,
@@ -602,12 +602,14 @@ class TestSilos:
     @given(st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), min_size=1, max_size=5))
     def test_no_combination_of_sums_is_over_few_silos(self, sums):
         """Whatever sums the gate lets pass, a combination that depends on a silo depends on two silos at least."""
-        gate, passed = Gate("a", Policy(masked=True), guarded=True), []
-        for silos in sums:
-            one = frozenset((silo, WHOLE) for silo in silos)
-            with suppress(NotAllowed):
-                gate.check_sums([one], passed)
-                passed.append(one)
+        with Journal(None) as journal:
+            gate = Gate("a", Policy(masked=True), guarded=True, journal=lambda: journal)
+            for number, silos in enumerate(sums):
+                schema = Schema(("x", "y"), dict.fromkeys(sorted(silos), 100))
+                with suppress(NotAllowed):
+                    terms = RunTerms(str(number), registry.pack(registry.specify("secure-sum")), schema, 0)
+                    gate.check_sums(terms, schema.silos, record=True)
+            passed = journal.sums_over()
         matrix = np.array([[(silo, WHOLE) in one for silo in "abcdef"] for one in passed], float).reshape(-1, 6)
         for silo in range(6):
             others = np.delete(matrix, silo, axis=1)
