@@ -64,7 +64,7 @@ def votes(settings: ConstraintSettings) -> Evidence:
 
     return Evidence(
         question=lambda server: Query("votes", server.search.tests, exchange=server.exchanges),
-        answer=answer,
+        answers={"votes": answer},
         learn=learn,
         results=results,
     )

@@ -39,7 +39,7 @@ def count_evidence(settings: ConstraintSettings) -> Evidence:
     def learn(server: Server, total: FloatArray, silos: tuple[str, ...]) -> SummedEvidence:
         return SummedEvidence("tables", total, silos)
 
-    return Evidence(question, counts_of, learn, results)
+    return Evidence(question, {"tables": counts_of}, learn, results)
 
 
 def private_count_evidence(settings: ConstraintSettings, plan: Callable[[Mapping[str, int]], TablePlan]) -> Evidence:
@@ -50,7 +50,7 @@ def private_count_evidence(settings: ConstraintSettings, plan: Callable[[Mapping
         noise = plan(server.rows).variance(len(tables.sets), len(total))
         return SummedEvidence("tables", total, silos, float(noise * len(silos)))
 
-    return replace(count_evidence(settings), answer=noisy_counts_of, learn=learn)
+    return replace(count_evidence(settings), answers={"tables": noisy_counts_of}, learn=learn)
 
 
 def noisy_counts_of(rows: Rows, query: Query) -> Numbers:
@@ -74,7 +74,7 @@ def moment_evidence() -> Evidence:
 
     return Evidence(
         question=lambda server: Query("moments", exchange=server.exchanges),
-        answer=lambda rows, query: moments_of(rows),
+        answers={"moments": moments_of},
         learn=learn,
         results=results,
         forget=False,

@@ -5,7 +5,7 @@ The search runs at the server. A silo answers queries about its rows with number
 `baselines/`). If a silo drops out, the tests of that exchange use the rows of the others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..statistics.rows import (
     Numbers,
     Query,
     Rows,
+    answer_as_asked,
     bytes_of,
     cardinalities_of,
     entry_units,
@@ -76,7 +77,8 @@ class Evidence:
     """The queries of a search, and how the replies of the silos decide its tests."""
 
     question: Callable[[Server], Query]
-    answer: Callable[[Rows, Query], Numbers]
+    answers: Mapping[str, Callable[[Rows, Query], Numbers]]
+    """how a silo answers a query of each kind"""
     learn: Callable[[Server, NDArray[Any], tuple[str, ...]], SummedEvidence]
     """(server, summed numbers, silos that answered) -> the new `Server.known`"""
     results: Callable[[Server], Results | None]
@@ -119,7 +121,7 @@ def federated_search(
         open_silo=open_rows,
         open_server=open_server,
         broadcast=lambda server: choose(server.kind).question(server),
-        local_solve=lambda silo, query: (silo, choose(silo.kind).answer(silo, query)),
+        local_solve=lambda silo, query: (silo, answer_as_asked(silo, query, choose(silo.kind).answers)),
         aggregate=aggregate,
         converged=lambda server: server.search.done,
         structure=lambda server: method.graph(server.search, server.variables, settings.orientation, server.prior),

@@ -47,9 +47,7 @@ def projection_evidence(projections: int, seed: int) -> Evidence:
             return Query("sketches", tests, server.known.numbers, server.exchanges)
         return Query("tables", margin_tables(tests, len(server.variables)).sets, exchange=server.exchanges)
 
-    def answer(silo: Rows, query: Query) -> Numbers:
-        if query.what == "tables":
-            return counts_of(silo, query)
+    def sketches(silo: Rows, query: Query) -> Numbers:
         return sketches_of(silo, query, np.random.default_rng((seed, query.exchange)), projections)
 
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> SummedEvidence:
@@ -69,7 +67,7 @@ def projection_evidence(projections: int, seed: int) -> Evidence:
         rng = np.random.default_rng((seed, server.exchanges - 1))
         return estimate(margins, server.known.numbers[n_margins:], tests, rng, projections)
 
-    return Evidence(question, answer, learn, results)
+    return Evidence(question, {"tables": counts_of, "sketches": sketches}, learn, results)
 
 
 def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections: int) -> Numbers:

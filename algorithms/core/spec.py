@@ -189,6 +189,9 @@ class Wrapper:
     """whether level `sums` allows it around a learner that the level allows"""
     effective_rows: Callable[[Any, Schema, str], int] = lambda settings, schema, silo: schema.rows[silo]
     """(settings, public schema, silo) -> the number of rows of the silo that enter each statistic"""
+    draws: Callable[[Any], int] = lambda settings: 0
+    """settings -> the number of random parts of the rows that enter a statistic each; with more parts than rows, a
+    coordinator could try to solve for the rows"""
 
     @property
     def config(self) -> type[Any]:

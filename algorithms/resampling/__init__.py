@@ -33,6 +33,7 @@ WRAPPERS: dict[str, Wrapper] = {
         maker=lazy_factory("resampling.bootstrap:Bootstrap", "wrap"),
         at_sums=True,
         effective_rows=_rows_of_resample,
+        draws=lambda settings: settings.resamples,
     ),
     "held-out": Wrapper(
         summary="each silo scores its own rows by the model learned from the sums of the others",

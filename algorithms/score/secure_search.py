@@ -57,6 +57,7 @@ from ..statistics.rows import (
     Query,
     Rows,
     SegmentRows,
+    answer_as_asked,
     answer_by_sum,
     bytes_of,
     cardinalities_of,
@@ -404,15 +405,24 @@ def answer(rows: Rows, query: Query) -> Numbers:
     if isinstance(rows, ConditionRows):
         return answer_by_sum(rows, query, answer)
     if isinstance(rows, MixedRows):
-        return Numbers(configuration_moments(rows, query.sets))
-    if query.what == "families":
-        d = len(rows.cardinalities)
-        parts = rows.segments if isinstance(rows, SegmentRows) else rows.moments[None]
-        families = listed_families(query.sets, d)
-        return Numbers(np.sum([score_own_rows(one, d, families) for one in parts], axis=0) / rows.all_rows)
-    if query.what == "corners":
-        return corners_of(rows, query)
-    return moments_of(rows) if query.what == "moments" else counts_of(rows, query)
+        return answer_as_asked(rows, query, {"configurations": configurations_as_asked})
+    if rows.kind == "discrete":
+        return answer_as_asked(rows, query, {"tables": counts_of, "corners": corners_of})
+    return answer_as_asked(rows, query, {"moments": moments_of, "families": family_scores})
+
+
+def configurations_as_asked(rows: Rows, query: Query) -> Numbers:
+    """The moments by configuration over the sets of `query`."""
+    assert isinstance(rows, MixedRows)
+    return Numbers(configuration_moments(rows, query.sets))
+
+
+def family_scores(rows: Rows, query: Query) -> Numbers:
+    """The silo's scores of the families in `query`, divided by the number of all rows."""
+    d = len(rows.cardinalities)
+    parts = rows.segments if isinstance(rows, SegmentRows) else rows.moments[None]
+    families = listed_families(query.sets, d)
+    return Numbers(np.sum([score_own_rows(one, d, families) for one in parts], axis=0) / rows.all_rows)
 
 
 def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:

@@ -9,7 +9,7 @@ its rows. It does not subtract the means of each configuration, because that wou
 numbers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from weakref import ref
@@ -142,6 +142,16 @@ def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
     return np.array([len(schema.levels[v]) for v in schema.variables], np.int64)
 
 
+def answer_as_asked(rows: Rows, query: Query, answers: "Mapping[str, Callable[[Rows, Query], Numbers]]") -> "Numbers":
+    """The answer to `query` of the kind that it names; raises `BadInput` for a kind that is not among the `answers`.
+
+    The gate of a silo decides by the name of the kind, so no other numbers may leave under it.
+    """
+    if query.what not in answers:
+        raise BadInput(f"a query for {query.what}, which this learner does not ask for")
+    return answers[query.what](rows, query)
+
+
 def counts_of(rows: Rows, query: Query) -> Numbers:
     """The count tables of `rows` over the sets of `query`."""
     return Numbers(count(rows.columns, rows.cardinalities, query.sets))
@@ -152,7 +162,7 @@ def corners_of(rows: Rows, query: Query) -> Numbers:
     return Numbers(count_corners(rows.columns, rows.cardinalities, query.sets, query.margins.astype(np.int16)))
 
 
-def moments_of(rows: Rows) -> Numbers:
+def moments_of(rows: Rows, query: Query) -> Numbers:
     """The moments of `rows`, divided by the number of all rows."""
     return Numbers(per_row(rows.moments, rows.all_rows))
 

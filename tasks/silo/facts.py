@@ -9,7 +9,7 @@ not declare and the cells do not have, other rows, stretches or units.
 import math
 from collections.abc import Iterator
 
-from fedbnsl.algorithms.core.schema import Schema
+from fedbnsl.algorithms.core.schema import Kind, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.data.folder.about import Declared
 from fedbnsl.data.folder.profile import ColumnProfile
@@ -34,6 +34,13 @@ def require_image(silo: str, schema: Schema, own: Declared, described: AnyDescri
         raise BadInput(f"silo {silo}: the request does not fit the rows: {fault}")
 
 
+def kind_of_levels(schema: Schema) -> Kind:
+    """The kind of independent rows: it follows from which of the columns have levels."""
+    if not schema.levels:
+        return "continuous"
+    return "discrete" if set(schema.levels) == set(schema.variables) else "mixed"
+
+
 def _declaration_faults(silo: str, schema: Schema, own: Declared) -> Iterator[str]:
     """What `schema` says against the owner's declaration, or against itself."""
     if silo not in schema.rows:
@@ -44,6 +51,8 @@ def _declaration_faults(silo: str, schema: Schema, own: Declared) -> Iterator[st
         yield "its units are not powers of two"
     if schema.kind == "events":
         return
+    if schema.kind != "time-series" and schema.kind != kind_of_levels(schema):
+        yield f"its columns are not {schema.kind}"
     for name in schema.variables:
         reason, kind, labels = own.reading.leaves_out(name), own.kind_of(name), name in schema.levels
         if reason is not None:
@@ -54,6 +63,8 @@ def _declaration_faults(silo: str, schema: Schema, own: Declared) -> Iterator[st
             yield f"{quoted(name)} has {'numbers' if labels else 'labels'}"
         if name in own.levels and labels and schema.levels[name] != tuple(own.levels[name]):
             yield f"the levels of {quoted(name)} are others"
+        if labels and name in schema.transforms:
+            yield f"{quoted(name)} has labels, which have no transform"
         transform = own.transforms.get(name)
         if transform is not None and schema.transforms.get(name, "none") != transform:
             yield f"the transform of {quoted(name)} is {transform}"
@@ -68,8 +79,11 @@ def _row_faults(
         if schema.kind != "events" or not set(described.types) <= set(schema.variables):
             yield "they are events, of other types"
         return
-    if isinstance(described, DescribedPooled):
-        return  # the reader compares their columns and levels
+    if isinstance(described, DescribedPooled):  # the reader compares their columns and levels
+        stretches = schema.stretches.get(silo)
+        if schema.rows[silo] != described.rows or stretches not in (None, *described.schema.stretches.values()):
+            yield f"they are {described.rows} pooled rows, in other stretches"
+        return
     if missing and own.reading.columns != "union":
         yield f"there is no column {quoted(missing[0])}"
     if isinstance(described, DescribedSeries):
@@ -77,14 +91,23 @@ def _row_faults(
             yield f"they are time series of {described.rows} rows, with other stretches"
         return
     assert isinstance(described, Described)
-    if own.reading.private:
+    if (silo in schema.streamed) != described.streamed:
+        yield "they are read in another way"
+    if own.reading.private and schema.kind == own.kind == "time-series":
+        expected = own.stretches.get(silo, (described.rows,))
+        if (schema.recorded_stretches(silo), schema.complete_rows) != (expected, False):
+            yield f"they are time series of {described.rows} rows, with the stretches that about.json declares"
         return
     if schema.kind in ("time-series", "events"):
         yield f"they are not {schema.kind}"
-    if (silo in schema.streamed) != described.streamed:
-        yield "they are read in another way"
-    if not schema.complete_rows and schema.rows[silo] != described.rows:
+    if (own.reading.private or not schema.complete_rows) and schema.rows[silo] != described.rows:
         yield f"there are {described.rows} of them"
+    named = tuple(zip(schema.condition_names.get(silo, ()), schema.stretches.get(silo, ()), strict=False))
+    unnamed = silo in schema.stretches and len(named) < len(schema.stretches[silo])
+    if unnamed or (named and not schema.complete_rows and named != described.profile.conditions):
+        yield "they have other conditions"
+    if own.reading.private:
+        return
     for name in schema.variables:
         column = described.profile.columns.get(name)
         if column is not None and column.filled and own.kind_of(name) is None:

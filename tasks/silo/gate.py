@@ -8,9 +8,13 @@ the request itself. A coordinator's names of runs decide nothing: they only grou
 Laws, for a silo whose policy has `masked`:
 
 - Nothing about a single silo leaves: no unmasked reply, and no entry of a sum that only this silo fills.
-- Sums group the silos: two silos are in one group if they were in the same sums since the record began. Every linear
-  combination of the sums has the same coefficient for all silos of a group, so it discloses totals of groups only. The
-  gate refuses a sum with which a group would have fewer than `silos` silos (at least 2), whichever run asks for it.
+- All sums of a silo, in whichever run, are over the same silos. Each of these silos follows this law, so none of them
+  is in a sum that the others do not know, and each has the complete record of the sums that it is in.
+- Sums group the silos: with experiments, two silos are in one group if they were in the same sums since the record
+  began. Every linear combination of the sums has the same coefficient for all silos of a group, so it discloses totals
+  of groups only. The gate refuses a sum with which a group would have fewer than `silos` silos (at least 2).
+- Noise excuses from these laws only if the owner limits ε. Otherwise the coordinator could ask for so little noise that
+  there is none.
 - At level `sums`, every statistic is a fixed function of the rows (`FIXED_SUMS`). Asked again, it has the same value
   while the rows are the same, and rows that change by few are refused (`publications.py`).
 
@@ -74,10 +78,14 @@ def release_of(terms: RunTerms, silo: str, broadcast: object, *, behind_masks: b
 
 
 def effective_rows(spec: AlgorithmSpec, schema: Schema, silo: str) -> int:
-    """The number of rows of `silo` that enter each statistic, after all wrappers; 0 for a silo that has none."""
+    """The number of rows of `silo` that enter each statistic, after all wrappers; 0 for a silo that has none.
+
+    Of time series, they are the rows that have all lagged rows.
+    """
     if silo not in schema.rows:
         return 0
-    rows = [schema.rows[silo]]
+    lags = getattr(spec.settings, "lags", 0)
+    rows = [schema.windows(lags)[silo] if schema.kind == "time-series" and isinstance(lags, int) else schema.rows[silo]]
     rows += [registry.wrapper_entry(one.name).effective_rows(one.settings, schema, silo) for one in spec.wrappers]
     return min(rows)
 
@@ -119,6 +127,10 @@ class Gate:
                 "the sum hides"
             )
 
+    def is_excused(self, algorithm: Algorithm) -> bool:
+        """Whether the noise of `algorithm` excuses it from the laws of sums and of changed rows."""
+        return algorithm.private is not None and (not self._guarded or self._policy.demands_epsilon)
+
     def _check_policy(self, spec: AlgorithmSpec, schema: Schema, algorithm: Algorithm, *, behind_masks: bool) -> None:
         self._policy.check(self._silo, spec, schema, behind_masks=behind_masks)
         names = [one.name for one in spec.wrappers]
@@ -127,9 +139,12 @@ class Gate:
         rows = effective_rows(spec, schema, self._silo)
         if rows < self._policy.rows:
             self._refuse(spec, f"the minimum is {self._policy.rows} rows, and {rows} of this silo would enter a reply")
+        draws = max((registry.wrapper_entry(one.name).draws(one.settings) for one in spec.wrappers), default=0)
+        if draws > schema.rows[self._silo]:
+            self._refuse(spec, f"a run may have as many resamples as this silo has rows, not {draws}")
         if self._policy.level == "epsilon" and algorithm.private is None:
             self._refuse(spec, "level epsilon allows only replies with noise (--epsilon)")
-        if self._policy.level == "sums" and algorithm.private is None:
+        if self._policy.level == "sums" and not self.is_excused(algorithm):
             reason = _sums_refusal_reason(spec, schema)
             if reason:
                 self._refuse(spec, f"level sums allows only masked sums of moments and counts: {reason}")
@@ -142,21 +157,22 @@ class Gate:
             raise NotAllowed(f"silo {self._silo} refuses {spec.name}: round {number} is not one of its {rounds}")
         if not self._guarded:
             return
+        algorithm = terms.algorithm()
         if release.statistic == "undeclared":
             self._refuse(spec, "it does not declare which statistic leaves the silo")
         if self._policy.masked and release.statistic == "own figures":
             self._refuse(spec, "replies would have figures of this silo alone, and replies must be masked")
-        if self._policy.level == "sums" and not release.private and release.chosen:
+        if self._policy.level == "sums" and not self.is_excused(algorithm) and release.chosen:
             what = release.statistic if release.statistic not in FIXED_SUMS else "an imputation model"
             self._refuse(spec, f"level sums allows only fixed sums, and the coordinator chooses numbers of: {what}")
 
     def check_sums(self, terms: RunTerms, silos: tuple[str, ...], *, record: bool = False) -> None:
         """Raise `NotAllowed` if masked sums over `silos`, or a combination with earlier ones, split silos off.
 
-        Sums with an ε are exempt, and all sums without `masked`, because each silo's own replies may leave then. With
-        `record`, the sums are recorded for good.
+        Sums whose ε the owner limits are exempt, and all sums without `masked`, because each silo's own replies may
+        leave then. With `record`, the sums are recorded for good.
         """
-        if terms.algorithm().private is not None or not self._policy.masked:
+        if self.is_excused(terms.algorithm()) or not self._policy.masked:
             return
         sums, least, journal = self.sums(terms, silos), self._policy.least_group, self._journal()
         minimum = f"the minimum is {pluralize(least, 'silo')}"
@@ -166,29 +182,34 @@ class Gate:
             why = "--targets unknown compares" if compares else "the targets of experiments require"
             what = f"{why} sums of which a combination is over {', '.join(group)} alone"
             self._refuse(terms.spec_value, f"{what}: {minimum}")
-        group = smallest_group(_with_conditions([*(journal.sums_over() if journal else ()), *sums]))
+        earlier = journal.sums_over() if journal else []
+        known = {silo for one in earlier for silo, _ in one}
+        if known - {*silos} or (known and {*silos} - known):
+            what = f"a sum over other silos than before, which were {', '.join(sorted(known))}"
+            advice = "learn from the same silos, or let every owner begin anew with `fedbnsl silo forget`"
+            self._refuse(terms.spec_value, f"{what}; the difference could be over few silos: {advice}")
+        group = smallest_group(_with_conditions([*earlier, *sums]))
         if len(group) < least:
-            what = f"a sum over other silos than before: a combination of both would be over {', '.join(group)} alone"
-            self._refuse(terms.spec_value, f"{what}, and {minimum}; learn from the same silos, or use --epsilon")
+            what = f"other sums than before: a combination of both would be over {', '.join(group)} alone"
+            self._refuse(terms.spec_value, f"{what}, and {minimum}; use the same targets")
         if record and journal:
             for one in sums:
                 journal.record_sum_over(one)
 
     def sums(self, terms: RunTerms, silos: tuple[str, ...]) -> tuple[Sum, ...]:
-        """The sums that a round of `terms` discloses if these `silos` remain.
+        """The sums that a round of `terms` discloses if these `silos` remain, the sum over all of them first.
 
         If the owner allows sums of single silos for `experiments`, only the sum over all of them counts.
         """
-        schema = terms.schema
+        schema, whole = terms.schema, frozenset((silo, WHOLE) for silo in silos)
         if not schema.has_targets or self._policy.experiments:
-            return (frozenset((silo, WHOLE) for silo in silos),)
+            return (whole,)
         several = {silo for silo in silos if len(schema.conditions(silo)) > 1}
-        return tuple(
-            dict.fromkeys(
-                frozenset((silo, condition if silo in several else WHOLE) for silo, condition in units)
-                for units in schema.experiments.units(silos)
-            )
+        parts = (
+            frozenset((silo, condition if silo in several else WHOLE) for silo, condition in units)
+            for units in schema.experiments.units(silos)
         )
+        return tuple(dict.fromkeys([whole, *parts]))
 
     def record(
         self, terms: RunTerms, release: SiloRelease, size: int, numbers: int = 0, rho: float = 0.0, smallest: int = 0

@@ -130,6 +130,7 @@ CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NUL
 CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS summed_units (units BLOB PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS units (rows TEXT, column_name TEXT, unit REAL NOT NULL, PRIMARY KEY (rows, column_name));
 CREATE TABLE IF NOT EXISTS disclosed (run TEXT, line INTEGER, content BLOB NOT NULL, PRIMARY KEY (run, line));
 """
 
@@ -265,6 +266,13 @@ class Journal:
         """Add the name of a version."""
         with self._readable():
             self._db.execute("INSERT OR IGNORE INTO versions VALUES (?)", (name,))
+
+    def first_unit(self, rows: str, column: str, unit: float) -> float:
+        """The unit of `column` in the first run from the rows with this seal; if there was none, `unit`, for good."""
+        with self._readable():
+            self._db.execute("INSERT OR IGNORE INTO units VALUES (?, ?, ?)", (rows, column, unit))
+            asked = "SELECT unit FROM units WHERE rows = ? AND column_name = ?"
+            return float(self._db.execute(asked, (rows, column)).fetchone()[0])
 
     def record_sum_over(self, units: frozenset[tuple[str, int]]) -> None:
         """Record, for all runs and for good, that a sum over these conditions of silos is about to be unmasked.

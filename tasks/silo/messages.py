@@ -33,8 +33,8 @@ MAX_CALL_BYTES = 1 << 30
 """maximum number of bytes of a call that a silo decodes"""
 
 
-class SiloFailed(Exception):  # noqa: N818 - reported by the silo, not a programming error of the caller
-    """A silo could not solve its round; the message has its name and the error, without a traceback."""
+class SiloFailed(BadInput):
+    """A silo could not answer; the message has its name and the error, without a traceback."""
 
 
 class RowsChanged(BadInput):
@@ -150,10 +150,8 @@ def answer(service: Answering, packed: bytes, log: Callable[[str], None] = lambd
             service.record_message(call.run, statistic, len(content))
         return wire.encode(("", kind, content))
     except Exception as error:
-        if isinstance(error, NotAllowed | Refused):
-            log(f"refused: {error}")
-        elif not isinstance(error, (*ERRORS.values(),)):
-            log(f"error: {call.method}: {type(error).__name__}: {error}")
+        known = isinstance(error, (*ERRORS.values(),))
+        log(f"refused: {error}" if known else f"error: {call.method}: {type(error).__name__}: {error}")
         return _refused(service, call.run, error)
 
 
@@ -171,16 +169,19 @@ def _refused(service: Answering, run: str, error: Exception) -> bytes:
     return wire.encode((name or SiloFailed.__name__, 0, content))
 
 
-def unpack_answer(method: str, packed: bytes) -> Any:
-    """The value in an answer to `method`; raises the silo's error, and `ValueError` if the bytes are no answer."""
-    error, kind, content = wire.decode(tuple[str, int, bytes], packed)
-    if error:
-        if error not in ERRORS:
-            raise ValueError("the answer of a silo has an unknown error")
-        raise ERRORS[error](foreign_text(content.decode(errors="replace"), MAX_LINE_LENGTH))
-    if not 0 <= kind < len(ANSWERS[method]):
-        raise ValueError("the answer of a silo has an unknown type")
-    return wire.decode(ANSWERS[method][kind], content)
+def unpack_answer(method: str, packed: bytes, sender: str = "a silo") -> Any:
+    """The value in an answer to `method`; raises the silo's error, and `SiloFailed` if the bytes are no answer."""
+    try:
+        error, kind, content = wire.decode(tuple[str, int, bytes], packed)
+        if not error:
+            return wire.decode(dict(enumerate(ANSWERS[method]))[kind], content)
+        kind_of_error = ERRORS[error]
+    except (ValueError, TypeError, LookupError, RecursionError, MemoryError) as fault:
+        raise SiloFailed(f"the answer of {sender} to `{method}` cannot be read ({type(fault).__name__})") from None
+    text = foreign_text(content.decode(errors="replace"), MAX_LINE_LENGTH)
+    if issubclass(kind_of_error, Aborted) and method != "secure_answer":
+        raise SiloFailed(f"{sender}: {text}")
+    raise kind_of_error(text)
 
 
 for _kinds in (*ARGUMENTS.values(), *ANSWERS.values()):

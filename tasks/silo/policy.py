@@ -16,7 +16,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import Budget
 from fedbnsl.algorithms.privacy.zcdp import epsilon
 from fedbnsl.algorithms.statistics.coding import coding_of
-from fedbnsl.algorithms.statistics.count_tables import CountLimits
+from fedbnsl.algorithms.statistics.count_tables import NO_LIMITS, CountLimits
 
 
 class NotAllowed(BadInput):
@@ -145,6 +145,8 @@ class Policy:
                 "use fed-pc or fed-fci"
             )
         algorithm = registry.build(spec)
+        if algorithm.private is not None and self.count_limits != NO_LIMITS and not self.demands_epsilon:
+            return "it has limits for count tables, which noise replaces only if it also limits epsilon"
         if algorithm.private is None and schema.kind != "discrete":
             reason = self._moments_refusal_reason(schema, schema.rows[silo])
             if reason:

@@ -135,7 +135,9 @@ def version_under(terms: RunTerms, silo: str, table: Table, key: bytes, seal: st
     schema, declared = terms.schema, terms.declared
     drops_rows = schema.complete_rows or (schema.kind == "time-series" and not schema.gaps)
     chosen = (declared.form, declared.step, declared.reading.silos, schema.stretches.get(silo, ()))
-    reading = keyed_checksum(key, schema.kind, dict(declared.marks), *chosen)
+    # Which columns have labels says nothing about which rows are read.
+    rows_of = schema.kind if schema.kind in ("time-series", "events") else "independent rows"
+    reading = keyed_checksum(key, rows_of, dict(declared.marks), *chosen)
     return row_version(table, schema, key, seal, reading, schema.variables if drops_rows else ())
 
 
@@ -246,7 +248,8 @@ class Publications:
             if discloses_rows(earlier, now, least):
                 raise FewRowsChanged(
                     f"silo {silo}: fewer than {least} rows changed since an earlier publication, and the difference "
-                    f"of the two would disclose them: wait until {least} rows have changed, or use --epsilon"
+                    f"of the two would disclose them: wait until {least} rows have changed, or use --epsilon if its "
+                    "owner limits ε"
                 )
         return True
 

@@ -32,7 +32,7 @@ from fedbnsl.algorithms.statistics.outliers import screened
 from fedbnsl.algorithms.statistics.transforms import require_row_wise, transformed
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
-from .journal import Journal, RunState, keyed_checksum
+from .journal import Journal, RunState
 from .members import Members
 
 
@@ -124,16 +124,13 @@ class OpenRun:
     reply: Any = None
 
 
-def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, secret: bytes | None = None) -> OpenRun:
+def open_run(terms: RunTerms, silo: str, table: Any, run_state: RunState, seed: int | None = None) -> OpenRun:
     """Open the run of `terms` on `table` `[n_rows, n_variables]`, in its state after the last round in the journal.
 
-    With a `secret`, resamples have a seed that the coordinator does not know. A coordinator that knows the seed would
-    know which rows are in each sum, and could compute every row from as many sums as there are rows.
+    With a `seed`, it replaces that of the terms.
     """
-    algorithm, seed = terms.algorithm(), terms.seed
-    if secret is not None and registry.unpack(terms.spec).wrappers:
-        seed = int(keyed_checksum(secret, "resamples", terms.seed, silo), 16)
-    generator = silo_generator(seed, silo)
+    algorithm = terms.algorithm()
+    generator = silo_generator(terms.seed if seed is None else seed, silo)
     if terms.schema.transforms:
         if algorithm.private is not None:
             require_row_wise(terms.schema)

@@ -22,8 +22,9 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import pack_state
 from fedbnsl.algorithms.core.release import Disclosed, Statistic
+from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve, require_bounded
 from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.secure.masks import Aborted, Ring
@@ -40,6 +41,7 @@ from .journal import BadRecord, Journal, require_same_binding
 from .messages import RowsChanged, SiloFailed
 from .policy import UNRESTRICTED, NotAllowed, Policy
 from .publications import RowVersion, version_under
+from .readers import ReaderLost
 from .rows import AnyDescribed
 from .runs import OpenRun, RunTerms, SecureSumRequest, SecureSums, open_run, terms_digest
 from .source import FileSource, SiloSource
@@ -47,6 +49,10 @@ from .source import FileSource, SiloSource
 KEPT_DESCRIPTIONS = 8
 """number of descriptions of the same rows, under different declarations, that a silo keeps in memory"""
 FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers as empty cells"
+
+
+class OutsideRange(BadInput):
+    """A column, which the text names, does not fit the fixed-point numbers of masked sums."""
 
 
 class _Limit:
@@ -133,6 +139,8 @@ class SiloService:
         """the terms (by `_key` and how values are scaled) under which all values are in the range of masked sums"""
         self._versions: dict[tuple[Any, ...], RowVersion] = {}
         """the digests of the rows (`publications.py`), by `_key` of the terms"""
+        self._published: set[tuple[Any, ...]] = set()
+        """the rows whose publication is recorded, by `_key` of the terms"""
         self._open_runs: dict[str, OpenRun] = {}
         guarded = self._guard.remote or self._guard.restricted
         self._gate = Gate(name, self._policy, guarded=guarded, journal=self._kept_journal)
@@ -181,7 +189,7 @@ class SiloService:
         # Without a journal, nothing has been published; a silo that never answers writes no file.
         if self._must_change(terms) and self._source.has_journal():
             self._rows_now(terms, digest=True)
-            self._check_changes(terms)
+            self._check_changes(terms, record=False)
 
     def _admitted(self, terms: RunTerms, behind_masks: bool) -> RunTerms:
         """The terms under which this silo answers (see `Guard.terms`); raises as `admit`."""
@@ -336,7 +344,7 @@ class SiloService:
                 require_bounded(message, private=True)
             with self._redact_errors(terms, number):
                 run = self._run_before(terms, number)
-                if number == 1 and self._must_change(terms):
+                if self._must_change(terms):
                     self._check_changes(terms, record=True)
                 if run.algorithm.private is None:
                     with self._limited_counts():
@@ -378,14 +386,18 @@ class SiloService:
 
     @contextmanager
     def _redact_errors(self, terms: RunTerms, number: int) -> Iterator[None]:
-        """In a private run, raise `SiloFailed` without a reason: a reason may reveal values, which ε does not cover."""
+        """Raise `SiloFailed` without a reason, in a private run and for another party: a reason may quote cells."""
         try:
             yield
-        except (Overspent, BadRecord, SiloFailed):
+        except (Overspent, BadRecord, ReaderLost, RowsChanged, SiloFailed, NotAllowed, OutsideRange):
             raise
-        except Exception:
+        except Exception as error:
             if terms.algorithm().private is None:
-                raise
+                if not (self._guard.remote and isinstance(error, BadInput)):
+                    raise
+                self._guard.log(f"error: round {number}: {error}")
+                what = f"silo {self.name}, round {number}: its rows cannot be used; its owner sees why in the log"
+                raise SiloFailed(what) from None
             raise SiloFailed(
                 f"silo {self.name}, round {number}: its rows cannot be used; a private run does not disclose the "
                 "reason, but `fedbnsl inspect` shows it to the owner of the rows"
@@ -424,6 +436,7 @@ class SiloService:
             self._checked_ranges.clear()
             self._open_runs.clear()
             self._versions.clear()
+            self._published.clear()
             self._descriptions.clear()
         self._rows = now
         began = self._described if new else self._pins[run]
@@ -439,7 +452,8 @@ class SiloService:
         """Solve round `number`; returns this silo's summand in the sum of the replies."""
         algorithm, schema = terms.algorithm(), terms.schema
         if not algorithm.whole_numbers and algorithm.private is None:
-            self._check_range(algorithm, terms)
+            with self._redact_errors(terms, number):
+                self._check_range(algorithm, terms)
         answer = self._solve(terms, number, request.broadcast, behind_masks=True)
         self._summands[terms.run_id] = number, answer
         assert algorithm.summand is not None
@@ -453,11 +467,29 @@ class SiloService:
         key = (*self._key(terms), *schema.transforms.items(), schema.units, masked.travels_in_units(algorithm, schema))
         self._rows_now(terms, digest=False)
         if key not in self._checked_ranges:
+            self._fix_units(schema)
             try:
                 masked.check_range(algorithm, transformed(self._table(terms), schema, self.name), schema, self.name)
             except masked.OutOfRange as error:
-                raise BadInput(f"{error}{self._far_cell(terms, error.variable)}") from None
+                raise OutsideRange(f"{error}{self._far_cell(terms, error.variable)}") from None
             self._checked_ranges.add(key)
+
+    def _fix_units(self, schema: Schema) -> None:
+        """Raise `NotAllowed` for a column whose unit differs from that of an earlier run from the same rows.
+
+        Whether numbers fit the fixed-point numbers of a unit tells their size, so nobody may try one unit after the
+        other.
+        """
+        if not (self._guard.remote and self._policy.masked and self._source.durable):
+            return
+        rows = self._source.seal("units", self._rows)
+        for name, unit in zip(schema.variables, schema.units, strict=False):
+            column = f"{name}, {schema.transforms.get(name, 'none')}"
+            if self._journal.first_unit(rows, column, unit) != unit:
+                raise NotAllowed(
+                    f"silo {self.name}, column {quoted(name)}: its unit differs from that of an earlier run from the "
+                    "same rows"
+                )
 
     def _far_cell(self, terms: RunTerms, variable: str) -> str:
         """Advice on numbers out of range; names the most extreme cell unless the coordinator is another party."""
@@ -472,32 +504,48 @@ class SiloService:
         run = self._open_runs.get(terms.run_id)
         if run is None or run.number != number - 1:
             run_state = self._journal.run_state(terms.run_id) if self._source.durable else self._source.initial_state
-            hidden = self._guard.remote or self._guard.restricted or self._must_change(terms)
-            secret = self._journal.key if hidden else None
-            run = open_run(terms, self.name, self._table(terms), run_state, secret)
+            run = open_run(terms, self.name, self._table(terms), run_state, self._secret_seed(terms))
         if run.number != number - 1:
             raise SiloFailed(
                 f"silo {self.name} is at round {run.number} of run {terms.run_id} and cannot solve round {number}"
             )
         return run
 
+    def _secret_seed(self, terms: RunTerms) -> int | None:
+        """The seed of resamples; None if the coordinator may choose it.
+
+        Another coordinator must not know which rows are in a sum, must not get more sums by more seeds, and must not
+        compare sums over the same places of rows after some rows have changed. So the seed depends on the owner's
+        secret and on the rows.
+        """
+        owned = self._guard.remote or self._guard.restricted or self._must_change(terms)
+        if not (owned and terms.spec_value.wrappers):
+            return None
+        rows = self._rows if self._rows is not None and self._rows.digest else None
+        return int(self._source.seal("resamples", rows), 16)
+
     def _must_change(self, terms: RunTerms) -> int:
         """The minimum number of rows that must change between two publications; 0 means no minimum."""
-        exempt = terms.algorithm().private is not None or not self._source.durable
+        exempt = self._gate.is_excused(terms.algorithm()) or not self._source.durable
         return 0 if exempt else self._guard.changed_rows(terms)
 
-    def _check_changes(self, terms: RunTerms, *, record: bool = False) -> None:
+    def _check_changes(self, terms: RunTerms, *, record: bool) -> None:
         """Raise `FewRowsChanged` if too few rows have changed since an earlier publication.
 
-        With `record`, the publication that follows is recorded.
+        With `record`, the publication that follows is recorded, once while the rows in memory are the same. Every round
+        asks, because rows can change between two rounds of a run whose coordinator gives it another name.
         """
         publications, key, least = self._source.publications(self._journal), self._key(terms), self._must_change(terms)
         assert publications is not None
+        if key in self._published:
+            return
         with self._guard.reading(self.name):
             if key not in self._versions:
                 seal = self._source.seal("publication", self._rows)
                 self._versions[key] = version_under(terms, self.name, self._table(terms), self._journal.key, seal)
             (publications.record if record else publications.check)(self.name, self._versions[key], least)
+        if record:
+            self._published.add(key)
 
     def _table(self, terms: RunTerms) -> Any:
         key = self._key(terms)
@@ -508,11 +556,11 @@ class SiloService:
             self._tables[key] = GuardedPasses(table, self._guard, self.name) if guarded else table
         return self._tables[key]
 
-    @staticmethod
-    def _key(terms: RunTerms) -> tuple[Any, ...]:
-        """The parts of the terms that determine columns and codes."""
+    def _key(self, terms: RunTerms) -> tuple[Any, ...]:
+        """The parts of the terms that determine rows, columns and codes."""
         schema, declared = terms.schema, terms.declared
-        key = (schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
+        own = (schema.rows[self.name], schema.stretches.get(self.name), schema.condition_names.get(self.name))
+        key = (*own, schema.kind, schema.variables, *schema.levels.items(), schema.complete_rows, declared.form)
         far = (declared.reading.outliers, *schema.transforms.items())  # outliers are defined on the transformed scale
         return (*key, *far, *schema.dates.items(), *declared.marks.items(), declared.reading.private)
 

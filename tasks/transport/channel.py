@@ -398,7 +398,7 @@ class RelayTransport:
 
     def submit(self, silo: str, call: MethodCall) -> PackedAnswer:
         """Send `call` to `silo`; if the silo is away, the call waits in the relay."""
-        return PackedAnswer(call.method, self.client.submit(silo, call.pack()))
+        return PackedAnswer(silo, call.method, self.client.submit(silo, call.pack()))
 
 
 @contextlib.contextmanager

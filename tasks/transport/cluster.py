@@ -179,7 +179,7 @@ class DaskTransport:
         # A unique key, so that Dask does not reuse the result of an equal call.
         key = f"{call.method}-{uuid4()}"
         future = self.client.submit(on_worker, silo, call.pack(), key=key, resources={resource(silo): 1})
-        return PackedAnswer(call.method, DaskAnswer(silo, future))
+        return PackedAnswer(silo, call.method, DaskAnswer(silo, future))
 
 
 @dataclass(frozen=True)

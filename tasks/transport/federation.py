@@ -61,12 +61,13 @@ class SiloTransport(Protocol):
 class PackedAnswer:
     """A pending answer that arrives as bytes (see `PendingAnswer`)."""
 
+    silo: str
     method: Method
     pending: PendingAnswer
 
     def result(self, timeout: float) -> Any:
         """The answer; raises the silo's exception, `TimeoutError`, or `SiloLost`."""
-        return unpack_answer(self.method, self.pending.result(timeout))
+        return unpack_answer(self.method, self.pending.result(timeout), f"silo {self.silo}")
 
     def release(self) -> None:
         """Stop waiting for the answer."""

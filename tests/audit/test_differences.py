@@ -1,0 +1,245 @@
+"""Sums whose difference would be a row or a silo, and answers under another name: each attack succeeded once."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.adjustment import Adjustment
+from fedbnsl.algorithms.core.schema import ImputationModel, Schema
+from fedbnsl.algorithms.core.spec import AlgorithmSpec
+from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
+from fedbnsl.algorithms.statistics.rows import Query
+from fedbnsl.tasks.silo.messages import MethodCall, SiloFailed, answer, unpack_answer
+from fedbnsl.tasks.silo.policy import NotAllowed
+from tests.audit.coordinator import ROWS, SCHEMA, SILOS, opened, sum_of, terms, write_federation, write_rows
+
+LEVELS = {"u": ("no", "yes"), "v": ("no", "yes"), "w": ("no", "yes")}
+LABELS = Schema(("u", "v", "w"), dict.fromkeys(SILOS, ROWS), "discrete", LEVELS)
+OF_LABELS = {"kind": "discrete", "levels": {name: [*levels] for name, levels in LEVELS.items()}}
+
+
+def numbers(silos=SILOS):
+    rng = np.random.default_rng(1)
+    return {silo: rng.normal(size=(ROWS, 3)) for silo in silos}
+
+
+def words(silos=SILOS):
+    rng = np.random.default_rng(2)
+    return {silo: np.array(["no", "yes"])[rng.integers(0, 2, (ROWS, 3))] for silo in silos}
+
+
+@pytest.fixture
+def silos(tmp_path):
+    folder = write_federation(tmp_path / "study", numbers())
+    with opened(folder, SILOS) as found:
+        yield found
+
+
+def total(services, asked, **request):
+    return np.asarray(sum_of(services, asked, **request).total, float)
+
+
+def parts(first):
+    """Stretches by which the first rows of silo a are apart from the others."""
+    return dict.fromkeys(SILOS, (ROWS,)) | {"a": (first, ROWS - first)}
+
+
+OTHER_SCHEMAS = {
+    "kind": [{"kind": "time-series", "stretches": parts(2)}, {"kind": "mixed"}, {"kind": "discrete"}],
+    "stretches": [{"stretches": {"a": (1, ROWS - 1)}}, {"stretches": parts(40)}, {"stretches": {"a": (ROWS,)}}],
+    "condition_names": [{"condition_names": {"a": ("one", "rest")}, "stretches": {"a": (1, ROWS - 1)}}],
+    "rows": [{"rows": SCHEMA.rows | {"a": ROWS - 1}}, {"rows": {"a": ROWS, "b": ROWS}}],
+    "complete_rows": [{"complete_rows": True, "rows": SCHEMA.rows | {"a": ROWS - 1}}],
+    "streamed": [{"streamed": ("a",)}],
+    "empty": [{"empty": {"a": (1, 0, 0)}}],
+    "imputation_model": [{"imputation_model": ImputationModel(covariance=np.eye(3), rows=9)}],
+    "adjustment": [{"adjustment": Adjustment(difference=True)}],
+    "levels": [{"levels": {"x": ("1", "2")}, "kind": "mixed"}],
+    "targets": [{"targets": {"a": (("x",),)}}],
+    "compares_conditions": [{"compares_conditions": True}],
+    "transforms": [],  # fixed functions of the rows, each of which may be summed
+    "variables": [{"variables": ("x", "x", "y")}, {"variables": ("x", "y", "name")}],
+    "units": [{"units": (1.0, 3.0, 1.0)}],
+    "dates": [{"dates": {"x": ("day", "2020-01-01")}}],
+    "counts": [{"counts": ("x",)}],
+    "derived": [{"derived": {"x": "y + z"}}],
+    "skewed": [{"skewed": {"x": "log"}}],
+    "aside": [{"aside": {"q": "empty"}}],
+    "knowledge": [],
+}
+
+
+def test_every_field_of_a_schema_is_tried():
+    assert OTHER_SCHEMAS.keys() == {field.name for field in fields(Schema)}
+
+
+LIES = [pytest.param(lie, id=f"{name} {at}") for name, lies in OTHER_SCHEMAS.items() for at, lie in enumerate(lies)]
+
+
+@pytest.mark.parametrize("algorithm", ["secure-sum", "fed-pc"])
+@pytest.mark.parametrize("lie", LIES)
+def test_no_field_of_a_schema_gives_another_sum_of_the_same_rows(silos, algorithm, lie):
+    """The rows are in memory from an honest run, so nothing reads and compares them again."""
+    spec = registry.specify(algorithm)
+    honest, asked = total(silos, terms("honest", spec)), terms("lie", spec, schema=replace(SCHEMA, **lie))
+    try:
+        for silo in asked.schema.silos:
+            silos[silo].admit(asked, True)
+        other = total(silos, asked)
+    except BadInput:
+        return
+    if other.shape == honest.shape:  # another number of sums is another function of all rows
+        np.testing.assert_allclose(other, honest, rtol=1e-6)
+
+
+def test_no_silo_is_the_difference_of_sums_that_no_other_silo_knows_together(tmp_path):
+    """Sums over all, over y1, y2, y3 and over z1, z2, z3: no record has all three, and the difference is x."""
+    y, z = ("y1", "y2", "y3"), ("z1", "z2", "z3")
+    of_all = ("x", *y, *z)
+    folder = write_federation(tmp_path / "study", numbers(of_all))
+    with opened(folder, of_all) as services:
+        for run, silos in (("r1", of_all), ("r2", y), ("r3", z)):
+            asked = terms(run, schema=Schema(SCHEMA.variables, dict.fromkeys(silos, ROWS)))
+            if run == "r1":
+                total(services, asked)
+            else:
+                with pytest.raises(NotAllowed, match="other silos than before, which were x, y1, y2, y3, z1, z2, z3"):
+                    total(services, asked)
+
+
+@pytest.mark.parametrize("level", ["sums", "trusted"])
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_row_that_changes_between_two_rounds_is_not_their_difference(tmp_path, level, finished):
+    """Whatever the rounds are a step of."""
+    tables = words()
+    folder = write_federation(tmp_path / "study", tables, OF_LABELS, LABELS.variables)
+    spec, asked = registry.specify("fed-pc"), {"schema": LABELS, "about": OF_LABELS}
+    query = Query("tables", np.array([[0, 1, 2]], np.int16))
+    with opened(folder, SILOS, level=level) as services:
+        total(services, terms("R", spec, "P1", **asked), broadcast=query)
+        tables["a"][17] = np.where(tables["a"][17] == "no", "yes", "no")
+        write_rows(folder, "a", tables["a"], LABELS.variables)
+        for service in services.values():
+            service.describe(terms("R", spec, **asked).declared)
+            if finished:
+                service.finish("P1")
+        with pytest.raises(NotAllowed, match="fewer than 10 rows changed"):
+            total(services, terms("R", spec, "P2", **asked), number=2, broadcast=query)
+
+
+@pytest.mark.parametrize(("policy", "level"), [({}, "sums"), ({}, "trusted"), ({"epsilon": 2e9}, "trusted")])
+def test_as_good_as_no_noise_excuses_from_nothing(tmp_path, policy, level):
+    folder = write_federation(tmp_path / "study", numbers())
+    spec = registry.specify("secure-sum", {}, 1e9)
+    fewer = Schema(SCHEMA.variables, dict.fromkeys("abc", ROWS))
+    with opened(folder, SILOS, level=level, **policy) as services:
+        sum_of(services, terms("run", spec))
+        if policy:  # this owner declares that so little noise is enough
+            sum_of(services, terms("other", spec, schema=fewer))
+        else:
+            with pytest.raises(NotAllowed, match="other silos than before"):
+                sum_of(services, terms("other", spec, schema=fewer))
+
+
+@pytest.mark.parametrize("what", ["moments", "tables", "corners", "configurations", "families", "votes", "sketches"])
+@pytest.mark.parametrize("score", ["degenerate-gaussian", "conditional-gaussian"])
+def test_no_answer_has_another_name(tmp_path, what, score):
+    """Moments of numbers by configuration of labels left under the name of moments."""
+    rng, about = np.random.default_rng(3), {"kind": "mixed", "levels": {"ill": ["no", "yes"]}}
+    about["columns"] = {"x": "continuous", "y": "continuous", "ill": "discrete"}
+    names, tables = ("x", "y", "ill"), {}
+    for silo in SILOS:
+        ill = np.array(["no", "yes"])[rng.integers(0, 2, ROWS)]
+        tables[silo] = np.column_stack([*np.round(rng.normal(size=(2, ROWS)), 4).astype(str), ill])
+    folder = write_federation(tmp_path / "study", tables, about, names)
+    schema = Schema(names, dict.fromkeys(SILOS, ROWS), "mixed", {"ill": ("no", "yes")})
+    spec = registry.specify("secure-boss", {"mixed_score": score})
+    query = Query(what, np.array([[0, 1, 2]], np.int16))
+    with opened(folder, SILOS) as services:
+        if what == "moments" and score == "degenerate-gaussian":
+            assert len(total(services, terms("run", spec, schema=schema, about=about), broadcast=query)) < 20
+        else:
+            with pytest.raises(BadInput, match=r"level sums allows only fixed sums|its rows cannot be used"):
+                total(services, terms("run", spec, schema=schema, about=about), broadcast=query)
+
+
+def test_no_unit_can_be_tried_after_another(silos):
+    """Whether numbers fit a unit tells their size."""
+    for number, unit in enumerate((1.0, 0.5, 2.0**-20, 1.0)):
+        asked = terms(f"run {number}", schema=replace(SCHEMA, units=(1.0, unit, 1.0)))
+        if unit == 1.0:
+            total(silos, asked)
+        else:
+            with pytest.raises(NotAllowed, match="column 'y': its unit differs from that of an earlier run"):
+                total(silos, asked)
+
+
+class TestHalves:
+    SPEC = registry.specify("secure-sum").wrapped("bootstrap", Bootstrap(20))
+
+    def halves(self, services, run, seed):
+        return total(services, terms(run, self.SPEC, seed=seed)).reshape(-1)[20:].reshape(20, -1)
+
+    def test_another_seed_gives_no_other_half(self, silos):
+        np.testing.assert_array_equal(self.halves(silos, "one", 1), self.halves(silos, "other", 2))
+
+    def test_after_a_change_no_half_has_the_same_places(self, tmp_path):
+        """Otherwise halves differ in one row, where one of the ten rows that changed is drawn."""
+        tables = numbers()
+        folder = write_federation(tmp_path / "study", tables)
+        with opened(folder, SILOS) as services:
+            before = self.halves(services, "before", 1)
+            tables["a"][:10] += 0.001
+            write_rows(folder, "a", tables["a"])
+            after = self.halves(services, "after", 1)
+        # Halves with the same places differ by at most ten times 0.001 in each sum, and others by dozens of rows.
+        assert (np.abs(after - before).max(axis=1) * len(SILOS) * ROWS / 2).min() > 0.5
+
+
+def test_no_cell_is_in_a_refusal(tmp_path):
+    """Transformed labels are no codes, and the refusal said which."""
+    folder = write_federation(tmp_path / "study", words(), OF_LABELS, LABELS.variables)
+    spec = AlgorithmSpec("fit-tables", registry.STEPS["fit-tables"].config())
+    for transform in ("log", "sqrt", "normal-scores"):
+        schema = replace(LABELS, transforms={"u": transform})
+        asked = terms("run", spec, schema=schema, about=OF_LABELS)
+        with (
+            opened(folder, SILOS, level="trusted") as services,
+            pytest.raises(BadInput, match="'u' has labels, which have no transform"),
+        ):
+            services["a"].admit(asked, True)
+
+
+@pytest.mark.parametrize("lags", [100, 118])
+def test_rows_without_their_lags_do_not_count(tmp_path, lags):
+    about = {"kind": "time-series", "stretches": {silo: [ROWS] for silo in SILOS}}
+    folder = write_federation(tmp_path / "study", numbers(), about)
+    schema = Schema(
+        SCHEMA.variables, dict.fromkeys(SILOS, ROWS), "time-series", stretches=dict.fromkeys(SILOS, (ROWS,))
+    )
+    with opened(folder, SILOS) as services:
+        asked = terms("run", registry.specify("secure-sum", {"lags": lags}), schema=schema, about=about)
+        with pytest.raises(NotAllowed, match=f"the minimum is 50 rows, and {ROWS - lags} of this silo would enter"):
+            services["a"].admit(asked, True)
+        asked = terms("run", registry.specify("secure-sum", {"lags": 2}), schema=schema, about=about)
+        services["a"].admit(asked, True)
+
+
+@pytest.mark.parametrize(
+    "packed", [b"", b"\xc1", b"\x80", b"\x93\xa0\x05\xc4\x00", b"\x93\xa3odd\x00\xc4\x00", b"\x93" * 2000]
+)
+def test_an_answer_that_is_none_is_one_line(packed):
+    with pytest.raises(SiloFailed, match=r"^the answer of a silo to `describe` cannot be read"):
+        unpack_answer("describe", packed)
+
+
+def test_every_refusal_is_in_the_owners_log(silos):
+    said = []
+    for asked in (terms("run", schema=replace(SCHEMA, rows=SCHEMA.rows | {"a": ROWS - 1})), terms("run")):
+        told = answer(silos["a"], MethodCall("admit", (asked, asked.schema != SCHEMA)).pack(), said.append)
+        with pytest.raises(BadInput) as why:
+            unpack_answer("admit", told)
+        assert said[-1] == f"refused: {why.value}"
