@@ -136,26 +136,17 @@ def _results(cells: list[Cell], workers: int | None) -> Iterator[dict[str, Any]]
 
 def _in_processes(cells: Iterable[Cell], count: int) -> Iterator[dict[str, Any]]:
     import dask
-    from distributed import Client, LocalCluster, as_completed
+    from distributed import Client, as_completed
+    from distributed.system import MEMORY_LIMIT
 
     from fedbnsl.tasks.fork_server import THREADS, scripts_not_repeated
-    from fedbnsl.tasks.transport.cluster import QUIET
-    from fedbnsl.tasks.transport.run_keys import create_run_security
+    from fedbnsl.tasks.transport.cluster import QUIET, local_cluster
 
     os.environ.update(THREADS)
     with (
         scripts_not_repeated(),
         dask.config.set(QUIET | {"distributed.nanny.environ": THREADS}),
-        LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            # Every account of this machine reaches the scheduler, and whoever may talk to it runs code as this user.
-            protocol="tls://",
-            security=create_run_security(),
-            dashboard_address=None,
-            silence_logs=50,
-        ) as cluster,
+        local_cluster({f"worker-{i}": {"memory_limit": MEMORY_LIMIT // count} for i in range(count)}) as cluster,
         Client(cluster) as client,
     ):
         by_future = {client.submit(run_cell, cell, pure=False): cell for cell in cells}

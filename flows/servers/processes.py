@@ -80,8 +80,11 @@ CLOUD = "api.prefect.cloud"
 """host of Prefect Cloud, which needs an API key"""
 CHILD = (sys.executable, "-m", "fedbnsl.flows.servers.parent_watchdog")
 """the first words of the command line of a program that must not outlive this process"""
-NO_WORKING_FOLDER = ("--app-dir", sysconfig.get_path("stdlib"))
-"""options with which uvicorn imports nothing from the working directory, where it searches first by default"""
+UVICORN = (
+    *("--app-dir", sysconfig.get_path("stdlib")),  # the first place for imports, by default the working directory
+    *("--http", "fedbnsl.flows.servers.bounded_http:BoundedProtocol"),
+)
+"""options of uvicorn in every server"""
 
 FOR_ONE_RUN = {
     **EPHEMERAL_SERVER,
@@ -111,9 +114,11 @@ def prefect_server(port: int = 4200, patience: float = 120) -> Iterator[str]:
     url = f"http://{HOST}:{port}/api"
     # Without the last setting, the pages would send requests to port 4200, even if the server has another port.
     env = {"PREFECT_API_URL": url, "PREFECT_SERVER_UI_API_URL": url, "PREFECT_UI_API_URL": url}
-    env |= protection(port, api_token())
-    words = [*CHILD, "prefect", "server", "start", "--host", HOST, "--port", str(port)]
-    with announcement(servers_folder(), PREFECT) as public, process(words, env, inherited=public.inherited()) as server:
+    env |= {"PREFECT__SERVER_FINAL": "1"} | protection(port, api_token())
+    with (
+        announcement(servers_folder(), PREFECT) as public,
+        process(_prefect_words(port), env, inherited=public.inherited()) as server,
+    ):
         wait_until_up(f"{url}/health", server, "the Prefect server", patience)
         public.name(url)
         os.environ |= {"PREFECT_API_URL": url, TOKEN: api_token()}
@@ -170,6 +175,12 @@ def export_words(url: str) -> str:
     return words + f' {TOKEN}="$(cat {shlex.quote(str(file))})"' * file.exists()
 
 
+def _prefect_words(port: int) -> list[str]:
+    """The command line of a Prefect server at `port`, as Prefect starts one in the background."""
+    words = [*CHILD, "uvicorn", "--factory", SERVER_APP, "--host", HOST, "--port", str(port)]
+    return [*words, "--log-level", "error", "--lifespan", "on", *UVICORN]
+
+
 Ready = Callable[[], str]
 """a function that waits until a server answers, and returns the URL of its API"""
 
@@ -196,10 +207,8 @@ def temporary_server(patience: float = 120) -> Iterator[Ready]:
     _begin_database()
     port = free_port(0)
     url = f"http://{HOST}:{port}/api"
-    words = [*CHILD, "uvicorn", "--factory", SERVER_APP]
-    words += ["--host", HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on", *NO_WORKING_FOLDER]
     token = new_token()
-    with process(words, FOR_ONE_RUN | protection(port, token)) as server:
+    with process(_prefect_words(port), FOR_ONE_RUN | protection(port, token)) as server:
 
         def ready() -> str:
             wait_until_up(f"{url}/health", server, "the Prefect server", patience)
@@ -270,7 +279,7 @@ def mlflow_server(port: int = 5000, patience: float = 120) -> Iterator[str]:
         create_from_template("mlflow", database)  # MLflow would let other accounts read it
     words = [*CHILD, "mlflow", "server", "--app-name", "fedbnsl", "--host", HOST, "--port", str(port)]
     words += ["--workers", "1", "--allowed-hosts", f"{HOST}:{port},localhost:{port}", "--cors-allowed-origins", url]
-    words += ["--uvicorn-opts", shlex.join(NO_WORKING_FOLDER)]
+    words += ["--uvicorn-opts", shlex.join(UVICORN)]
     # The address of a database may contain a password, and every account can read the arguments of a process.
     env = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_ARTIFACTS_DESTINATION": str(root)}
     env |= mlflow_credential(own_token())

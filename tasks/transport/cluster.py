@@ -80,31 +80,44 @@ def embedded_cluster(silos: Mapping[str, Path], workers: int | None = None) -> I
     (`unpickling.py`).
     """
     import dask
-    from distributed import Client, Nanny, SpecCluster
-
-    from .run_keys import TlsScheduler, create_run_security
+    from distributed import Client
 
     _silence()
-    names, security = sorted(silos), create_run_security()
+    names = sorted(silos)
     count = max(1, min(len(names), workers or _cores()))
-    listening = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False}
-    listening["extensions"] = {}
     config = QUIET | {"distributed.worker.multiprocessing-method": _start_method()}
     with scripts_not_repeated(), dask.config.set(config):
         hosted = {f"worker-{i}": {name: silos[name] for name in names[i::count]} for i in range(count)}
-        spec = {
-            name: {"cls": Nanny, "options": listening | _worker_options(part, notice=name == "worker-0")}
-            for name, part in hosted.items()
-        }
-        scheduler = {"cls": TlsScheduler, "options": listening | SCHEDULER_OPTIONS}
-        cluster = SpecCluster(
-            workers=spec, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL, name="fedbnsl"
+        cluster = local_cluster(
+            {name: _worker_options(part, notice=name == "worker-0") for name, part in hosted.items()}
         )
         try:
             with Client(cluster, set_as_default=False) as client:
                 yield client
         finally:
             cluster.close(timeout=20)
+
+
+def local_cluster(workers: Mapping[str, dict[str, Any]]) -> Any:
+    """A new cluster on this machine with `workers`, whose options of Dask are given by name.
+
+    Every account of this machine reaches its ports, and whoever may talk to one runs code as this user. So each process
+    listens at one port only, which requires a certificate of this cluster.
+    """
+    from distributed import Nanny, SpecCluster
+
+    from .run_keys import TlsScheduler, TlsWorker, create_run_security
+
+    security = create_run_security()
+    listening = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False, "extensions": {}}
+    common: dict[str, Any] = listening | {"worker_class": TlsWorker, "nthreads": 1, "silence_logs": logging.CRITICAL}
+    return SpecCluster(
+        workers={name: {"cls": Nanny, "options": common | options} for name, options in workers.items()},
+        scheduler={"cls": TlsScheduler, "options": listening | SCHEDULER_OPTIONS},
+        security=security,
+        silence_logs=logging.CRITICAL,
+        name="fedbnsl",
+    )
 
 
 def connected_workers(client: Any) -> dict[str, dict[str, Any]]:
@@ -127,13 +140,8 @@ def hosted_silos(client: Any) -> tuple[str, ...]:
 
 def _worker_options(silos: Mapping[str, Path], *, notice: bool) -> dict[str, Any]:
     """Dask's options of a worker that hosts `silos`; with `notice`, it prints a line if numba compiles for long."""
-    from .run_keys import TlsWorker
-
     hosted = [argument for name, path in silos.items() for argument in ("--silo", f"{name}={path}")]
     return {
-        "worker_class": TlsWorker,
-        "nthreads": 1,
-        "silence_logs": logging.CRITICAL,
         "memory_limit": 0,
         "resources": {resource(name): 1 for name in silos},
         "preload": ["fedbnsl.tasks.worker"],

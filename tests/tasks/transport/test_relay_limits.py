@@ -1,19 +1,14 @@
 """Limits of the relay and of its clients: frames, silence, memory; and bytes that nobody honest sends."""
 
 import asyncio
-import os
 import pickle
-import random
 import socket
-import struct
 import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
-import msgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +18,7 @@ from fedbnsl.algorithms.core.protocol import SiloLost
 from fedbnsl.algorithms.errors import SilosUnavailable
 from fedbnsl.flows.cli.federation import init_federation
 from fedbnsl.tasks.transport.channel import Connection, ConnectionLimits, Parcel, RelayClient, serve_silo
+from tests.hostile import hostile, memory
 from tests.tasks.transport.relay_peers import (
     QUICK,
     FalseRelay,
@@ -143,20 +139,15 @@ def test_the_limit_of_a_frame_is_exact():
 # Limits
 
 
-def resident():
-    """The bytes of memory of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 @pytest.mark.parametrize("holder", ["a", "coordinator"])
 @pytest.mark.parametrize("length", [(1 << 30) + 1, 1 << 40, (1 << 64) - 1])
 def test_a_frame_that_is_too_long_ends_the_connection_at_its_length(folder, holder, length):
     with hub(folder, limits=ConnectionLimits()) as relay, relay.peer(holder) as peer:
         assert peer.receive().kind == "present"
-        before = resident()
+        before = memory()
         peer.send(length.to_bytes(8))
         assert peer.is_closed(2)
-        assert resident() - before < 20_000_000
+        assert memory() - before < 20_000_000
         who = "silo a" if holder == "a" else "a run"
         line = f"refused: {who} sends a frame of {length} bytes, more than {1 << 30}"
         assert eventually(lambda: line in relay.log)
@@ -165,14 +156,14 @@ def test_a_frame_that_is_too_long_ends_the_connection_at_its_length(folder, hold
 def test_the_length_of_a_frame_allocates_nothing(folder):
     """Many peers claim the longest frame, and send a part of it."""
     with hub(folder, limits=ConnectionLimits()) as relay:
-        before, peers = resident(), []
+        before, peers = memory(), []
         for _ in range(20):
             peers.append(relay.peer("coordinator"))
             peers[-1].send((1 << 30).to_bytes(8) + b"x" * 1000)
         with relay.run() as run:
             relay.silo("a")
             assert run.submit("a", b"x").result(5) == digest(b"x")
-        assert resident() - before < 60_000_000
+        assert memory() - before < 60_000_000
         for peer in peers:
             peer.socket.close()
 
@@ -365,56 +356,6 @@ def test_a_silo_computes_for_calls_only(folder, kind):
 # Bytes that nobody honest sends
 
 
-class Shell:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.path}",)
-
-
-def hostile(mark, seed):
-    """Byte strings that would run code if somebody unpickled them, and noise around valid frames."""
-    noise = random.Random(seed)
-    programs = [pickle.dumps(Shell(mark), protocol) for protocol in range(6)]
-    programs += [
-        f"cos\nsystem\n(S'touch {mark}'\ntR.".encode(),
-        f"(S'touch {mark}'\nios\nsystem\n.".encode(),
-        f"cbuiltins\nexec\n(S'import os; os.system(\"touch {mark}\")'\ntR.".encode(),
-        b"\x80\x04cfedbnsl.tasks.transport.channel\nParcel\n}\x8c\x0f__annotations__}\x8c\x04kind\x8c\x07os._exits}b.",
-    ]
-    honest = [Parcel("call", 1, "a", b"x"), Parcel("answer", 1, content=b"y"), Parcel("release", 1), Parcel("present")]
-    head = msgpack.packb(("<f8", (1 << 28,)))
-    claims = [
-        struct.pack(">BI", 0xDD, (1 << 32) - 1),  # a list of four billion items
-        struct.pack(">BI", 0xDF, (1 << 32) - 1),
-        struct.pack(">BI", 0xC6, (1 << 32) - 1),
-        b"\x91" * 5000,
-        b"\x81" * 5000,
-        b"\x81\x80\x01",  # a dictionary as a key
-        b"\x81\xc7\x10\x01" + bytes(16) + b"\x01",
-        msgpack.packb({"kind": "call", "content": msgpack.ExtType(1, head)}),
-        msgpack.packb({"kind": "call", "number": "1"}),
-        msgpack.packb({"kind": "call", "number": 1, "silo": b"a", "content": "x"}),
-        msgpack.packb({"kind": "call", "__class__": "os"}),
-        msgpack.packb({"kind": msgpack.Timestamp(1)}),
-    ]
-    for content in (*programs, *claims):
-        yield len(content).to_bytes(8) + content
-        yield content
-    for content in programs:
-        yield frame(Parcel("call", 1, "a", content))
-        yield frame(Parcel("answer", 1, content=content))
-    for _ in range(40):
-        yield noise.randbytes(noise.randrange(1, 300))
-        content = noise.randbytes(noise.randrange(1, 300))
-        yield len(content).to_bytes(8) + content
-        mutated = bytearray(frame(noise.choice(honest)))
-        for _ in range(noise.randrange(1, 4)):
-            mutated[noise.randrange(len(mutated))] = noise.randrange(256)
-        yield bytes(mutated)
-
-
 @pytest.fixture
 def no_interpretation(monkeypatch):
     """No pickle is read, and no text evaluated, while the test runs."""
@@ -442,7 +383,7 @@ def test_the_relay_survives_hostile_bytes(folder, tmp_path, holder, no_interpret
     with hub(folder, limits=replace(SHORT, silence_seconds=5)) as relay:  # the run's pings may be late
         relay.silo("b", limits=QUICK)
         with relay.run_with("b") as run:
-            before = resident()
+            before = memory()
             for content in hostile(mark, seed=1):
                 if holder is None:
                     with socket.create_connection((relay.where.host, relay.where.port), timeout=5) as peer:
@@ -453,7 +394,7 @@ def test_the_relay_survives_hostile_bytes(folder, tmp_path, holder, no_interpret
                     eventually(
                         lambda: "silo a" not in relay.log[-1] or "left" in relay.log[-1] or "refused" in relay.log[-1]
                     )
-            assert resident() - before < 60_000_000
+            assert memory() - before < 60_000_000
             assert run.submit("b", b"x").result(5) == digest(b"x")
     assert not mark.exists()
     assert all(line.isprintable() and len(line) < 600 for line in relay.log)
@@ -475,13 +416,13 @@ def test_a_silo_survives_hostile_bytes_of_a_coordinator(folder, tmp_path, first,
     answers = []
     limits = replace(QUICK, first_seconds=2.0)
     with FalseRelay(identity_of(folder, "coordinator"), behave) as relay, Loop() as loop:
-        before = resident()
+        before = memory()
         mine = identity_of(folder, "a")
         loop.start(serve_silo("a", relay.where, mine, lambda call: calls.append(call) or b"ok", log.append, 0, limits))
         eventually(lambda: answers, 60)
         assert answers[0] == Parcel("answer", 7, content=b"ok")
         assert relay.visits == len(contents) + 1
-        assert resident() - before < 60_000_000
+        assert memory() - before < 60_000_000
     assert not mark.exists()
     assert all(type(call) is bytes for call in calls)
     assert all(line.isprintable() and len(line) < 600 for line in log)
