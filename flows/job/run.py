@@ -6,13 +6,14 @@ progress and outcome.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Federation, Limits, Round, Traffic, rounds
+from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import AUTO, Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput
@@ -101,6 +102,7 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
     checked, figures = fit(*after, sums)
     job, edge_confidence, unresampled = _resampled(*after, best.revised, listeners)
     privacy = privacy_spent(job, algorithm, federation)
+    disclosed, notes = _disclosed(federation, job.run_id, session.notes)
     return RunResult(
         **vars(job.description) | {"ended": datetime.now().astimezone().date().isoformat()},
         schema=replace(session.schema, knowledge=job.knowledge),
@@ -130,10 +132,20 @@ def run(job: Job, session: Session, listeners: Iterable[Listener] = (), resumed:
         secure=algorithm.is_masked(session.schema, requested=job.settings.secure),
         confidence=edge_confidence,
         unresampled=unresampled,
-        notes=session.notes,
+        notes=notes,
         not_identified=job.pairs_apart(session.schema),
-        disclosed=federation.releases(job.run_id),
+        disclosed=disclosed,
     )
+
+
+def _disclosed(
+    federation: Federation, run: str, notes: tuple[str, ...]
+) -> tuple[Mapping[str, tuple[Disclosed, ...]], tuple[str, ...]]:
+    """The disclosure statements of the silos, and the notes; a silo without one does not cost the result."""
+    try:
+        return federation.releases(run), notes
+    except BadInput as error:
+        return {}, (*notes, f"no disclosure statement: {error}")
 
 
 def _diagnosed(job: Job, session: Session, algorithm: Algorithm, last: Round[Any]) -> tuple[Continued, Any]:

@@ -14,7 +14,7 @@ from fedbnsl.data.folder.schema_inference import InferredSchema, negotiate_schem
 from fedbnsl.data.folder.series import check_same_step, left_out_notes, series_schema
 from fedbnsl.data.folder.targets import with_targets
 
-from ..silo.messages import MethodCall
+from ..silo.messages import MethodCall, SiloFailed
 from ..silo.rows import AnyDescribed, Described, DescribedEvents, DescribedPooled, DescribedSeries
 from .federation import SiloTransport
 
@@ -37,7 +37,17 @@ def schema_from_descriptions(
     if names_only and not declared.reading.private:
         declared = replace(declared, reading=replace(declared.reading, private=True))
         first = _described(transport, silos, declared)
-    inferred = _inferred(transport, silos, declared, first)
+    try:
+        inferred = _inferred(transport, silos, declared, first)
+    except BadInput:
+        raise
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+    ) as fault:  # well-formed parts that disagree
+        raise SiloFailed(f"{', '.join(silos)}: a description cannot be used ({type(fault).__name__})") from None
     own = [
         (part.silo, name, targets)
         for part in first

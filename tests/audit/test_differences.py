@@ -12,8 +12,12 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
 from fedbnsl.algorithms.statistics.rows import Query
+from fedbnsl.data.folder.about import NO_DECLARATION
 from fedbnsl.tasks.silo.messages import MethodCall, SiloFailed, answer, unpack_answer
 from fedbnsl.tasks.silo.policy import NotAllowed
+from fedbnsl.tasks.silo.rows import DescribedPooled
+from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
+from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessTransport
 from tests.audit.coordinator import ROWS, SCHEMA, SILOS, opened, sum_of, terms, write_federation, write_rows
 
 LEVELS = {"u": ("no", "yes"), "v": ("no", "yes"), "w": ("no", "yes")}
@@ -234,6 +238,15 @@ def test_rows_without_their_lags_do_not_count(tmp_path, lags):
 def test_an_answer_that_is_none_is_one_line(packed):
     with pytest.raises(SiloFailed, match=r"^the answer of a silo to `describe` cannot be read"):
         unpack_answer("describe", packed)
+
+
+def test_descriptions_that_do_not_fit_together_are_one_line():
+    class Rogue(InProcessTransport):
+        def submit(self, silo, call):
+            return ImmediateAnswer(DescribedPooled(silo, Schema((), {}), ()))
+
+    with pytest.raises(SiloFailed, match=r"^a: a description cannot be used \(ValueError\)$"):
+        schema_from_descriptions(Rogue({}), ("a",), NO_DECLARATION)
 
 
 def test_every_refusal_is_in_the_owners_log(silos):
