@@ -22,6 +22,7 @@ from fedbnsl.algorithms.core.protocol import Replies, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.count_tables import count, tables_for
 from fedbnsl.algorithms.statistics.moments import to_multiples
+from fedbnsl.algorithms.statistics.rows import answer_as_asked
 
 L = 50
 
@@ -71,7 +72,7 @@ def through(drawn, dealing, tests, seed, silos=3, lose=None):
     states = {s: learner.open_silo(federation.tables[s], federation.schema, s, None) for s in federation.schema.silos}
     for _ in range(4):
         query = evidence.question(server)
-        replies = gather(learner, {s: evidence.answer(state, query) for s, state in states.items()})
+        replies = gather(learner, {s: answer_as_asked(state, query, evidence.answers) for s, state in states.items()})
         known = evidence.learn(server, replies.total, replies.silos)
         server = replace(server, known=known, exchanges=server.exchanges + 1)
         if (found := evidence.results(server)) is not None:

@@ -14,6 +14,7 @@ from fedbnsl.algorithms.core.protocol import gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.count_tables import PAD
+from fedbnsl.algorithms.statistics.rows import answer_as_asked
 
 TAIL, ARROW, CIRCLE = 1, 2, 3
 
@@ -91,7 +92,7 @@ def test_a_test_is_decided_by_more_than_half(drawing, dealing):
         server = learner.open_server(federation.schema)
         query = ballots.question(server)
         states = {s: learner.open_silo(federation.tables[s], federation.schema, s, rng) for s in federation.tables}
-        replies = gather(learner, {s: ballots.answer(state, query) for s, state in states.items()})
+        replies = gather(learner, {s: answer_as_asked(state, query, ballots.answers) for s, state in states.items()})
         known = ballots.learn(server, replies.total, replies.silos)
         (p,) = ballots.results(type(server)(**{**vars(server), "known": known})).p
         assert (p == 0) == dependent, parts
