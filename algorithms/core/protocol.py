@@ -282,6 +282,13 @@ class Round(Generic[Server]):
     traffic: Traffic
     outcome: Outcome | None
     lost: tuple[str, ...] = ()
+    reason: str = ""
+    """why the run cannot continue without the lost silos"""
+
+    def require_silos(self, when: str) -> None:
+        """Raise `BadInput` if too few silos replied to finish; `when` ends the sentence "a, b did not respond ..."."""
+        if self.outcome == "silo lost":
+            raise BadInput(f"{', '.join(self.lost)} did not respond {when}: {self.reason}")
 
 
 def rounds(
@@ -308,7 +315,7 @@ def rounds(
                 algorithm, number, algorithm.broadcast(server), algorithm.sparse(server)
             )
         except SiloLost as loss:
-            yield Round(number - 1, server, Traffic(), "silo lost", loss.silos)
+            yield Round(number - 1, server, Traffic(), "silo lost", loss.silos, loss.reason)
             return
         lost = tuple(silo for silo in federation.schema.silos if silo not in replies.silos)
         server = algorithm.dual_update(algorithm.aggregate(server, replies))

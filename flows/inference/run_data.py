@@ -138,7 +138,4 @@ def moments_of(server: Server, silos: int) -> WithinMoments:
 
 
 def _exchange(job: Job, session: Session, name: str, spec: AlgorithmSpec, initial: Any) -> ExchangeResult:
-    found = extra_exchange(job, session, spec, name, initial)
-    if found.lost:
-        raise BadInput(f"{', '.join(found.last.lost)} did not respond in the exchange {name}")
-    return found
+    return extra_exchange(job, session, spec, name, initial).of_enough_silos(f"in the exchange {name}")

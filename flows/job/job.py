@@ -202,6 +202,11 @@ class ExchangeResult:
         """Whether too few silos replied to finish the exchange."""
         return self.last.outcome == "silo lost"
 
+    def of_enough_silos(self, when: str) -> "ExchangeResult":
+        """The result itself; raises `BadInput` if too few silos replied (see `Round.require_silos`)."""
+        self.last.require_silos(when)
+        return self
+
     @property
     def bytes_sent(self) -> int:
         """The number of bytes in both directions."""

@@ -34,6 +34,7 @@ FIRST_SEARCH, LATER_SEARCH = "secure-boss", "secure-ges"
 rows that are complete in its variables, so equivalent graphs have different scores. GES moves between classes of
 equivalent graphs and could then cycle; a search over orders cannot. On imputed rows, GES is used because it sends
 less."""
+IMPUTING = "during the imputation of the empty cells"
 MAX_SCREENS = 4
 """maximum number of screens for outliers"""
 MIN_NEW_OUTLIERS = 1e-4
@@ -73,13 +74,13 @@ def _with_covariance(job: Job, session: Session, spec: AlgorithmSpec, screens: i
 
     In each screen, silos set cells aside that are unlikely under the last covariance; then EM runs again.
     """
-    found = _require_silos(extra_exchange(job, session, spec, "em"))
+    found = extra_exchange(job, session, spec, "em").of_enough_silos(IMPUTING)
     server, exchanges, sent = found.last.server, found.last.number, found.bytes_sent
     model, screened = server.imputation_model, 0.0
     for number in range(1, screens + 1):
         before = server.observed.sum()
         job = replace(job, imputation_model=replace(model, screens=(*model.screens, model.covariance)))
-        found = _require_silos(extra_exchange(job, session, spec, f"em-{number}"))
+        found = extra_exchange(job, session, spec, f"em-{number}").of_enough_silos(IMPUTING)
         server, exchanges, sent = found.last.server, exchanges + found.last.number, sent + found.bytes_sent
         model = replace(server.imputation_model, screens=job.imputation_model.screens)
         new = 1 - server.observed.sum() / before
@@ -109,7 +110,7 @@ def _stochastic_em(job: Job, session: Session, *, masked: bool) -> Job:
     schema, graphs, exchanges, sent = session.schema, list[NDArray[np.bool_]](), 0, 0
     for number in range(1, MAX_NETWORKS + 1):
         search = AlgorithmSpec(FIRST_SEARCH if number == 1 else LATER_SEARCH, how)
-        found = _require_silos(extra_exchange(job, session, search, f"filling-{number}-search"))
+        found = extra_exchange(job, session, search, f"filling-{number}-search").of_enough_silos(IMPUTING)
         exchanges, sent = exchanges + found.last.number, sent + found.bytes_sent
         graph = registry.build(search).structure(found.last.server)
         if any((graph.adjacency == before).all() for before in graphs):
@@ -117,7 +118,7 @@ def _stochastic_em(job: Job, session: Session, *, masked: bool) -> Job:
         graphs.append(graph.adjacency)
         dag = dag_extension(graph).dag
         assert dag is not None
-        counts = _require_silos(_tables(job, session, dag, f"filling-{number}-tables", masked=masked))
+        counts = _tables(job, session, dag, f"filling-{number}-tables", masked=masked).of_enough_silos(IMPUTING)
         exchanges, sent = exchanges + 1, sent + counts.bytes_sent
         job = replace(
             job,
@@ -138,12 +139,6 @@ def _flat_tables(counts: ExchangeResult, schema: Schema) -> NDArray[np.float64]:
     return np.concatenate([network.tables[name].ravel() for name in schema.variables])
 
 
-def _require_silos(found: ExchangeResult) -> ExchangeResult:
-    if found.lost:
-        raise BadInput(f"{', '.join(found.last.lost)} did not respond during the imputation of the empty cells")
-    return found
-
-
 def with_lags(job: Job, session: Session) -> Job:
     """`job` with a fixed lag order, if its algorithm chooses the order before the rounds; other jobs are unchanged.
 
@@ -155,9 +150,7 @@ def with_lags(job: Job, session: Session) -> Job:
     if not series or not registry.entry(job.spec.name).lags_before or settings.lags != AUTO:
         return job
     found = extra_exchange(job, session, AlgorithmSpec("lag-order", LagOrder()), "lags")
-    if found.lost:
-        lost = ", ".join(found.last.lost)
-        raise BadInput(f"parameter lags is auto: {lost} did not respond when the lags were chosen")
+    found.last.require_silos("when the lags were chosen (parameter lags is auto)")
     lags, _ = choose_lag_order(found.last.server)
     return replace(job, spec=replace(job.spec, settings=replace(settings, lags=lags)))
 
@@ -173,8 +166,7 @@ def with_units(job: Job, session: Session) -> Job:
     if not hidden or session.schema.kind in ("discrete", "events") or algorithm.private is not None:
         return job
     found = extra_exchange(job, session, AlgorithmSpec("units", Units()), "units")
-    if found.lost:
-        raise BadInput(f"{', '.join(found.last.lost)} did not respond when the units of the columns were computed")
+    found.last.require_silos("when the units of the columns were computed")
     return replace(job, units=tuple(map(float, units_of(found.last.server))))
 
 

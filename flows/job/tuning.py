@@ -195,8 +195,7 @@ def _learn(
             *_, last = every = list(rounds(session.wrap(registry.build(wrapped), federation), exchanges))
         except KeyError:
             continue
-        if last.outcome == "silo lost":
-            raise BadInput(f"{', '.join(last.lost)} did not respond while candidates were compared")
+        last.require_silos("while candidates were compared")
         sent = sum(one.traffic.total for one in every)
         return CandidateRun(structures(agreeing, last.server), exchanges.exchanges, sent)
     raise AssertionError("a federation that may ask has every answer")

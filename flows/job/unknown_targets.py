@@ -51,8 +51,7 @@ def with_found_targets(job: Job, session: Session) -> tuple[Job, Session, FoundT
     how = SecureSearch(score="bic", seed=job.settings.seed)
     comparing = replace(job, compares_conditions=True)
     found = extra_exchange(comparing, session, AlgorithmSpec("unknown-targets", how), "targets")
-    if found.lost:
-        raise BadInput(f"{', '.join(found.last.lost)} did not respond while the targets of experiments were found")
+    found.last.require_silos("while the targets of experiments were found")
     server = found.last.server
     targets = found_targets(server.changes, schema)
     result = FoundTargets(
