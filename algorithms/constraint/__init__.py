@@ -22,6 +22,7 @@ ALGORITHMS: dict[str, Entry] = {
         server_settings=("alpha", "statistic", "orientation", "depth", "max_sets"),
         kinds=(*ANY_ROWS, *SERIES),
         lags_before=True,
+        reach=2,
         gaps=True,
         streams=True,
         directs_by_knowledge=True,

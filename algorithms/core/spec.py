@@ -114,6 +114,8 @@ class Entry:
     """whether tables may have empty cells"""
     series_gaps: bool = False
     """whether time series of numbers may have empty cells; otherwise rows with an empty cell end a stretch"""
+    reach: int = 1
+    """for time series, the number of earlier rows in a window for each lag of the settings"""
     fills: bool = False
     """whether silos impute empty cells of discrete data before the algorithm learns"""
     streams: bool = False
@@ -185,10 +187,10 @@ class Wrapper:
     summary: str
     maker: Callable[[], Factory]
     """a function that imports the settings class and the builder"""
-    at_sums: bool = False
-    """whether level `sums` allows it around a learner that the level allows"""
-    effective_rows: Callable[[Any, Schema, str], int] = lambda settings, schema, silo: schema.rows[silo]
-    """(settings, public schema, silo) -> the number of rows of the silo that enter each statistic"""
+    at_sums: Callable[[Any], bool] = lambda settings: False
+    """settings -> whether level `sums` allows it around a learner that the level allows"""
+    schema: Callable[[Any, Schema], Schema] = lambda settings, schema: schema
+    """(settings, public schema) -> the public schema of the rows that enter each statistic"""
     draws: Callable[[Any], int] = lambda settings: 0
     """settings -> the number of random parts of the rows that enter a statistic each; with more parts than rows, a
     coordinator could try to solve for the rows"""

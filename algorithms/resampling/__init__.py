@@ -6,11 +6,11 @@ from ..core.schema import Schema
 from ..core.spec import Entry, Wrapper, lazy_factory
 
 
-def _rows_of_resample(settings: Any, schema: Schema, silo: str) -> int:
-    """The number of rows of `silo` in each resample."""
+def _resampled(settings: Any, schema: Schema) -> Schema:
+    """The public schema of each resample."""
     from .bootstrap import resampled_schema
 
-    return resampled_schema(schema, settings.sampling).rows[silo]
+    return resampled_schema(schema, settings.sampling)
 
 
 STEPS: dict[str, Entry] = {
@@ -31,8 +31,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "bootstrap": Wrapper(
         summary="the learner on resamples of each silo's rows, all of them in lockstep",
         maker=lazy_factory("resampling.bootstrap:Bootstrap", "wrap"),
-        at_sums=True,
-        effective_rows=_rows_of_resample,
+        at_sums=lambda settings: not settings.replacement,
+        schema=_resampled,
         draws=lambda settings: settings.resamples,
     ),
     "held-out": Wrapper(

@@ -50,7 +50,7 @@ def supervise(memory_bytes: int, log: Callable[[str], None]) -> None:
 def within_seconds(
     answer: Callable[[bytes], bytes], seconds: float, log: Callable[[str], None]
 ) -> Callable[[bytes], bytes]:
-    """`answer`, but a call that takes more than `seconds` ends this process."""
+    """`answer`, but a call that takes more than `seconds` or too much memory ends this process."""
 
     def limited(content: bytes) -> bytes:
         timer = threading.Timer(seconds, end)
@@ -58,6 +58,8 @@ def within_seconds(
         timer.start()
         try:
             return answer(content)
+        except MemoryError:
+            os._exit(ENDED_BY_LIMIT)
         finally:
             timer.cancel()
 

@@ -80,6 +80,8 @@ def _row_faults(
             yield "they are events, of other types"
         return
     if isinstance(described, DescribedPooled):  # the reader compares their columns and levels
+        if own.reading.private:
+            yield "they are the rows of several silos, whose kinds, levels and lengths would be read from the cells"
         stretches = schema.stretches.get(silo)
         if schema.rows[silo] != described.rows or stretches not in (None, *described.schema.stretches.values()):
             yield f"they are {described.rows} pooled rows, in other stretches"

@@ -84,16 +84,23 @@ def effective_rows(spec: AlgorithmSpec, schema: Schema, silo: str) -> int:
     """
     if silo not in schema.rows:
         return 0
-    lags = getattr(spec.settings, "lags", 0)
-    rows = [schema.windows(lags)[silo] if schema.kind == "time-series" and isinstance(lags, int) else schema.rows[silo]]
-    rows += [registry.wrapper_entry(one.name).effective_rows(one.settings, schema, silo) for one in spec.wrappers]
-    return min(rows)
+    for one in spec.wrappers:
+        schema = registry.wrapper_entry(one.name).schema(one.settings, schema)
+    return schema.windows(longest_reach(spec))[silo] if schema.kind == "time-series" else schema.rows[silo]
+
+
+def longest_reach(spec: AlgorithmSpec) -> int:
+    """The number of earlier rows that a window of `spec` may have; if the lags are chosen from data, the largest."""
+    lags = [getattr(spec.settings, name, 0) for name in ("lags", "max_lags")]
+    return registry.entry(spec.name).reach * next((one for one in lags if isinstance(one, int) and one), 0)
 
 
 def has_chosen_model(schema: Schema) -> bool:
-    """Whether numbers that the coordinator sends in `schema` fill empty cells or set cells aside."""
+    """Whether numbers that the coordinator sends in `schema` fill empty cells, set cells aside, or adjust series."""
     model = schema.imputation_model
-    return bool(model.covariance.size or model.dag.size or model.tables.size or model.screens)
+    return bool(
+        model.covariance.size or model.dag.size or model.tables.size or model.screens or schema.adjustment.period
+    )
 
 
 class Gate:
@@ -163,7 +170,7 @@ class Gate:
         if self._policy.masked and release.statistic == "own figures":
             self._refuse(spec, "replies would have figures of this silo alone, and replies must be masked")
         if self._policy.level == "sums" and not self.is_excused(algorithm) and release.chosen:
-            what = release.statistic if release.statistic not in FIXED_SUMS else "an imputation model"
+            what = release.statistic if release.statistic not in FIXED_SUMS else "an imputation model or a season"
             self._refuse(spec, f"level sums allows only fixed sums, and the coordinator chooses numbers of: {what}")
 
     def check_sums(self, terms: RunTerms, silos: tuple[str, ...], *, record: bool = False) -> None:
@@ -268,10 +275,10 @@ def _sums_refusal_reason(spec: AlgorithmSpec, schema: Schema) -> str:
         return f"{spec.name} sends {what}"
     if registry.at_sums(spec) != spec:
         return f"with these settings, {spec.name} sends other statistics"
-    odd = [one.name for one in spec.wrappers if not registry.wrapper_entry(one.name).at_sums]
+    odd = [one.name for one in spec.wrappers if not registry.wrapper_entry(one.name).at_sums(one.settings)]
     if odd:
         return f"{odd[0]} sends figures of single silos"
-    return "the coordinator would choose a model of the empty cells" if has_chosen_model(schema) else ""
+    return "the coordinator would choose a model of the empty cells, or a season" if has_chosen_model(schema) else ""
 
 
 def _with_conditions(sums: Iterable[Sum]) -> list[Sum]:

@@ -32,7 +32,7 @@ from .journal import BadRecord
 from .members import Members
 from .policy import UNRESTRICTED, NotAllowed, Policy
 from .readers import ReaderLost
-from .rows import AnyDescribed, Described
+from .rows import AnyDescribed, Described, DescribedPooled
 from .runs import RunTerms
 
 MIN_DESCRIBED_ROWS = 10
@@ -102,6 +102,10 @@ class Guard:
             inferred = key == "columns" and declared.complete
             if requested and not inferred and key not in free and requested != getattr(own, key):
                 raise self._not_agreed(silo, key)
+        if self.policy.masked and declared.reading.columns == "union" and own.reading.columns != "union":
+            raise NotAllowed(
+                f"silo {silo}: its owner's policy refuses --columns union: masks do not hide a column that one silo has"
+            )
         named = sorted(
             {*declared.reading.only, *(one for one, _ in declared.reading.transforms)} & {*own.reading.ignore}
         )
@@ -109,7 +113,8 @@ class Guard:
             raise NotAllowed(f"silo {silo}: its owner's about.json ignores column {quoted(named[0])}")
         if any(missing_words(words) != words for words in declared.words.values()):
             raise self._not_agreed(silo, "marks of missing values")
-        reading = declared.reading.also_ignoring(own.reading.ignore)
+        # Which of the owner's files are read is not for the coordinator to say.
+        reading = replace(declared.reading.also_ignoring(own.reading.ignore), silos=own.reading.silos)
         changes: dict[str, Any] = {key: getattr(declared, key) for key in (*free, *REQUESTED) if getattr(declared, key)}
         return replace(own, reading=reading, **changes).at_silo(silo)
 
@@ -152,6 +157,8 @@ class Guard:
         least = max(self.policy.rows, MIN_DESCRIBED_ROWS)
         if self.restricted and described.rows < least:
             raise NotAllowed(f"silo {silo}: its owner's policy refuses to describe fewer than {least} rows")
+        if isinstance(described, DescribedPooled) and self.policy.describes_names_only:
+            raise NotAllowed(f"silo {silo}: its owner's policy describes no rows of several silos together")
         if isinstance(described, Described):
             described = replace(
                 described,

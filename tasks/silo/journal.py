@@ -128,9 +128,10 @@ CREATE TABLE IF NOT EXISTS standings (
 CREATE TABLE IF NOT EXISTS charged (run TEXT, round INTEGER, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS sums (run TEXT, round INTEGER, survivors TEXT NOT NULL, PRIMARY KEY (run, round));
 CREATE TABLE IF NOT EXISTS pins (run TEXT PRIMARY KEY, seal TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS terms (run TEXT PRIMARY KEY, digest TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS versions (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS summed_units (units BLOB PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS units (rows TEXT, column_name TEXT, unit REAL NOT NULL, PRIMARY KEY (rows, column_name));
+CREATE TABLE IF NOT EXISTS choices (rows TEXT, what TEXT, choice TEXT NOT NULL, PRIMARY KEY (rows, what));
 CREATE TABLE IF NOT EXISTS disclosed (run TEXT, line INTEGER, content BLOB NOT NULL, PRIMARY KEY (run, line));
 """
 
@@ -257,6 +258,12 @@ class Journal:
             row = self._db.execute("SELECT seal FROM pins WHERE run = ?", (run,)).fetchone()
         return bool(row[0] == seal)
 
+    def first_terms(self, run: str, digest: str) -> str:
+        """The digest of the terms under which `run` began; if it has not begun, it begins under terms with `digest`."""
+        with self._readable():
+            self._db.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", (run, digest))
+            return str(self._db.execute("SELECT digest FROM terms WHERE run = ?", (run,)).fetchone()[0])
+
     def versions(self) -> set[str]:
         """The names of the versions of the rows that `Publications` must contain."""
         with self._readable():
@@ -267,12 +274,12 @@ class Journal:
         with self._readable():
             self._db.execute("INSERT OR IGNORE INTO versions VALUES (?)", (name,))
 
-    def first_unit(self, rows: str, column: str, unit: float) -> float:
-        """The unit of `column` in the first run from the rows with this seal; if there was none, `unit`, for good."""
+    def first_choice(self, rows: str, what: str, choice: str) -> str:
+        """What the first run from the rows with this seal chose for `what`; if there was none, `choice`, for good."""
         with self._readable():
-            self._db.execute("INSERT OR IGNORE INTO units VALUES (?, ?, ?)", (rows, column, unit))
-            asked = "SELECT unit FROM units WHERE rows = ? AND column_name = ?"
-            return float(self._db.execute(asked, (rows, column)).fetchone()[0])
+            self._db.execute("INSERT OR IGNORE INTO choices VALUES (?, ?, ?)", (rows, what, choice))
+            asked = "SELECT choice FROM choices WHERE rows = ? AND what = ?"
+            return str(self._db.execute(asked, (rows, what)).fetchone()[0])
 
     def record_sum_over(self, units: frozenset[tuple[str, int]]) -> None:
         """Record, for all runs and for good, that a sum over these conditions of silos is about to be unmasked.
@@ -337,7 +344,7 @@ class Journal:
     def forget(self, run: str) -> None:
         """Delete the records of a finished run, except charges, the silos in its sums, and its disclosure statement."""
         with self._transaction():
-            for table in ("answers", "standings", "sums", "pins"):
+            for table in ("answers", "standings", "sums", "pins", "terms"):
                 self._db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
         if self.path is not None:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

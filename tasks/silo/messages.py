@@ -130,7 +130,7 @@ def unpack_call(packed: bytes) -> MethodCall:
 
 
 def answer(service: Answering, packed: bytes, log: Callable[[str], None] = lambda line: None) -> bytes:
-    """The answer of `service` to the call in `packed`, as bytes; it raises no error.
+    """The answer of `service` to the call in `packed`, as bytes; it raises no error but `MemoryError`.
 
     `log` gets one line for each call that the silo refuses, and for each error whose text it does not send.
     """
@@ -149,6 +149,9 @@ def answer(service: Answering, packed: bytes, log: Callable[[str], None] = lambd
             statistic: Statistic = "description" if call.method == "describe" else "records"
             service.record_message(call.run, statistic, len(content))
         return wire.encode(("", kind, content))
+    except MemoryError:
+        log("error: there is not enough memory for a call")
+        raise
     except Exception as error:
         known = isinstance(error, (*ERRORS.values(),))
         log(f"refused: {error}" if known else f"error: {call.method}: {type(error).__name__}: {error}")

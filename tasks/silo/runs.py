@@ -93,7 +93,7 @@ class RunTerms:
         return bytes.fromhex(binding_digest(terms_digest(self), broadcast, sparse))
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def terms_digest(terms: RunTerms) -> str:
     """A digest of the terms that determine an answer; cached, because it takes milliseconds.
 

@@ -48,6 +48,8 @@ from .source import FileSource, SiloSource
 
 KEPT_DESCRIPTIONS = 8
 """number of descriptions of the same rows, under different declarations, that a silo keeps in memory"""
+MAX_OPEN_RUNS, MAX_TABLES = 8, 4
+"""how many runs, and how many selections of the rows, a silo keeps in memory for another party"""
 FAR_CELLS = "; if some numbers are wrong, --outliers set-aside treats outliers as empty cells"
 
 
@@ -141,6 +143,8 @@ class SiloService:
         """the digests of the rows (`publications.py`), by `_key` of the terms"""
         self._published: set[tuple[Any, ...]] = set()
         """the rows whose publication is recorded, by `_key` of the terms"""
+        self._terms: dict[str, str] = {}
+        """the digest of the terms of each run"""
         self._open_runs: dict[str, OpenRun] = {}
         guarded = self._guard.remote or self._guard.restricted
         self._gate = Gate(name, self._policy, guarded=guarded, journal=self._kept_journal)
@@ -205,6 +209,18 @@ class SiloService:
             self._gate.check_sums(terms, terms.schema.silos)
         return terms
 
+    def _require_same_terms(self, terms: RunTerms) -> None:
+        """Raise `NotAllowed` unless all requests of the run, in every round and phase, have these terms.
+
+        A request is judged by its terms, so what it continues must have begun under the same ones.
+        """
+        digest = binding_digest(terms_digest(terms), terms.step_of)
+        if terms.run_id not in self._terms:
+            began = self._journal.first_terms(terms.run_id, digest) if self._source.durable else digest
+            self._terms[terms.run_id] = began
+        if self._terms[terms.run_id] != digest:
+            raise NotAllowed(f"silo {self.name}: the run began under other terms; start a new run")
+
     def seal(self, run_id: str) -> str:
         """The seal of the rows for one run; a coordinator compares seals to detect changed rows."""
         with self._guard.reading(self.name):
@@ -217,6 +233,7 @@ class SiloService:
         """
         with self._report_failures(number):
             admitted = self._admitted(terms, behind_masks=False)
+            self._require_same_terms(terms)
             answer = self._solve(admitted, number, broadcast, behind_masks=False)
             self._record(admitted, number, answer, len(answer.packed))
             return answer.packed
@@ -238,6 +255,7 @@ class SiloService:
         """
         with self._report_failures(number):
             admitted = self._admitted(terms, behind_masks=True)
+            self._require_same_terms(terms)
             if request.phase == "unmask":
                 survivors = self._secure_sums.survivors(terms.run_id, number, request.message)
                 self._policy.check_sum(self.name, len(survivors))
@@ -274,14 +292,28 @@ class SiloService:
 
     def finish(self, run_id: str) -> None:
         """Delete a finished run from memory and journal; its charges remain in the ledger, without noise keys."""
-        self._open_runs.pop(run_id, None)
+        self._forget_state(run_id)
         self._pins.pop(run_id, None)
-        self._secure_sums.forget(run_id)
-        self._summands.pop(run_id, None)
+        self._terms.pop(run_id, None)
         self._gate.forget(run_id)
         if "_journal" in vars(self) or self._source.has_journal():
             self._journal.forget(run_id)
         self._ledger.finish(run_id)
+
+    def _bound_memory(self) -> None:
+        """For another party, keep the state of its latest runs and the latest tables only; the journal has all runs."""
+        if self._guard.remote and self._source.durable:
+            for oldest in list(self._open_runs)[:-MAX_OPEN_RUNS]:
+                self._forget_state(oldest)
+            for key in list(self._tables)[:-MAX_TABLES]:
+                self._tables.pop(key, None)
+                self._versions.pop(key, None)
+
+    def _forget_state(self, run_id: str) -> None:
+        """Drop what memory has of a run; the journal, if there is one, can reopen the run."""
+        self._open_runs.pop(run_id, None)
+        self._secure_sums.forget(run_id)
+        self._summands.pop(run_id, None)
 
     def round_of(self, run_id: str) -> int | None:
         """The last finished round of a run that is open in memory; None for a run that is not."""
@@ -316,7 +348,7 @@ class SiloService:
         try:
             with on_one_thread():
                 yield
-        except (BadInput, Aborted, SiloFailed):
+        except (BadInput, Aborted, MemoryError):
             raise
         except Exception as error:
             reason = type(error).__name__
@@ -344,6 +376,7 @@ class SiloService:
                 require_bounded(message, private=True)
             with self._redact_errors(terms, number):
                 run = self._run_before(terms, number)
+                self._fix_selection(terms)
                 if self._must_change(terms):
                     self._check_changes(terms, record=True)
                 if run.algorithm.private is None:
@@ -358,7 +391,9 @@ class SiloService:
                 charged = private and any(charge.number == number for charge in self._ledger.charges(terms.run_id))
                 saved = pack_state(run.algorithm, state)
                 self._journal.commit(terms.run_id, number, answer.packed, saved, binding, charged=charged)
+            self._open_runs.pop(terms.run_id, None)
             self._open_runs[terms.run_id] = OpenRun(run.algorithm, run.schema, number, state, binding, reply)
+            self._bound_memory()
         return answer
 
     @contextmanager
@@ -389,7 +424,7 @@ class SiloService:
         """Raise `SiloFailed` without a reason, in a private run and for another party: a reason may quote cells."""
         try:
             yield
-        except (Overspent, BadRecord, ReaderLost, RowsChanged, SiloFailed, NotAllowed, OutsideRange):
+        except (Overspent, BadRecord, ReaderLost, RowsChanged, SiloFailed, NotAllowed, OutsideRange, MemoryError):
             raise
         except Exception as error:
             if terms.algorithm().private is None:
@@ -482,10 +517,10 @@ class SiloService:
         """
         if not (self._guard.remote and self._policy.masked and self._source.durable):
             return
-        rows = self._source.seal("units", self._rows)
+        rows = self._source.seal("choices", self._rows)
         for name, unit in zip(schema.variables, schema.units, strict=False):
-            column = f"{name}, {schema.transforms.get(name, 'none')}"
-            if self._journal.first_unit(rows, column, unit) != unit:
+            column = f"unit of {name}, {schema.transforms.get(name, 'none')}"
+            if self._journal.first_choice(rows, column, unit.hex()) != unit.hex():
                 raise NotAllowed(
                     f"silo {self.name}, column {quoted(name)}: its unit differs from that of an earlier run from the "
                     "same rows"
@@ -510,6 +545,22 @@ class SiloService:
                 f"silo {self.name} is at round {run.number} of run {terms.run_id} and cannot solve round {number}"
             )
         return run
+
+    def _fix_selection(self, terms: RunTerms) -> None:
+        """Raise `NotAllowed` for masked sums over rows that are complete in other columns than those of an earlier run.
+
+        The difference of two such sums is over the rows with a certain empty cell, which few silos may have.
+        """
+        schema = terms.schema
+        if not (self._guard.remote and self._policy.masked and self._source.durable and schema.complete_rows):
+            return
+        rows, columns = self._source.seal("choices", self._rows), ", ".join(map(quoted, sorted(schema.variables)))
+        first = self._journal.first_choice(rows, "complete columns", columns)
+        if first != columns:
+            raise NotAllowed(
+                f"silo {self.name}: an earlier run dropped rows with an empty cell in {first}, and the difference of "
+                "both could be over rows of few silos"
+            )
 
     def _secret_seed(self, terms: RunTerms) -> int | None:
         """The seed of resamples; None if the coordinator may choose it.

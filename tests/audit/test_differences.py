@@ -1,24 +1,33 @@
 """Sums whose difference would be a row or a silo, and answers under another name: each attack succeeded once."""
 
+import os
+from contextlib import closing
 from dataclasses import fields, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.schema import ImputationModel, Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
+from fedbnsl.algorithms.secure import masked
 from fedbnsl.algorithms.statistics.rows import Query
-from fedbnsl.data.folder.about import NO_DECLARATION
+from fedbnsl.data.folder.about import NO_DECLARATION, Reading, declarations
+from fedbnsl.flows.servers.supervisor import ENDED_BY_LIMIT, within_seconds
+from fedbnsl.tasks.silo.guard import Guard
 from fedbnsl.tasks.silo.messages import MethodCall, SiloFailed, answer, unpack_answer
-from fedbnsl.tasks.silo.policy import NotAllowed
+from fedbnsl.tasks.silo.policy import NotAllowed, Policy
 from fedbnsl.tasks.silo.rows import DescribedPooled
+from fedbnsl.tasks.silo.service import MAX_OPEN_RUNS, SiloService
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
+from fedbnsl.tasks.transport.federation import Patience, Roster, SecureTransport
 from fedbnsl.tasks.transport.in_process import ImmediateAnswer, InProcessTransport
-from tests.audit.coordinator import ROWS, SCHEMA, SILOS, opened, sum_of, terms, write_federation, write_rows
+from tests.audit.coordinator import ABOUT, ROWS, SCHEMA, SILOS, opened, sum_of, terms, write_federation, write_rows
 
 LEVELS = {"u": ("no", "yes"), "v": ("no", "yes"), "w": ("no", "yes")}
 LABELS = Schema(("u", "v", "w"), dict.fromkeys(SILOS, ROWS), "discrete", LEVELS)
@@ -115,9 +124,16 @@ def test_no_silo_is_the_difference_of_sums_that_no_other_silo_knows_together(tmp
 
 
 @pytest.mark.parametrize("level", ["sums", "trusted"])
-@pytest.mark.parametrize("finished", [False, True])
-def test_a_row_that_changes_between_two_rounds_is_not_their_difference(tmp_path, level, finished):
-    """Whatever the rounds are a step of."""
+@pytest.mark.parametrize(
+    ("step_of", "finished", "why"),
+    [
+        ("P1", False, "its rows have changed since the run began"),
+        ("P1", True, "fewer than 10 rows changed"),
+        ("P2", False, "the run began under other terms"),
+    ],
+)
+def test_a_row_that_changes_between_two_rounds_is_not_their_difference(tmp_path, level, step_of, finished, why):
+    """Whatever the rounds are a step of, and also if that run is finished."""
     tables = words()
     folder = write_federation(tmp_path / "study", tables, OF_LABELS, LABELS.variables)
     spec, asked = registry.specify("fed-pc"), {"schema": LABELS, "about": OF_LABELS}
@@ -130,8 +146,8 @@ def test_a_row_that_changes_between_two_rounds_is_not_their_difference(tmp_path,
             service.describe(terms("R", spec, **asked).declared)
             if finished:
                 service.finish("P1")
-        with pytest.raises(NotAllowed, match="fewer than 10 rows changed"):
-            total(services, terms("R", spec, "P2", **asked), number=2, broadcast=query)
+        with pytest.raises(BadInput, match=why):
+            total(services, terms("R", spec, step_of, **asked), number=2, broadcast=query)
 
 
 @pytest.mark.parametrize(("policy", "level"), [({}, "sums"), ({}, "trusted"), ({"epsilon": 2e9}, "trusted")])
@@ -256,3 +272,162 @@ def test_every_refusal_is_in_the_owners_log(silos):
         with pytest.raises(BadInput) as why:
             unpack_answer("admit", told)
         assert said[-1] == f"refused: {why.value}"
+
+
+class TestOneRunOneSetOfTerms:
+    """What a request continues began under the terms by which it is judged."""
+
+    SPEC = registry.specify("fed-pc")
+    OTHERS: ClassVar = {
+        "columns": {"schema": replace(SCHEMA, variables=("y", "x", "z"))},
+        "transforms": {"schema": replace(SCHEMA, transforms={"x": "normal-scores"})},
+        "silos": {"schema": Schema(SCHEMA.variables, dict.fromkeys("abc", ROWS))},
+        "learner": {"spec": registry.specify("secure-boss")},
+        "settings": {"spec": registry.specify("fed-pc", {"alpha": 0.2})},
+        "seed": {"seed": 5},
+        "run": {"step_of": "another"},
+    }
+
+    @pytest.mark.parametrize("other", OTHERS)
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_no_round_is_under_other_terms(self, silos, other, restarted):
+        total(silos, terms("run", self.SPEC))
+        if restarted:
+            for name, service in silos.items():
+                service._terms.clear()
+                service._open_runs.clear()
+                assert service.releases("run"), name
+        asked = terms("run", **{"spec": self.SPEC} | self.OTHERS[other])
+        with pytest.raises(NotAllowed, match=r"began under other terms; start a new run|other silos than before"):
+            total(silos, asked, number=2, broadcast=Query("moments", exchange=1))
+        total(silos, terms("run", self.SPEC), number=2, broadcast=Query("moments", exchange=1))
+
+    def test_no_sum_is_unmasked_under_other_terms(self, silos):
+        """The record would have the sums of the terms that came last."""
+        masked_under = terms("run", registry.specify("secure-boss"))
+        unmasked_under = terms("run", registry.specify("secure-boss"), step_of="another")
+
+        class Swapped(SecureTransport):
+            def ask(self, phase, messages):
+                own = replace(self, terms=unmasked_under if phase == "unmask" else masked_under)
+                return SecureTransport.ask(own, phase, messages)
+
+        query, roster = Query("moments"), Roster(InProcessTransport(silos), SILOS, Patience(absent=60.0))
+        line = Swapped(roster, masked_under, 1, wire.encode(query), None, tolerates_dropout=True)
+        digest = masked_under.exchange_digest(line.broadcast, None)
+        session = masked.session_of("run", 1, masked.new_attempt(), SCHEMA, digest)
+        encoding = masked.encoding_of(masked_under.algorithm(), SCHEMA, query)
+        with pytest.raises(NotAllowed, match="began under other terms"):
+            masked.masked_round(masked_under.algorithm(), session, line, query, 0, encoding)
+
+
+def test_a_coordinator_does_not_choose_among_the_files_of_an_owner(tmp_path):
+    for name, rows in numbers(("p0", "p1")).items():
+        (tmp_path / "rows").mkdir(exist_ok=True)
+        np.savetxt(tmp_path / "rows" / f"{name}.csv", rows, delimiter=",", header="x,y,z", comments="")
+    (tmp_path / "rows" / "about.json").write_text('{"kind": "continuous"}')
+    guard = Guard(remote=True)
+    with closing(SiloService("pooled", tmp_path / "rows", guard=guard)) as service:
+        both = service.describe(declarations({}))
+        assert both.rows == 2 * ROWS
+        assert service.describe(declarations({}, Reading(silos=("p0",)))).rows == both.rows
+    strict = replace(guard, policy=Policy(level="sums", masked=True, silos=3), declared=declarations(ABOUT))
+    with closing(SiloService("pooled", tmp_path / "rows", guard=strict)) as service:
+        with pytest.raises(NotAllowed, match="describes no rows of several silos together"):
+            service.describe(declarations(ABOUT))
+        schema = Schema(SCHEMA.variables, {"pooled": 2 * ROWS, "b": ROWS, "c": ROWS})
+        with pytest.raises(BadInput, match="its rows cannot be used"):
+            service.admit(terms("run", schema=schema), True)
+
+
+class TestWindows:
+    ABOUT: ClassVar = {"kind": "time-series", "stretches": {silo: [ROWS] for silo in SILOS}}
+    SCHEMA = Schema(
+        SCHEMA.variables, dict.fromkeys(SILOS, ROWS), "time-series", stretches=dict.fromkeys(SILOS, (ROWS,))
+    )
+
+    def admit(self, tmp_path, spec, **schema):
+        folder = write_federation(tmp_path / "study", numbers(), self.ABOUT)
+        with opened(folder, SILOS) as services:
+            services["a"].admit(terms("run", spec, schema=replace(self.SCHEMA, **schema), about=self.ABOUT), True)
+
+    @pytest.mark.parametrize(
+        ("spec", "windows"),
+        [
+            (registry.specify("var", {"lags": "auto", "max_lags": 118}), 2),
+            (AlgorithmSpec("lag-order", registry.STEPS["lag-order"].config(max_lags=100)), 20),
+            (registry.specify("fed-pc", {"lags": 40}), 40),
+            (registry.specify("var", {"lags": 3}).wrapped("bootstrap", Bootstrap(20, lags=0)), r"\d+"),
+        ],
+    )
+    def test_rows_that_are_in_no_window_do_not_count(self, tmp_path, spec, windows):
+        with pytest.raises(NotAllowed, match=f"the minimum is 50 rows, and {windows} of this silo would enter"):
+            self.admit(tmp_path, spec)
+
+    def test_a_season_is_a_number_of_the_coordinator(self, tmp_path):
+        """With a period of all rows but one, all rows but two are their own season."""
+        spec = registry.specify("var", {"lags": 1})
+        self.admit(tmp_path / "without", spec)
+        with pytest.raises(NotAllowed, match="the coordinator would choose a model of the empty cells, or a season"):
+            self.admit(tmp_path / "with", spec, adjustment=Adjustment(period=119))
+
+
+def test_draws_with_replacement_are_not_at_level_sums(silos):
+    for replacement in (False, True):
+        spec = registry.specify("secure-sum").wrapped("bootstrap", Bootstrap(20, replacement=replacement))
+        if replacement:
+            with pytest.raises(NotAllowed, match="bootstrap sends figures of single silos"):
+                silos["a"].admit(terms("run", spec), True)
+        else:
+            silos["a"].admit(terms("run", spec), True)
+
+
+class TestSelections:
+    """At level trusted with masks, a difference of two sums is not over the cells of one silo."""
+
+    @pytest.fixture
+    def services(self, tmp_path):
+        tables = {silo: np.round(rows, 4).astype(str) for silo, rows in numbers().items()}
+        tables["a"][:15, 2] = ""
+        folder = write_federation(tmp_path / "study", tables, ABOUT)
+        with opened(folder, SILOS, level="trusted") as found:
+            yield found
+
+    def complete(self, run, *variables, of_a=ROWS):
+        schema = Schema(variables, SCHEMA.rows | {"a": of_a}, complete_rows=True)
+        reading = Reading(missing="complete-rows", only=variables)
+        return replace(terms(run, schema=schema), declared=declarations(ABOUT, reading))
+
+    def test_rows_are_complete_in_the_same_columns(self, services):
+        total(services, self.complete("first", "x", "y", "z", of_a=ROWS - 15))
+        total(services, self.complete("again", "x", "y", "z", of_a=ROWS - 15))
+        with pytest.raises(NotAllowed, match="dropped rows with an empty cell in 'x', 'y', 'z'"):
+            total(services, self.complete("second", "x", "y"))
+
+    def test_no_column_is_of_one_silo(self, services):
+        asked = replace(terms("run"), declared=declarations(ABOUT, Reading(columns="union")))
+        with pytest.raises(NotAllowed, match="masks do not hide a column that one silo has"):
+            services["a"].admit(asked, True)
+
+
+def test_runs_that_nobody_finishes_do_not_fill_the_memory(silos):
+    """The journal reopens a run of which memory has nothing any more."""
+    spec = registry.specify("fed-pc")
+    for number in range(12):
+        total(silos, terms(f"run {number}", spec))
+    for service in silos.values():
+        assert len(service._open_runs) == MAX_OPEN_RUNS
+        assert "run 0" not in service._open_runs
+    again = total(silos, terms("run 0", spec), number=2, broadcast=Query("moments", exchange=1))
+    np.testing.assert_allclose(again, total(silos, terms("run 11", spec), number=1), rtol=1e-9)
+
+
+def test_a_process_without_memory_ends_so_that_another_can_start():
+    def answer(content):
+        raise MemoryError
+
+    child = os.fork()
+    if not child:
+        within_seconds(answer, 60.0, lambda line: None)(b"")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == ENDED_BY_LIMIT

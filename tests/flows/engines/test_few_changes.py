@@ -88,7 +88,7 @@ def test_over_tls_an_owner_refuses_in_one_line_at_both_ends(server, study, tmp_p
         code, said = run("two")
         assert code == 2
         assert said[-1].startswith("error: silo silo-2: fewer than 10 rows changed since an earlier publication")
-        assert said[-1].endswith("wait until 10 rows have changed, or use --epsilon")
+        assert said[-1].endswith("wait until 10 rows have changed, or use --epsilon if its owner limits ε")
         assert owners.said[-1].startswith("refused: silo silo-2: fewer than 10 rows changed")
         assert not (tmp_path / "two").exists()
         append_rows(study / "silo-2.csv", 9)
@@ -102,7 +102,7 @@ def test_over_tls_a_sum_over_a_subset_of_the_silos_is_refused(server, study, tmp
         (owners.file.parent / "about.json").write_text('{"kind": "continuous"}')
         asked = {"data": str(owners.file.parent), "federation": str(owners.file), "algorithm": "secure-sum"}
         learn(LearnSettings(**asked, out="one"))
-        with pytest.raises(NotAllowed, match="a combination of both would be over silo-3 alone"):
+        with pytest.raises(NotAllowed, match="a sum over other silos than before"):
             learn(LearnSettings(**asked, out="two", silos=("silo-1", "silo-2")))
         learn(LearnSettings(**asked, out="three"))
 
