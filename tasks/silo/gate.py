@@ -92,7 +92,8 @@ def effective_rows(spec: AlgorithmSpec, schema: Schema, silo: str) -> int:
 def longest_reach(spec: AlgorithmSpec) -> int:
     """The number of earlier rows that a window of `spec` may have; if the lags are chosen from data, the largest."""
     lags = [getattr(spec.settings, name, 0) for name in ("lags", "max_lags")]
-    return registry.entry(spec.name).reach * next((one for one in lags if isinstance(one, int) and one), 0)
+    known = registry.ALGORITHMS.get(spec.name) or registry.STEPS.get(spec.name)  # neither for one of this process alone
+    return (known.reach if known else 1) * next((one for one in lags if isinstance(one, int) and one), 0)
 
 
 def has_chosen_model(schema: Schema) -> bool:

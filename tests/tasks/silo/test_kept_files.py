@@ -20,6 +20,7 @@ from fedbnsl.algorithms.privacy.ledger import Budget, ChargeRequest, Overspent, 
 from fedbnsl.algorithms.privacy.zcdp import budget
 from fedbnsl.tasks.silo.journal import Journal
 from fedbnsl.tasks.silo.ledger import FileLedger, ledger_of, reseal
+from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tasks.silo.service import SiloService
 
 DELTA = 1e-6
@@ -138,12 +139,12 @@ class TestBound:
     def test_other_settings(self, crashed, terms, asked):
         for params in ({"epsilon": 2.0}, {"epsilon": 4.0, "clip": 9.0}):
             other = replace(terms, spec=registry.pack(registry.specify("dp-covariance", params)))
-            with pytest.raises(Overspent, match="round 1 of run run was charged for another broadcast, other settings"):
+            with pytest.raises(NotAllowed, match="the run began under other terms"):
                 crashed.solve(other, 1, asked[0])
 
     def test_another_schema(self, crashed, terms, asked):
         rows = dict(terms.schema.rows, **{"silo-2": 399})
-        with pytest.raises(Overspent, match="other settings or other rows"):
+        with pytest.raises(NotAllowed, match="the run began under other terms"):
             crashed.solve(replace(terms, schema=replace(terms.schema, rows=rows)), 1, asked[0])
 
     def test_one_changed_row(self, owners, crashed, terms, asked):
@@ -174,7 +175,7 @@ class TestBound:
     def test_an_answered_round_with_other_settings_or_rows(self, owners, crashed, terms, asked):
         first = crashed.solve(terms, 1, asked[0])
         spec = registry.pack(registry.specify("dp-covariance", {"epsilon": 2.0}))
-        with pytest.raises(BadInput, match="answered for another broadcast, other settings or other rows"):
+        with pytest.raises(BadInput, match="the run began under other terms"):
             crashed.solve(replace(terms, spec=spec), 1, asked[0])
         path = owners.files["silo-1"]
         kept = path.read_text()

@@ -215,7 +215,7 @@ class TestPrivateRuns:
         for _ in range(2):
             with pytest.raises(BadInput) as error:
                 owners.services["a"].solve(private(schema=changed), 1, message)
-            assert re.search("another broadcast|other settings|its rows cannot be used; its owner sees", told(error))
+            assert re.search("another broadcast|under other terms|its rows cannot be used; its owner sees", told(error))
             assert len(owners.services["a"].charges(None)) == 1
             owners.restart()
 
