@@ -89,9 +89,7 @@ def test_a_finished_round_answers_nothing_else(owners, terms, broadcast):
         (replace(terms, seed=terms.seed + 1), broadcast),
     )
     for asked, message in others:
-        with pytest.raises(
-            BadInput, match=r"was answered for another broadcast|began under other terms"
-        ):
+        with pytest.raises(BadInput, match=r"was answered for another broadcast|began under other terms"):
             silo.solve(asked, 1, message)
     assert silo.solve(replace(terms, budget=Budget(3.0)), 1, broadcast) == first
     with pytest.raises(BadInput, match="silo-1: what it received is not a broadcast of notears-admm"):
