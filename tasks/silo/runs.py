@@ -232,6 +232,10 @@ class SecureSums:
     def forget(self, run: str) -> None:
         """Drop the keys of a finished run."""
         self._keys.pop(run, None)
+        self.abandon(run)
+
+    def abandon(self, run: str) -> None:
+        """Drop the current attempts at sums of a run, but not its keys, which its steps use, too."""
         self._participants = {key: state for key, state in self._participants.items() if key[0] != run}
 
     def _check_terms(self, terms: RunTerms, number: int, message: bytes) -> None:

@@ -293,6 +293,7 @@ class SiloService:
     def finish(self, run_id: str) -> None:
         """Delete a finished run from memory and journal; its charges remain in the ledger, without noise keys."""
         self._forget_state(run_id)
+        self._secure_sums.forget(run_id)
         self._pins.pop(run_id, None)
         self._terms.pop(run_id, None)
         self._gate.forget(run_id)
@@ -312,7 +313,7 @@ class SiloService:
     def _forget_state(self, run_id: str) -> None:
         """Drop what memory has of a run; the journal, if there is one, can reopen the run."""
         self._open_runs.pop(run_id, None)
-        self._secure_sums.forget(run_id)
+        self._secure_sums.abandon(run_id)
         self._summands.pop(run_id, None)
 
     def round_of(self, run_id: str) -> int | None:
