@@ -44,6 +44,10 @@ Sum = frozenset[Unit]
 """the conditions that are added up in a sum"""
 
 
+Form = tuple[object, ...]
+"""the fields of a line of a disclosure statement that are no numbers"""
+
+
 @dataclass(frozen=True)
 class SiloRelease:
     """What a reply discloses about a silo's rows; the gate decides on it before the reply is computed."""
@@ -117,8 +121,8 @@ class Gate:
         self._silo = silo
         self._policy = policy
         self._guarded = guarded
-        self._lines: dict[str, dict[Disclosed, Disclosed]] = {}
-        """by run, the lines of its disclosure statement, each under its form without numbers"""
+        self._lines: dict[str, dict[Form, Disclosed]] = {}
+        """by run, the lines of its disclosure statement"""
         self._journal = journal
 
     def check_run(self, terms: RunTerms, *, behind_masks: bool) -> None:
@@ -223,8 +227,8 @@ class Gate:
         self, terms: RunTerms, release: SiloRelease, size: int, numbers: int = 0, rho: float = 0.0, smallest: int = 0
     ) -> None:
         """Record that a reply of `size` bytes leaves, with this number of `numbers` and this `smallest` count."""
-        form = Disclosed(part=terms.part, **vars(release))
-        self._add(terms.pinned_run, replace(form, numbers=numbers, rho=rho, smallest=smallest, times=1, bytes=size))
+        figures = {"numbers": numbers, "rho": rho, "smallest": smallest, "times": 1, "bytes": size}
+        self._add(terms.pinned_run, Disclosed(part=terms.part, **(vars(release) | figures)))
 
     def record_message(self, run: str, statistic: Statistic, size: int, silos: tuple[str, ...] = ()) -> None:
         """Record that a message of `size` bytes leaves that is no reply of a round.
@@ -235,24 +239,30 @@ class Gate:
 
     def _add(self, run: str, one: Disclosed) -> None:
         if run:
-            for line in self._lines.pop("", {}).values():
-                self._add(run, line)
-        lines = self._lines.setdefault(run, self._recorded(run))
+            for earlier in self._lines.pop("", {}).values():
+                self._add(run, earlier)
+        if run not in self._lines:
+            self._lines[run] = self._recorded(run)
+        lines = self._lines[run]
         form = _form(one)
-        line = lines.setdefault(form, form)
-        lines[form] = replace(
-            line,
-            numbers=max(line.numbers, one.numbers),
-            rho=line.rho + one.rho,
-            smallest=min((count for count in (line.smallest, one.smallest) if count), default=0),
-            times=line.times + one.times,
-            bytes=line.bytes + one.bytes,
+        line = lines.get(form)
+        lines[form] = (
+            one
+            if line is None
+            else replace(
+                line,
+                numbers=max(line.numbers, one.numbers),
+                rho=line.rho + one.rho,
+                smallest=min((count for count in (line.smallest, one.smallest) if count), default=0),
+                times=line.times + one.times,
+                bytes=line.bytes + one.bytes,
+            )
         )
         journal = self._journal()
         if run and journal is not None:
             journal.record_disclosed(run, list(lines).index(form), lines[form])
 
-    def _recorded(self, run: str) -> dict[Disclosed, Disclosed]:
+    def _recorded(self, run: str) -> dict[Form, Disclosed]:
         journal = self._journal()
         return {} if journal is None else {_form(line): line for line in journal.disclosed(run)}
 
@@ -298,9 +308,9 @@ def _with_conditions(sums: Iterable[Sum]) -> list[Sum]:
     ]
 
 
-def _form(line: Disclosed) -> Disclosed:
-    """The `line` without its numbers."""
-    return replace(line, numbers=0, rho=0.0, smallest=0, times=0, bytes=0)
+def _form(line: Disclosed) -> Form:
+    """What messages of the same line of a statement have in common: everything but numbers."""
+    return line.part, line.algorithm, line.statistic, line.silos, line.masked, line.rows, line.chosen, line.private
 
 
 def numbers_in(reply: object) -> int:
@@ -316,4 +326,5 @@ def smallest_count(release: SiloRelease, counts: NDArray[Any]) -> int:
     """The smallest count above 0 among the `counts` of an unmasked release; 0 for a release without public counts."""
     if release.statistic != "counts" or release.masked or release.private:
         return 0
-    return int(min(counts[counts > 0], default=0))
+    positive = counts[counts > 0]
+    return int(positive.min()) if len(positive) else 0
