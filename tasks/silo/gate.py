@@ -23,10 +23,8 @@ The record is part of the journal. Ending a run does not shorten it; if it is fu
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.experiments import Unit, smallest_group
@@ -42,10 +40,8 @@ WHOLE = -1
 """in a sum of the record, the number of the condition that stands for all rows of a silo"""
 Sum = frozenset[Unit]
 """the conditions that are added up in a sum"""
-
-
 Form = tuple[object, ...]
-"""the fields of a line of a disclosure statement that are no numbers"""
+"""all fields of a line of a disclosure statement except its numbers"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def release_of(terms: RunTerms, silo: str, broadcast: object, *, behind_masks: b
         silos=terms.schema.silos if behind_masks else (silo,),
         masked=behind_masks,
         rows=effective_rows(spec, terms.schema, silo),
-        chosen=statistic not in FIXED_SUMS or has_chosen_model(terms.schema),
+        chosen=statistic not in FIXED_SUMS or has_chosen_numbers(terms.schema),
         private=algorithm.private is not None,
     )
 
@@ -100,7 +96,7 @@ def longest_reach(spec: AlgorithmSpec) -> int:
     return (known.reach if known else 1) * next((one for one in lags if isinstance(one, int) and one), 0)
 
 
-def has_chosen_model(schema: Schema) -> bool:
+def has_chosen_numbers(schema: Schema) -> bool:
     """Whether numbers that the coordinator sends in `schema` fill empty cells, set cells aside, or adjust series."""
     model = schema.imputation_model
     return bool(
@@ -169,7 +165,6 @@ class Gate:
             raise NotAllowed(f"silo {self._silo} refuses {spec.name}: round {number} is not one of its {rounds}")
         if not self._guarded:
             return
-        algorithm = terms.algorithm()
         if release.statistic == "undeclared":
             self._refuse(spec, "it does not declare which statistic leaves the silo")
         if self._policy.masked and release.statistic == "own figures":
@@ -198,7 +193,7 @@ class Gate:
         known = {silo for one in earlier for silo, _ in one}
         if known - {*silos} or (known and {*silos} - known):
             what = f"a sum over other silos than before, which were {', '.join(sorted(known))}"
-            advice = "learn from the same silos, or let every owner begin anew with `fedbnsl silo forget`"
+            advice = "learn from the same silos, or have every owner delete the record with `fedbnsl silo forget`"
             self._refuse(terms.spec_value, f"{what}; the difference could be over few silos: {advice}")
         group = smallest_group(_with_conditions([*earlier, *sums]))
         if len(group) < least:
@@ -288,8 +283,8 @@ def _sums_refusal_reason(spec: AlgorithmSpec, schema: Schema) -> str:
         return f"with these settings, {spec.name} sends other statistics"
     odd = [one.name for one in spec.wrappers if not registry.wrapper_entry(one.name).at_sums(one.settings)]
     if odd:
-        return f"{odd[0]} sends figures of single silos"
-    return "the coordinator would choose a model of the empty cells, or a season" if has_chosen_model(schema) else ""
+        return f"with these settings, {odd[0]} sends other statistics"
+    return "the coordinator would choose a model of the empty cells, or a season" if has_chosen_numbers(schema) else ""
 
 
 def _with_conditions(sums: Iterable[Sum]) -> list[Sum]:
@@ -322,9 +317,10 @@ def numbers_in(reply: object) -> int:
     return sum(map(numbers_in, reply)) if isinstance(reply, tuple) else 0
 
 
-def smallest_count(release: SiloRelease, counts: NDArray[Any]) -> int:
-    """The smallest count above 0 among the `counts` of an unmasked release; 0 for a release without public counts."""
-    if release.statistic != "counts" or release.masked or release.private:
+def smallest_count(algorithm: Algorithm, release: SiloRelease, reply: object) -> int:
+    """The smallest count above 0 in the `reply` of an unmasked release; 0 for a release without public counts."""
+    if release.statistic != "counts" or release.masked or release.private or algorithm.summand is None:
         return 0
+    counts = algorithm.summand(reply)
     positive = counts[counts > 0]
     return int(positive.min()) if len(positive) else 0

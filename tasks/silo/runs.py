@@ -229,13 +229,12 @@ class SecureSums:
             self._keys[run] = RunKey(secrets.token_bytes(32))
         return self._keys[run]
 
-    def forget(self, run: str) -> None:
-        """Drop the keys of a finished run."""
+    def forget_key(self, run: str) -> None:
+        """Drop the key of a finished run, which its steps used, too."""
         self._keys.pop(run, None)
-        self.abandon(run)
 
     def abandon(self, run: str) -> None:
-        """Drop the current attempts at sums of a run, but not its keys, which its steps use, too."""
+        """Drop the current attempts at sums of a run."""
         self._participants = {key: state for key, state in self._participants.items() if key[0] != run}
 
     def _check_terms(self, terms: RunTerms, number: int, message: bytes) -> None:

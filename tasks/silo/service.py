@@ -214,7 +214,7 @@ class SiloService:
 
         A request is judged by its terms, so what it continues must have begun under the same ones.
         """
-        digest = binding_digest(terms_digest(terms), terms.step_of)
+        digest = f"{terms_digest(terms)} {terms.step_of}"
         if terms.run_id not in self._terms:
             began = self._journal.first_terms(terms.run_id, digest) if self._source.durable else digest
             self._terms[terms.run_id] = began
@@ -243,8 +243,7 @@ class SiloService:
         algorithm, release = terms.algorithm(), answer.release
         charges = self._ledger.charges(terms.run_id) if release.private else ()
         rho = sum(charge.rho for charge in charges if charge.number == number)
-        summand = algorithm.summand if release.statistic == "counts" else None
-        smallest = 0 if summand is None else smallest_count(release, summand(answer.reply))
+        smallest = smallest_count(algorithm, release, answer.reply)
         self._gate.record(terms, release, size, numbers_in(answer.reply), rho, smallest)
 
     def secure_answer(self, terms: RunTerms, number: int, request: SecureSumRequest) -> bytes:
@@ -293,7 +292,7 @@ class SiloService:
     def finish(self, run_id: str) -> None:
         """Delete a finished run from memory and journal; its charges remain in the ledger, without noise keys."""
         self._forget_state(run_id)
-        self._secure_sums.forget(run_id)
+        self._secure_sums.forget_key(run_id)
         self._pins.pop(run_id, None)
         self._terms.pop(run_id, None)
         self._gate.forget(run_id)
@@ -513,19 +512,25 @@ class SiloService:
     def _fix_units(self, schema: Schema) -> None:
         """Raise `NotAllowed` for a column whose unit differs from that of an earlier run from the same rows.
 
-        Whether numbers fit the fixed-point numbers of a unit tells their size, so nobody may try one unit after the
-        other.
+        A silo refuses numbers that are too large or too small for a unit, so a coordinator that tries many units would
+        find their magnitude.
         """
-        if not (self._guard.remote and self._policy.masked and self._source.durable):
-            return
-        rows = self._source.seal("choices", self._rows)
         for name, unit in zip(schema.variables, schema.units, strict=False):
-            column = f"unit of {name}, {schema.transforms.get(name, 'none')}"
-            if self._journal.first_choice(rows, column, unit.hex()) != unit.hex():
+            what = f"unit of {name}, {schema.transforms.get(name, 'none')}"
+            if self._first_choice(what, unit.hex()) != unit.hex():
                 raise NotAllowed(
                     f"silo {self.name}, column {quoted(name)}: its unit differs from that of an earlier run from the "
                     "same rows"
                 )
+
+    def _first_choice(self, what: str, choice: str) -> str:
+        """What the first run from the present rows chose for `what`: `choice`, unless another run chose before.
+
+        A silo compares the choices of other parties only, and only behind masks.
+        """
+        if not (self._guard.remote and self._policy.masked and self._source.durable):
+            return choice
+        return self._journal.first_choice(self._source.seal("choices", self._rows), what, choice)
 
     def _far_cell(self, terms: RunTerms, variable: str) -> str:
         """Advice on numbers out of range; names the most extreme cell unless the coordinator is another party."""
@@ -552,11 +557,8 @@ class SiloService:
 
         The difference of two such sums is over the rows with a certain empty cell, which few silos may have.
         """
-        schema = terms.schema
-        if not (self._guard.remote and self._policy.masked and self._source.durable and schema.complete_rows):
-            return
-        rows, columns = self._source.seal("choices", self._rows), ", ".join(map(quoted, sorted(schema.variables)))
-        first = self._journal.first_choice(rows, "complete columns", columns)
+        columns = ", ".join(map(quoted, sorted(terms.schema.variables)))
+        first = self._first_choice("complete columns", columns) if terms.schema.complete_rows else columns
         if first != columns:
             raise NotAllowed(
                 f"silo {self.name}: an earlier run dropped rows with an empty cell in {first}, and the difference of "

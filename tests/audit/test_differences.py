@@ -187,7 +187,7 @@ def test_no_answer_has_another_name(tmp_path, what, score):
 
 
 def test_no_unit_can_be_tried_after_another(silos):
-    """Whether numbers fit a unit tells their size."""
+    """A silo refuses numbers that are too large or too small for a unit."""
     for number, unit in enumerate((1.0, 0.5, 2.0**-20, 1.0)):
         asked = terms(f"run {number}", schema=replace(SCHEMA, units=(1.0, unit, 1.0)))
         if unit == 1.0:
@@ -220,7 +220,7 @@ class TestHalves:
 
 
 def test_no_cell_is_in_a_refusal(tmp_path):
-    """Transformed labels are no codes, and the refusal said which."""
+    """A transform turns codes of levels into other numbers, and the error quoted one."""
     folder = write_federation(tmp_path / "study", words(), OF_LABELS, LABELS.variables)
     spec = AlgorithmSpec("fit-tables", registry.STEPS["fit-tables"].config())
     for transform in ("log", "sqrt", "normal-scores"):
@@ -376,7 +376,7 @@ def test_draws_with_replacement_are_not_at_level_sums(silos):
     for replacement in (False, True):
         spec = registry.specify("secure-sum").wrapped("bootstrap", Bootstrap(20, replacement=replacement))
         if replacement:
-            with pytest.raises(NotAllowed, match="bootstrap sends figures of single silos"):
+            with pytest.raises(NotAllowed, match="with these settings, bootstrap sends other statistics"):
                 silos["a"].admit(terms("run", spec), True)
         else:
             silos["a"].admit(terms("run", spec), True)

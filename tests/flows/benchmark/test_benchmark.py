@@ -54,7 +54,7 @@ def test_rows_are_those_of_single_runs(tmp_path, peer):
 
 
 def test_the_cpu_time_of_a_run_is_that_of_its_program_too(tmp_path):
-    busy = "import sys, time; [0 for _ in iter(lambda: time.process_time() < 0.8, False)]; "
+    busy = "import sys, time; [0 for _ in iter(lambda: time.process_time() < 0.9, False)]; "
     busy += "open(sys.argv[1], 'w').write('source,target\\n')"
     learner = {"program": f'''{sys.executable} -c "{busy}" {{edges}} {{rows}}''', "name": "busy"}
     (row,) = benchmark(DRAWN, learner, out=tmp_path / "out", workers=0).rows.to_dict("records")
