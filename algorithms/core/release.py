@@ -87,18 +87,29 @@ _OF_QUERY: dict[str, Statistic] = {
 
 
 @dataclass(frozen=True)
-class Disclosed:
-    """A line of the disclosure statement: the messages of a run that differ only in round and size."""
+class Release:
+    """What a reply discloses about a silo's rows; the gate decides on it before the reply is computed."""
 
-    part: str
-    """the part of the run: "round", or the name of an exchange before or after its rounds"""
     algorithm: str
+    """the algorithm or step, with its wrappers; "" for a message that is no reply of a round"""
     statistic: Statistic
     silos: tuple[str, ...]
+    """the silos mixed in the statistic: those of the sum, or the silo alone"""
     masked: bool
     rows: int = 0
+    """the rows of the silo that enter it, after all wrappers"""
     chosen: bool = False
+    """whether the coordinator chose arguments of the statistic, from any number of possible ones"""
     private: bool = False
+    """whether it has noise that is charged to the ledger"""
+
+
+@dataclass(frozen=True)
+class Disclosed(Release):
+    """A line of the disclosure statement: the messages of a run that differ only in round and size."""
+
+    part: str = ""
+    """the part of the run: "round", or the name of an exchange before or after its rounds"""
     numbers: int = 0
     """the largest number of numbers in one reply"""
     rho: float = 0.0

@@ -27,10 +27,12 @@ Reader = Callable[[Any], Any]
 _ARRAY = 1
 _LEAVES = frozenset({bytes, str, int, float, bool, NoneType, np.ndarray})
 """types that are encoded without conversion; most parts of a message have one of these types"""
-ARRAY_TYPES = frozenset(
-    np.dtype(name).newbyteorder("<") for name in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
-)
-"""the types of numbers that an array may have"""
+ARRAY_TYPES = {
+    dtype.str: dtype
+    for name in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
+    for dtype in (np.dtype(name).newbyteorder("<"),)
+}
+"""the types of numbers that an array may have, by their names in a message"""
 MAX_DIMENSIONS = 8
 COUNTED_BYTES = 1 << 12
 """bytes above which the items of a message are counted before any is built; fewer bytes cannot claim much memory"""
@@ -85,7 +87,7 @@ def _plain(value: object) -> object:
     kind = type(value)
     if kind in _LEAVES:
         return value
-    names = _field_names(kind)  # type: ignore[arg-type]
+    names = field_names(kind)  # type: ignore[arg-type]
     if names is not None:
         return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
@@ -98,7 +100,7 @@ def _plain(value: object) -> object:
 
 
 @cache
-def _field_names(kind: type) -> tuple[str, ...] | None:
+def field_names(kind: type) -> tuple[str, ...] | None:
     """The names of the fields of a dataclass, None for any other class."""
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
@@ -120,12 +122,12 @@ def _unpack(code: int, packed: bytes) -> NDArray[Any]:
     unpacker = msgpack.Unpacker(use_list=False, max_array_len=MAX_DIMENSIONS, max_map_len=0, max_ext_len=0)
     unpacker.feed(packed)
     try:
-        name, shape = _reader(tuple[str, tuple[int, ...]])(unpacker.unpack())
-        dtype = np.dtype(name)
-    except (msgpack.OutOfData, TypeError, SyntaxError) as error:
+        name, shape = unpacker.unpack()
+        dtype = ARRAY_TYPES[name]
+    except (msgpack.OutOfData, TypeError, LookupError) as error:
         raise ValueError("an array in a message has no valid head") from error
-    if dtype not in ARRAY_TYPES or name != dtype.str or any(length < 0 for length in shape):
-        raise ValueError("an array in a message has another type of numbers, or a negative length")
+    if type(shape) is not tuple or not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError("an array in a message has no valid shape")
     return np.frombuffer(packed, dtype, offset=unpacker.tell()).reshape(shape).copy()
 
 
@@ -160,7 +162,7 @@ def _reader(kind: Any) -> Reader:
     if kind is float:
         return lambda plain: _require(type(plain) in (float, int), plain, kind)
     if kind in (int, str, bytes, bool, NoneType, np.ndarray, tuple, dict):
-        return lambda plain: _require(type(plain) is kind, plain, kind)
+        return lambda plain: plain if type(plain) is kind else _require(False, plain, kind)
     raise TypeError(f"{kind} cannot be in a message")
 
 

@@ -131,14 +131,14 @@ def without_rare_levels(tables: NDArray[np.integer]) -> Ints:
     """
     merged = np.array(tables, np.int64)
     for axis in range(1, merged.ndim):
-        by_level = np.moveaxis(merged, axis, -1)
-        margins = by_level.sum(axis=tuple(range(1, merged.ndim - 1)))
-        rare = (margins < MIN_COUNT) & (margins.max(axis=-1, keepdims=True) >= MIN_COUNT)
-        rare = rare.reshape(len(merged), *(1,) * (merged.ndim - 2), -1)
-        moved = np.where(rare, by_level, 0).sum(axis=-1)
-        by_level[...] = np.where(rare, 0, by_level)
-        for table, largest, rows in zip(by_level, margins.argmax(axis=-1), moved, strict=True):
-            table[..., largest] += rows
+        margins = merged.sum(axis=tuple(other for other in range(1, merged.ndim) if other != axis))
+        rare = margins < MIN_COUNT
+        if not rare.any():
+            continue
+        for table in np.flatnonzero(rare.any(axis=-1) & ~rare.all(axis=-1)):
+            levels, cells = rare[table], np.moveaxis(merged[table], axis - 1, -1)
+            cells[..., margins[table].argmax()] += cells[..., levels].sum(axis=-1)
+            cells[..., levels] = 0
     return merged
 
 

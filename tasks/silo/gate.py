@@ -1,6 +1,6 @@
 """The gate of a silo: the one place that decides what may leave it, and the permanent record of what has left.
 
-Everything that leaves a silo about its rows is a `SiloRelease`: a kind of statistic, the silos mixed in it, the rows
+Everything that leaves a silo about its rows is a `Release`: a kind of statistic, the silos mixed in it, the rows
 that enter it, whether the coordinator chose its arguments, and its ε. `Gate.check` decides on each release, before it
 is computed, from the owner's policy and from the record; `Gate.record` then records it. Both use the owner's facts and
 the request itself. A coordinator's names of runs decide nothing: they only group the lines of its disclosure statement.
@@ -22,13 +22,14 @@ The record is part of the journal. Ending a run does not shorten it; if it is fu
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.experiments import Unit, smallest_group
-from fedbnsl.algorithms.core.release import FIXED_SUMS, Disclosed, Statistic, statistic_of
+from fedbnsl.algorithms.core.release import FIXED_SUMS, Disclosed, Release, Statistic, statistic_of
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 
@@ -44,29 +45,11 @@ Form = tuple[object, ...]
 """all fields of a line of a disclosure statement except its numbers"""
 
 
-@dataclass(frozen=True)
-class SiloRelease:
-    """What a reply discloses about a silo's rows; the gate decides on it before the reply is computed."""
-
-    algorithm: str
-    """the algorithm or step, with its wrappers"""
-    statistic: Statistic
-    silos: tuple[str, ...]
-    """the silos mixed in the statistic: those of the sum, or the silo alone"""
-    masked: bool
-    rows: int
-    """the rows of the silo that enter it, after all wrappers"""
-    chosen: bool
-    """whether the coordinator chose arguments of the statistic, from any number of possible ones"""
-    private: bool
-    """whether it has noise that is charged to the ledger"""
-
-
-def release_of(terms: RunTerms, silo: str, broadcast: object, *, behind_masks: bool) -> SiloRelease:
+def release_of(terms: RunTerms, silo: str, broadcast: object, *, behind_masks: bool) -> Release:
     """The release with which `silo` would answer `broadcast` (decoded) under `terms`."""
     spec, algorithm = terms.spec_value, terms.algorithm()
     statistic = statistic_of(algorithm.releases, broadcast)
-    return SiloRelease(
+    return Release(
         algorithm=" of ".join([*(one.name for one in reversed(spec.wrappers)), spec.name]),
         statistic=statistic,
         silos=terms.schema.silos if behind_masks else (silo,),
@@ -157,7 +140,7 @@ class Gate:
             if reason:
                 self._refuse(spec, f"level sums allows only masked sums of moments and counts: {reason}")
 
-    def check(self, terms: RunTerms, number: int, release: SiloRelease) -> None:
+    def check(self, terms: RunTerms, number: int, release: Release) -> None:
         """Raise `NotAllowed` for a `release` in round `number` that the owner does not allow."""
         spec, algorithm = terms.spec_value, terms.algorithm()
         if not 1 <= number <= algorithm.max_rounds:
@@ -219,18 +202,17 @@ class Gate:
         return tuple(dict.fromkeys([whole, *parts]))
 
     def record(
-        self, terms: RunTerms, release: SiloRelease, size: int, numbers: int = 0, rho: float = 0.0, smallest: int = 0
+        self, terms: RunTerms, release: Release, size: int, numbers: int = 0, rho: float = 0.0, smallest: int = 0
     ) -> None:
         """Record that a reply of `size` bytes leaves, with this number of `numbers` and this `smallest` count."""
-        figures = {"numbers": numbers, "rho": rho, "smallest": smallest, "times": 1, "bytes": size}
-        self._add(terms.pinned_run, Disclosed(part=terms.part, **(vars(release) | figures)))
+        self._add(terms.pinned_run, Disclosed(*vars(release).values(), terms.part, numbers, rho, smallest, 1, size))
 
     def record_message(self, run: str, statistic: Statistic, size: int, silos: tuple[str, ...] = ()) -> None:
         """Record that a message of `size` bytes leaves that is no reply of a round.
 
         The description is sent before a run has a name; it belongs to the next run that begins.
         """
-        self._add(run, Disclosed("", "", statistic, silos or (self._silo,), bool(silos), times=1, bytes=size))
+        self._add(run, Disclosed("", statistic, silos or (self._silo,), bool(silos), times=1, bytes=size))
 
     def _add(self, run: str, one: Disclosed) -> None:
         if run:
@@ -312,12 +294,12 @@ def numbers_in(reply: object) -> int:
     """The number of numbers in the arrays of a reply."""
     if isinstance(reply, np.ndarray):
         return reply.size
-    if is_dataclass(reply):
-        return sum(numbers_in(getattr(reply, field.name)) for field in fields(reply))
-    return sum(map(numbers_in, reply)) if isinstance(reply, tuple) else 0
+    if isinstance(reply, tuple):
+        return sum(map(numbers_in, reply))
+    return sum(numbers_in(getattr(reply, name)) for name in wire.field_names(type(reply)) or ())
 
 
-def smallest_count(algorithm: Algorithm, release: SiloRelease, reply: object) -> int:
+def smallest_count(algorithm: Algorithm, release: Release, reply: object) -> int:
     """The smallest count above 0 in the `reply` of an unmasked release; 0 for a release without public counts."""
     if release.statistic != "counts" or release.masked or release.private or algorithm.summand is None:
         return 0

@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import pack_state
-from fedbnsl.algorithms.core.release import Disclosed, Statistic
+from fedbnsl.algorithms.core.release import Disclosed, Release, Statistic
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput, quoted
@@ -35,7 +35,7 @@ from fedbnsl.data.federated import Fingerprint
 from fedbnsl.data.folder.about import NO_DECLARATION, Declared
 
 from .facts import require_image
-from .gate import Gate, SiloRelease, numbers_in, release_of, smallest_count
+from .gate import Gate, numbers_in, release_of, smallest_count
 from .guard import LOCAL, Guard, GuardedPasses
 from .journal import BadRecord, Journal, require_same_binding
 from .messages import RowsChanged, SiloFailed
@@ -106,7 +106,7 @@ class Answer:
     """A silo's reply to a broadcast; it is encoded at its first use, because some replies are masked instead."""
 
     reply: Any
-    release: SiloRelease
+    release: Release
     """the release that the gate allowed"""
 
     @cached_property
@@ -407,7 +407,7 @@ class SiloService:
             raise NotAllowed(f"silo {self.name}: its owner's policy refuses {refusal}") from None
 
     def _journaled_answer(
-        self, algorithm: Algorithm, run_id: str, number: int, binding: str, release: SiloRelease
+        self, algorithm: Algorithm, run_id: str, number: int, binding: str, release: Release
     ) -> Answer | None:
         """The stored answer of a finished round, or None; without a durable journal, only the latest is stored."""
         if self._source.durable:
@@ -557,8 +557,10 @@ class SiloService:
 
         The difference of two such sums is over the rows with a certain empty cell, which few silos may have.
         """
+        if not terms.schema.complete_rows:
+            return
         columns = ", ".join(map(quoted, sorted(terms.schema.variables)))
-        first = self._first_choice("complete columns", columns) if terms.schema.complete_rows else columns
+        first = self._first_choice("complete columns", columns)
         if first != columns:
             raise NotAllowed(
                 f"silo {self.name}: an earlier run dropped rows with an empty cell in {first}, and the difference of "

@@ -26,7 +26,7 @@ class Message:
     several: tuple[Inner, ...] = ()
 
 
-@given(arrays(st.sampled_from(sorted(wire.ARRAY_TYPES, key=str)), array_shapes(min_dims=0, max_dims=3, min_side=0)))
+@given(arrays(st.sampled_from(list(wire.ARRAY_TYPES.values())), array_shapes(min_dims=0, max_dims=3, min_side=0)))
 def test_arrays_come_back_bit_for_bit(array: NDArray) -> None:
     back = wire.decode(np.ndarray, wire.encode(array))
     assert back.dtype == array.dtype
