@@ -116,14 +116,19 @@ def answer(
 def read_survivors(state: Participant | None, message: bytes) -> tuple[str, ...]:
     """The silos whose sum the coordinator's `message` asks to unmask; in a sparse session, an empty message means all.
 
-    Raises `Aborted` for a message that is not names of silos, and `Refused` for an empty message without a sparse
-    session.
+    Raises `Aborted` for a message that is not names of silos, and `Refused` before a sum has begun, for an empty
+    message without a sparse session, and for names that are not distinct silos of the session.
     """
-    if message:
-        return read_names(message, COORDINATOR)
-    if state is None or not state.session.sparse:
-        raise Refused("a silo refuses to unmask: it is not asked for the sum of any silos")
-    return state.session.silos
+    if state is None:
+        raise Refused("a silo refuses to unmask: it has advertised no keys")
+    if not message and not state.session.sparse:
+        raise Refused(f"{state.silo} refuses to unmask: it is not asked for the sum of any silos")
+    names = read_names(message, COORDINATOR) if message else state.session.silos
+    if len(set(names)) < len(names) or not set(names) <= set(state.session.silos):
+        raise Refused(
+            f"{state.silo} refuses to unmask: it is asked for other silos than those of the sum, or one twice"
+        )
+    return names
 
 
 def _sparse_answer(

@@ -140,7 +140,7 @@ def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArra
     Raises `BadInput` for sets that are not increasing variables followed by padding, and for more than 2⁴⁰ cells, whose
     number could overflow. Without these checks, a coordinator could make compiled code count outside the tables.
     """
-    _require_sets(sets, len(cardinalities))
+    require_sets(sets, len(cardinalities))
     with np.errstate(over="ignore", divide="ignore"):
         bits = np.where(sets == PAD, 0.0, np.log2(cardinalities)[sets]).sum(axis=1)
         if np.exp2(bits).sum() > MAX_CELLS:
@@ -149,8 +149,13 @@ def offsets(sets: NDArray[np.int16], cardinalities: NDArray[np.int64]) -> NDArra
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _require_sets(sets: NDArray[np.int16], d: int) -> None:
-    """Raise `BadInput` unless every set has one or more of `d` variables, in increasing order, then padding."""
+def require_sets(sets: NDArray[np.int16], d: int) -> None:
+    """Raise `BadInput` unless every set has one or more of `d` variables, in increasing order, then padding.
+
+    A coordinator sends sets, and compiled code does not check the bounds of arrays.
+    """
+    if sets.ndim != 2 or not sets.shape[1]:
+        raise BadInput("the sets of variables to count are not a table of one or more columns")
     filled = np.where(sets == PAD, d, sets).astype(np.int64)
     increasing = (np.diff(filled, axis=1) > 0) | (filled[:, 1:] == d)
     if not ((sets >= PAD) & (sets < d)).all() or not increasing.all() or (filled[:, :1] == d).any():

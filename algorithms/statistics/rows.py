@@ -22,12 +22,14 @@ from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .coding import coded_units
 from .corner_counts import count_corners
-from .count_tables import PAD, CodePasses, Codes, count, count_limits
+from .count_tables import PAD, CodePasses, Codes, count, count_limits, offsets
 from .em import own_moments
 from .gibbs import gibbs_impute
 from .moments import Table, chunks, column_units, conditions_of, moment_units, per_row
 
 NO_VALUES: FloatArray = np.empty(0)
+MAX_LEVELS = np.iinfo(np.int16).max
+"""maximum number of levels of a variable, because codes are 16-bit numbers"""
 EMPTY = -1
 """the code of an empty cell of discrete data; in other data it is NaN"""
 
@@ -139,7 +141,7 @@ def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
         raise BadInput("this search needs rows drawn independently, not a time series")
     if schema.kind != "discrete":
         return np.ones(len(schema.variables), np.int64)
-    return np.array([len(schema.levels[v]) for v in schema.variables], np.int64)
+    return configurations_of(schema)
 
 
 def answer_as_asked(rows: Rows, query: Query, answers: "Mapping[str, Callable[[Rows, Query], Numbers]]") -> "Numbers":
@@ -257,14 +259,21 @@ def open_mixed_rows(table: NDArray[Any], schema: Schema, silo: str, rng: np.rand
 
 
 def configurations_of(schema: Schema) -> NDArray[np.int64]:
-    """The factor of each variable in the number of configurations, `[d]`: its number of levels, or 1 for a number."""
-    return np.array([len(schema.levels.get(name, ("",))) for name in schema.variables], np.int64)
+    """The factor of each variable in the number of configurations, `[d]`: its number of levels, or 1 for a number.
+
+    Raises `BadInput` for a variable with more levels than a code can number.
+    """
+    sizes = np.array([len(schema.levels.get(name, ("",))) for name in schema.variables], np.int64)
+    if (sizes > MAX_LEVELS).any():
+        raise BadInput(f"column {schema.variables[sizes.argmax()]} has more than {MAX_LEVELS:,} levels")
+    return sizes
 
 
 def configuration_offsets(
     sets: NDArray[np.int16], levels: NDArray[np.int64], discrete: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """The offset of the numbers of each of the `sets`, then the total length, `[n_sets + 1]`."""
+    """The offset of the numbers of each of the `sets`, then the total length, `[n_sets + 1]`; raises as `offsets`."""
+    offsets(sets, levels)
     present = sets != PAD
     configurations = np.where(present, levels[sets], 1).prod(axis=1, dtype=np.int64)
     continuous = (present & ~discrete[sets]).sum(axis=1)

@@ -20,6 +20,7 @@ from fedbnsl.algorithms.core.schema import Kind, Transform
 from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import check_labels
+from .formats import parquet_parts
 from .harmonise import Recode, Scale, declared_recode, declared_scale
 from .scan import NO_FORM, SEPARATORS, Form, missing_words
 from .targets import declared_targets
@@ -179,7 +180,7 @@ def checksums_of(silos: Mapping[str, Path]) -> dict[str, str]:
 
 def _checksum(path: Path) -> str:
     if path.is_dir():
-        parts = (f"{part.name} {_checksum(part)}" for part in sorted(path.glob("*.parquet")))
+        parts = (f"{part.name} {_checksum(part)}" for part in parquet_parts(path))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

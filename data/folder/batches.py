@@ -30,7 +30,7 @@ from fedbnsl.algorithms.errors import BadInput
 
 from .check import Keep, check_same_columns, is_repeated
 from .columns import EMPTY, HEADER, csv_fault
-from .formats import BROKEN, cell_text, memory_limit, open_bytes
+from .formats import BROKEN, cell_text, memory_limit, open_bytes, parquet_parts
 from .harmonise import check_harmonised, factor_of, harmonised
 from .scan import (
     DECIMAL_COMMA,
@@ -106,7 +106,7 @@ class ParquetParts:
     @cached_property
     def files(self) -> tuple[Path, ...]:
         """The files, sorted by name."""
-        return tuple(sorted(self.path.glob("*.parquet"))) if self.path.is_dir() else (self.path,)
+        return tuple(parquet_parts(self.path)) if self.path.is_dir() else (self.path,)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -250,6 +250,9 @@ class QuerySource:
             raise BadInput(f"{self.path}: line 1: {_one_line(error)}") from None
         try:
             with engine.connect() as connection:
+                driver: Any = connection.connection.driver_connection
+                if engine.dialect.name == "sqlite":  # whose text need not be UTF-8
+                    driver.text_factory = lambda text: text.decode(errors="replace")
                 streaming = connection.execution_options(stream_results=True, yield_per=MAX_QUERY_ROWS)
                 result = streaming.exec_driver_sql(query)
                 names = list(result.keys())
@@ -286,7 +289,7 @@ def _batch(names: Sequence[str], rows: Sequence[Any]) -> Any:
     for values in zip(*rows, strict=True):
         try:
             columns.append(pyarrow.array(values))
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
             columns.append(pyarrow.array([None if value is None else str(value) for value in values]))
     return pyarrow.RecordBatch.from_arrays(columns, names=list(names))
 
@@ -478,7 +481,8 @@ def numbers_in(column: Any) -> FloatArray | None:
     if pyarrow.types.is_floating(kind):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if pyarrow.types.is_integer(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
-        return np.asarray(column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False))
+        # Of a whole number above 2^53, the nearest float is taken.
+        return np.asarray(column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False))
     return None
 
 

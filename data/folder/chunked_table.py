@@ -33,7 +33,7 @@ from .batches import (
 from .check import Keep
 from .columns import Column, read_names
 from .dates import date_faults, days_since
-from .formats import is_text, kind_of
+from .formats import is_text, kind_of, parquet_parts, visible
 from .private_table import ClippedRows, PrivateTable
 from .profile import MAX_PROFILED_COLUMNS, SAMPLE_ROWS, Profile, derived_columns
 from .scan import Cells, cell_fault, codes_of, level_faults, parse_cells
@@ -226,8 +226,8 @@ def holds_parts(path: Path) -> bool:
     """Whether `path` is a folder of Parquet parts, with no other files."""
     if not path.is_dir():
         return False
-    names = [one.name for one in path.iterdir() if not one.name.startswith((".", "_"))]
-    return bool(names) and all(name.endswith(".parquet") for name in names)
+    parts = parquet_parts(path)
+    return bool(parts) and parts == visible(path)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fedbnsl.algorithms.errors import BadInput
 
 from ..federated import Fingerprint
 from .batches import QuerySource, cells_in, numbers_in
-from .formats import file_stamp, has_settled
+from .formats import file_stamp, has_settled, part_files
 
 BLOCK_BYTES = 1 << 20
 
@@ -45,14 +45,9 @@ def _statuses(source: Path) -> list[tuple[str, os.stat_result]]:
         status = os.stat(source)
         if not stat.S_ISDIR(status.st_mode):
             return [("", status)]
-        with os.scandir(source) as entries:
-            return sorted((entry.name, entry.stat()) for entry in entries if _is_part(entry.name) and entry.is_file())
+        return [(part.name, part.stat()) for part in part_files(source)]
     except OSError as error:
         raise BadInput(f"{source}: cannot be read ({error.strerror})") from None
-
-
-def _is_part(name: str) -> bool:
-    return not name.startswith((".", "_"))
 
 
 def rows_digest(source: Path) -> bytes:
@@ -67,10 +62,9 @@ def rows_digest(source: Path) -> bytes:
         if not place.is_dir():
             return _digest(place)
         digest = _blake()
-        for file in sorted(place.iterdir()):
-            if file.is_file() and _is_part(file.name):
-                _add(digest, os.fsencode(file.name))
-                _add(digest, _digest(file.resolve()))
+        for file in part_files(place):
+            _add(digest, os.fsencode(file.name))
+            _add(digest, _digest(file.resolve()))
         return digest.digest()
     except OSError as error:
         raise BadInput(f"{source}: cannot be read ({error.strerror})") from None

@@ -164,6 +164,21 @@ def file_stamp(name: str, status: os.stat_result) -> tuple[str | int, ...]:
     return (name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
+def visible(folder: Path) -> list[Path]:
+    """What is in `folder`, sorted by name, but for hidden names and names that begin with an underscore."""
+    return sorted(one for one in folder.iterdir() if not one.name.startswith((".", "_")))
+
+
+def part_files(folder: Path) -> list[Path]:
+    """The files in `folder` that may have rows, sorted by name."""
+    return [one for one in visible(folder) if one.is_file()]
+
+
+def parquet_parts(folder: Path) -> list[Path]:
+    """The Parquet files of a silo's `folder`, sorted by name, whose rows follow each other."""
+    return [one for one in part_files(folder) if one.suffix == ".parquet"]
+
+
 def has_settled(status: os.stat_result) -> bool:
     """Whether the last change of a file is so long ago that another change would have another time."""
     changed = max(status.st_ctime_ns, status.st_mtime_ns)
@@ -374,7 +389,7 @@ def place_in_parts(folder: Path, row: int) -> str:
     """The place of row `row` (from 0) of a folder of Parquet parts: the part, and the row within the part."""
     import pyarrow.parquet
 
-    for part in sorted(folder.glob("*.parquet")):
+    for part in parquet_parts(folder):
         rows = pyarrow.parquet.read_metadata(part).num_rows
         if row < rows:
             return f"{part}: row {row + 1}"

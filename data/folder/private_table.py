@@ -14,6 +14,7 @@ swallow the rows below it. Rows of time series are not sorted by their times, be
 import csv
 import io
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ from .formats import is_text, kind_of, open_bytes
 from .harmonise import check_harmonised, factor_of, harmonised_cells
 from .profile import LARGEST, Profile
 from .scan import SEPARATORS, Form, codes_of, labels_of
+
+csv.field_size_limit(sys.maxsize)  # by default, a long cell is an error
 
 SERIES_KEYS = ("series", "time")
 """the columns of time series that are not variables"""
@@ -95,14 +98,14 @@ class _Text:
         """Yield the rows, some at a time: the cells of each column as an arrow array of text."""
         width, (_, mark) = len(self.names), self.header
         with self._lines() as lines:
-            next(line for line in lines if line.strip())
+            next((line for line in lines if line.strip()), "")
             while batch := list(islice(lines, LINES)):
                 yield _columns(batch, mark, width)
 
     def rows(self) -> int:
         """The number of lines below the header."""
         with self._lines() as lines:
-            next(line for line in lines if line.strip())
+            next((line for line in lines if line.strip()), "")
             return sum(1 for _ in lines)
 
     def _binary(self) -> Any:
@@ -126,6 +129,36 @@ def _columns(lines: Sequence[str], separator: str, width: int) -> list[Any]:
         rows = [line.rstrip("\n").split(separator) for line in lines]
     padding = [""] * width
     return [pyarrow.array(cells) for cells in zip(*((*row, *padding)[:width] for row in rows), strict=True)]
+
+
+def _readable(column: Any) -> Any:
+    """The arrow `column` with U+FFFD for bytes that are not UTF-8, and empty where Python cannot read a cell."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pyarrow.types.is_nested(column.type):
+        column = pyarrow.array([None if cell is None else str(cell) for cell in column.to_pylist()], pyarrow.string())
+    is_text = pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)
+    try:
+        column.validate(full=True)
+        if not is_text and (pyarrow.types.is_temporal(column.type) or not pyarrow.types.is_primitive(column.type)):
+            column.to_pylist()
+    except (ValueError, OverflowError):  # also pyarrow.ArrowInvalid
+        if is_text:
+            cells = column.cast(pyarrow.binary()).to_pylist()
+            return pyarrow.array([None if cell is None else cell.decode(errors="replace") for cell in cells])
+        return pc.if_else(pyarrow.array([_is_readable(cell) for cell in column]), column, None)
+    return column
+
+
+def _is_readable(cell: Any) -> bool:
+    try:
+        cell.as_py()
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -212,7 +245,7 @@ class PrivateTable:
         else:
             with self._redacted():
                 for batch in self._source.batches(names):
-                    yield list(batch.columns)
+                    yield [_readable(column) for column in batch.columns]
 
     def parts(self, columns: int) -> list[tuple["PrivateTable", int]]:
         """Parts that can be read separately, in order, with their numbers of rows; empty unless there are several."""

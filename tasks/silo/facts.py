@@ -61,6 +61,8 @@ def _declaration_faults(silo: str, schema: Schema, own: Declared) -> Iterator[st
             kind = "continuous"  # without a look at cells, a column has labels only if they are declared
         if kind is not None and (kind == "discrete") != labels:
             yield f"{quoted(name)} has {'numbers' if labels else 'labels'}"
+        if labels and own.reading.private and name not in own.levels:
+            yield f"the levels of {quoted(name)} are not declared"
         if name in own.levels and labels and schema.levels[name] != tuple(own.levels[name]):
             yield f"the levels of {quoted(name)} are others"
         if labels and name in schema.transforms:

@@ -21,8 +21,9 @@ Laws, for a silo whose policy has `masked`:
 The record is part of the journal. Ending a run does not shorten it; if it is full, the gate refuses.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -205,7 +206,8 @@ class Gate:
         self, terms: RunTerms, release: Release, size: int, numbers: int = 0, rho: float = 0.0, smallest: int = 0
     ) -> None:
         """Record that a reply of `size` bytes leaves, with this number of `numbers` and this `smallest` count."""
-        self._add(terms.pinned_run, Disclosed(*vars(release).values(), terms.part, numbers, rho, smallest, 1, size))
+        figures: dict[str, Any] = {"numbers": numbers, "rho": rho, "smallest": smallest, "times": 1, "bytes": size}
+        self._add(terms.pinned_run, Disclosed(**vars(release), part=terms.part, **figures))
 
     def record_message(self, run: str, statistic: Statistic, size: int, silos: tuple[str, ...] = ()) -> None:
         """Record that a message of `size` bytes leaves that is no reply of a round.
@@ -296,7 +298,8 @@ def numbers_in(reply: object) -> int:
         return reply.size
     if isinstance(reply, tuple):
         return sum(map(numbers_in, reply))
-    return sum(numbers_in(getattr(reply, name)) for name in wire.field_names(type(reply)) or ())
+    names = wire.field_names(cast(Hashable, type(reply))) or ()
+    return sum(numbers_in(getattr(reply, name)) for name in names)
 
 
 def smallest_count(algorithm: Algorithm, release: Release, reply: object) -> int:

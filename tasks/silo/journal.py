@@ -29,6 +29,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.release import Disclosed
@@ -69,20 +70,26 @@ def make_private_file(path: Path) -> None:
 
 
 SECRET, SECRET_BYTES = "secret", 32
+Purpose = Literal["coordinator", "binding", "pin", "choices", "publication", "resamples"]
+"""what a seal is for; only seals for the coordinator leave a silo, and their contexts are the coordinator's"""
 
 
-def seal(source: Path, context: str) -> str:
-    """The seal of the rows at `source` within a `context`: 64 hexadecimal digits.
+def seal(source: Path, context: str, purpose: Purpose = "coordinator") -> str:
+    """The seal of the rows at `source` for a `purpose` and a `context`: 64 hexadecimal digits.
 
     Raises `BadInput` if the rows cannot be read, or the secret beside them can be neither read nor created.
     """
-    return sealed(source, context, rows_digest(source))
+    return sealed(silo_secret(private_folder(source)), context, purpose, rows_digest(source))
 
 
-def sealed(source: Path, context: str, digest: bytes) -> str:
-    """The seal of rows at `source` whose `rows_digest` is `digest` (see `seal`)."""
-    content = context.encode() + b"\0" + digest
-    return hmac.new(silo_secret(private_folder(source)), content, hashlib.sha256).hexdigest()
+def sealed(secret: bytes, context: str, purpose: Purpose, digest: bytes) -> str:
+    """The seal of rows whose `rows_digest` is `digest` (see `seal`).
+
+    Each purpose has its own key. A coordinator chooses the contexts of the seals that it receives, and seals for other
+    purposes are secret, such as the seed of resamples.
+    """
+    key = hmac.new(secret, purpose.encode(), hashlib.sha256).digest()
+    return hmac.new(key, context.encode() + b"\0" + digest, hashlib.sha256).hexdigest()
 
 
 def silo_secret(folder: Path) -> bytes:
@@ -268,6 +275,11 @@ class Journal:
         """The names of the versions of the rows that `Publications` must contain."""
         with self._readable():
             return {name for (name,) in self._db.execute("SELECT name FROM versions")}
+
+    def names_version(self, name: str) -> bool:
+        """Whether a version has this name: no record that the owner has deleted since then."""
+        with self._readable():
+            return self._db.execute("SELECT 1 FROM versions WHERE name = ?", (name,)).fetchone() is not None
 
     def name_version(self, name: str) -> None:
         """Add the name of a version."""

@@ -27,7 +27,7 @@ from .policy import NotAllowed
 from .publications import FewRowsChanged
 from .readers import ReaderLost
 from .rows import Described, DescribedEvents, DescribedPooled, DescribedSeries
-from .runs import RunTerms, SecureSumRequest
+from .runs import RunTerms, SecureSumRequest, require_run_name
 
 MAX_CALL_BYTES = 1 << 30
 """maximum number of bytes of a call that a silo decodes"""
@@ -126,6 +126,9 @@ def unpack_call(packed: bytes) -> MethodCall:
         raise ValueError(f"no call of a coordinator; allowed: {', '.join(METHODS)}")
     kinds = zip(ARGUMENTS[method], parts, strict=False)
     arguments = tuple(_terms(part) if kind is RunTerms else wire.decode(kind, part) for kind, part in kinds)
+    for name in arguments:
+        if isinstance(name, str):
+            require_run_name(name)
     return MethodCall(method, arguments)  # type: ignore[arg-type]
 
 

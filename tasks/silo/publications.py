@@ -14,7 +14,8 @@ A replaced row counts as one removed and one added row. The number of changes be
 numbers of removed and of added rows. So k changes concern k records, even if each change is a replacement.
 
 For events, a row is the time and type of an event. If no such row has changed, the silo still refuses to answer if the
-devices of events or the links between devices have changed.
+devices of events or the links between devices have changed. In the same way, the rows of a time series must have the
+same order and the same stretches, because both determine the windows that a statistic adds up.
 
 Versions with different columns are compared in their common columns. If the file and the selection of rows are the
 same, nothing has changed. If not, each common column gives a lower bound on the number of changed rows, because a
@@ -77,15 +78,22 @@ class RowVersion:
     """the digests of the rows, sorted, `[n_rows]`"""
     cells: NDArray[np.int64]
     """the number of cells of each column in each bucket, `[n_columns, BUCKETS]`"""
-    devices: str = ""
-    """for events, a digest of the events of each device and of the links of devices; empty for other data"""
+    arrangement: str = ""
+    """for time series, a digest of the order of the rows and of their stretches; for events, of the events of each
+    device and of the links of devices; empty for independent rows"""
 
 
 wire.prepare(RowVersion)
 
 
 def row_version(
-    table: Table, schema: Schema, key: bytes, seal: str = "", reading: str = "", complete: tuple[str, ...] = ()
+    table: Table,
+    schema: Schema,
+    key: bytes,
+    seal: str = "",
+    reading: str = "",
+    complete: tuple[str, ...] = (),
+    stretches: tuple[int, ...] = (),
 ) -> RowVersion:
     """The version of the rows in `table` `[n_rows, n_variables]`, in memory or read in passes, under a secret `key`."""
     events = schema.kind == "events"
@@ -112,9 +120,13 @@ def row_version(
     for own_digests, own_cells in over_parts(table, version_of):
         digests += own_digests
         cells += own_cells
-    rows = np.sort(np.concatenate(digests)) if digests else np.empty(0, np.uint64)
-    devices = _device_digest(np.concatenate(list(chunks(table))), schema, labels["event"], own) if events else ""
-    return RowVersion(columns, seal, reading, complete, rows, cells, devices)
+    rows = np.concatenate(digests) if digests else np.empty(0, np.uint64)
+    arrangement = ""
+    if events:
+        arrangement = _device_digest(np.concatenate(list(chunks(table))), schema, labels["event"], own)
+    elif schema.kind == "time-series":
+        arrangement = keyed_checksum(own, rows.tobytes(), stretches)
+    return RowVersion(columns, seal, reading, complete, np.sort(rows), cells, arrangement)
 
 
 def _device_digest(table: NDArray[Any], schema: Schema, labels: NDArray[np.uint64], key: bytes) -> str:
@@ -134,11 +146,12 @@ def version_under(terms: RunTerms, silo: str, table: Table, key: bytes, seal: st
     """The version of the rows of `silo` that enter its replies; `table` has these rows, read as `terms` declare."""
     schema, declared = terms.schema, terms.declared
     drops_rows = schema.complete_rows or (schema.kind == "time-series" and not schema.gaps)
-    chosen = (declared.form, declared.step, declared.reading.silos, schema.stretches.get(silo, ()))
+    stretches = schema.stretches.get(silo, ())
+    chosen = (declared.form, declared.step, declared.reading.silos, stretches)
     # Which columns have labels says nothing about which rows are read.
     rows_of = schema.kind if schema.kind in ("time-series", "events") else "independent rows"
     reading = keyed_checksum(key, rows_of, dict(declared.marks), *chosen)
-    return row_version(table, schema, key, seal, reading, schema.variables if drops_rows else ())
+    return row_version(table, schema, key, seal, reading, schema.variables if drops_rows else (), stretches)
 
 
 def _codes(
@@ -198,10 +211,10 @@ def changed_rows(earlier: NDArray[np.uint64], now: NDArray[np.uint64]) -> int:
 
 
 def discloses_rows(earlier: RowVersion, now: RowVersion, least: int) -> bool:
-    """Whether the two versions may differ in at least one, but fewer than `least` rows; for events, also in devices."""
+    """Whether the two versions may differ in at least one, but fewer than `least` rows, or only in arrangement."""
     if earlier.columns == now.columns:
         changed = changed_rows(earlier.rows, now.rows)
-        return changed < least and (changed > 0 or earlier.devices != now.devices)
+        return changed < least and (changed > 0 or earlier.arrangement != now.arrangement)
     common = sorted(set(earlier.columns) & set(now.columns))
     if not common or _same_rows(earlier, now):
         return False
@@ -214,7 +227,7 @@ def discloses_rows(earlier: RowVersion, now: RowVersion, least: int) -> bool:
 
 def _is_same(earlier: RowVersion, now: RowVersion) -> bool:
     """Whether both are the same rows and columns, so that a new publication adds nothing to an earlier one."""
-    same = (earlier.columns, earlier.devices) == (now.columns, now.devices)
+    same = (earlier.columns, earlier.arrangement) == (now.columns, now.arrangement)
     return same and np.array_equal(earlier.rows, now.rows)
 
 
@@ -236,27 +249,28 @@ class Publications:
         self.path = path
         self._journal = journal
 
-    def check(self, silo: str, now: RowVersion, least: int) -> bool:
-        """Whether `now` is new: no kept version has the same rows and columns.
+    def check(self, silo: str, now: RowVersion, least: int) -> str:
+        """The name of the kept version with the same rows and columns as `now`; "" if `now` is new.
 
         Raises `FewRowsChanged` if `now` differs from a kept version in at least one, but fewer than `least` rows, and
         `BadRecord` if a version that the journal names is damaged or missing.
         """
-        if any(_is_same(earlier, now) for earlier in self._versions()):
-            return False
-        for earlier in self._versions():
+        for name, earlier in self._versions():
+            if _is_same(earlier, now):
+                return name
+        for _, earlier in self._versions():
             if discloses_rows(earlier, now, least):
                 raise FewRowsChanged(
                     f"silo {silo}: fewer than {least} rows changed since an earlier publication, and the difference "
                     f"of the two would disclose them: wait until {least} rows have changed, or use --epsilon if its "
                     "owner limits ε"
                 )
-        return True
+        return ""
 
-    def record(self, silo: str, now: RowVersion, least: int) -> None:
-        """Record that replies about `now` are sent; if `check` raises an error, nothing is recorded."""
-        if not self.check(silo, now, least):
-            return
+    def record(self, silo: str, now: RowVersion, least: int) -> str:
+        """Record that replies about `now` are sent; returns its name. If `check` raises, nothing is recorded."""
+        if known := self.check(silo, now, least):
+            return known
         content = wire.encode(now)
         with self._open() as db:
             number, size = db.execute("SELECT COUNT(*), TOTAL(LENGTH(content)) FROM versions").fetchone()
@@ -269,12 +283,13 @@ class Publications:
             db.execute("INSERT INTO versions (content) VALUES (?)", (content,))
             db.commit()
             self._journal.name_version(self._name(content))
+        return self._name(content)
 
-    def _versions(self) -> Iterator[RowVersion]:
-        """The kept versions, the earliest first; raises `BadRecord` if one is damaged or missing."""
-        for _, content in self._contents():
+    def _versions(self) -> Iterator[tuple[str, RowVersion]]:
+        """The kept versions and their names, the earliest first; raises `BadRecord` if one is damaged or missing."""
+        for name, content in self._contents():
             try:
-                yield wire.decode(RowVersion, content)
+                yield name, wire.decode(RowVersion, content)
             except (ValueError, TypeError):
                 raise self._damaged() from None
 

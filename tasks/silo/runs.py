@@ -20,6 +20,7 @@ from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import Sparse, silo_generator, unpack_state
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.privacy.ledger import NO_LIMIT, Budget, binding_digest
 from fedbnsl.algorithms.secure.exchange import COORDINATOR, answer, read_survivors
 from fedbnsl.algorithms.secure.masked import session_of
@@ -59,6 +60,12 @@ class RunTerms:
     """without an ε: the minimum number of rows that have changed since an earlier publication, if any row has; the
     larger of this number and the owner's minimum applies"""
 
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for the name of a run that cannot be a name."""
+        require_run_name(self.run_id)
+        if self.step_of:
+            require_run_name(self.step_of)
+
     @cached_property
     def packed(self) -> bytes:
         """The terms as bytes, encoded once for all requests of a run."""
@@ -91,6 +98,19 @@ class RunTerms:
         little noise.
         """
         return bytes.fromhex(binding_digest(terms_digest(self), broadcast, sparse))
+
+
+MAX_NAME_LENGTH = 200
+"""maximum number of characters in the name of a run"""
+
+
+def require_run_name(name: str) -> None:
+    """Raise `BadInput` unless `name` has from 1 to `MAX_NAME_LENGTH` printable characters.
+
+    A silo keeps records under the names that coordinators choose.
+    """
+    if not (0 < len(name) <= MAX_NAME_LENGTH and name.isprintable()):
+        raise BadInput(f"the name of a run has 1 to {MAX_NAME_LENGTH} printable characters")
 
 
 @lru_cache(maxsize=8)
@@ -174,8 +194,10 @@ class SecureSums:
         self._participants: dict[tuple[str, int], Participant] = {}
         """(run, round) -> this silo's state in the current attempt"""
 
-    def answer(self, terms: RunTerms, number: int, request: SecureSumRequest, summand: Callable[[], Ring]) -> bytes:
-        """The silo's answer to a request about the sum of round `number`; `summand` returns its summand.
+    def answer(
+        self, terms: RunTerms, number: int, request: SecureSumRequest, summand: Callable[[], Ring] | None = None
+    ) -> bytes:
+        """The silo's answer to a request about the sum of round `number`; phase "mask" needs `summand`, its summand.
 
         `terms` are the terms as the coordinator sent them. Raises `Refused` if the session has another round or other
         terms, if a key has no signature of a member, if the phase is not the next one, or if the silo has helped to

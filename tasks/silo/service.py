@@ -27,7 +27,7 @@ from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.privacy.ledger import Overspent, Spender, binding_digest, private_solve, require_bounded
 from fedbnsl.algorithms.secure import masked
-from fedbnsl.algorithms.secure.masks import Aborted, Ring
+from fedbnsl.algorithms.secure.masks import Aborted, Refused, Ring
 from fedbnsl.algorithms.statistics.count_tables import NO_LIMITS, TableRefused, limited_counts
 from fedbnsl.algorithms.statistics.moments import Divided
 from fedbnsl.algorithms.statistics.transforms import transformed
@@ -141,15 +141,15 @@ class SiloService:
         """the terms (by `_key` and how values are scaled) under which all values are in the range of masked sums"""
         self._versions: dict[tuple[Any, ...], RowVersion] = {}
         """the digests of the rows (`publications.py`), by `_key` of the terms"""
-        self._published: set[tuple[Any, ...]] = set()
-        """the rows whose publication is recorded, by `_key` of the terms"""
+        self._published: dict[tuple[Any, ...], str] = {}
+        """the names of recorded publications, by `_key` of the terms"""
         self._terms: dict[str, str] = {}
         """the digest of the terms of each run"""
         self._open_runs: dict[str, OpenRun] = {}
         guarded = self._guard.remote or self._guard.restricted
         self._gate = Gate(name, self._policy, guarded=guarded, journal=self._kept_journal)
         self._summands: dict[str, tuple[int, Answer]] = {}
-        """by run, the last round whose summand was masked, and its answer"""
+        """by run, the last round whose summand was masked, and its answer; only this sum can be unmasked"""
         self._descriptions: dict[bytes, AnyDescribed] = {}
         """descriptions of the rows, by the encoded declaration"""
         self._described = self._source.described
@@ -224,7 +224,7 @@ class SiloService:
     def seal(self, run_id: str) -> str:
         """The seal of the rows for one run; a coordinator compares seals to detect changed rows."""
         with self._guard.reading(self.name):
-            return self._source.seal(run_id)
+            return self._source.seal("coordinator", run_id)
 
     def solve(self, terms: RunTerms, number: int, broadcast: bytes) -> bytes:
         """The reply to `broadcast` in round `number`; a repeated round gets the same reply again.
@@ -256,18 +256,24 @@ class SiloService:
             admitted = self._admitted(terms, behind_masks=True)
             self._require_same_terms(terms)
             if request.phase == "unmask":
-                survivors = self._secure_sums.survivors(terms.run_id, number, request.message)
-                self._policy.check_sum(self.name, len(survivors))
-                self._gate.check_sums(admitted, survivors, record=True)
+                return self._unmask(admitted, number, request)
             content = self._secure_sums.answer(terms, number, request, lambda: self._summand(admitted, number, request))
-            last = self._summands.get(terms.run_id)
-            if request.phase == "unmask" and last is not None and last[0] == number:
-                _, answer = last
-                of_survivors = replace(answer, release=replace(answer.release, silos=survivors))
-                self._record(admitted, number, of_survivors, len(content))
-            else:
-                self._gate.record_message(terms.pinned_run, "masked messages", len(content), terms.schema.silos)
+            self._gate.record_message(terms.pinned_run, "masked messages", len(content), terms.schema.silos)
             return content
+
+    def _unmask(self, terms: RunTerms, number: int, request: SecureSumRequest) -> bytes:
+        """The answer that unmasks the sum of round `number`, which is then recorded with the gate."""
+        survivors = self._secure_sums.survivors(terms.run_id, number, request.message)
+        last, answer = self._summands.get(terms.run_id, (0, None))
+        if answer is None or last != number:
+            raise Refused(f"{self.name} refuses to unmask: it has not just masked a summand of round {number}")
+        self._policy.check_sum(self.name, len(survivors))
+        self._gate.check_sums(terms, survivors)
+        content = self._secure_sums.answer(terms, number, request)
+        self._gate.check_sums(terms, survivors, record=True)
+        self._record(terms, number, replace(answer, release=replace(answer.release, silos=survivors)), len(content))
+        del self._summands[terms.run_id]
+        return content
 
     def charges(self, run_id: str | None = None) -> tuple[Charge, ...]:
         """The charges in the ledger for a run, or for all runs on these rows; charges disclose nothing about the rows.
@@ -313,7 +319,7 @@ class SiloService:
         """Drop what memory has of a run; the journal, if there is one, can reopen the run."""
         self._open_runs.pop(run_id, None)
         self._secure_sums.abandon(run_id)
-        self._summands.pop(run_id, None)
+        self._summands = {key: answer for key, answer in self._summands.items() if key[0] != run_id}
 
     def round_of(self, run_id: str) -> int | None:
         """The last finished round of a run that is open in memory; None for a run that is not."""
@@ -370,6 +376,7 @@ class SiloService:
         release = release_of(terms, self.name, message, behind_masks=behind_masks)
         self._gate.check(terms, number, release)
         binding = self._binding(terms, broadcast)
+        rows = self._rows
         answer = self._journaled_answer(algorithm, terms.run_id, number, binding, release)
         if answer is None:
             if private:
@@ -386,6 +393,8 @@ class SiloService:
                     budgets = (terms.budget, self._policy.budget)
                     spender = Spender(terms.run_id, self.name, self._ledger, binding, budgets)
                     state, reply = private_solve(run.algorithm, run.schema, run.state, message, number, spender)
+            if self._reads_in_passes(terms):
+                self._require_unchanged(terms, rows)
             answer = Answer(reply, release)
             if self._source.durable:
                 charged = private and any(charge.number == number for charge in self._ledger.charges(terms.run_id))
@@ -448,14 +457,23 @@ class SiloService:
             self._ledger.require(self._journal.charged())
         now = self._rows_now(terms, digest=private)
         if private:
-            rows = self._source.seal(f"run {terms.run_id}", now)
+            rows = self._source.seal("binding", terms.run_id, now)
         return _binding_of(broadcast, terms_digest(terms), rows)
+
+    def _require_unchanged(self, terms: RunTerms, before: Fingerprint | None) -> None:
+        """Raise `RowsChanged` if the rows have changed since the fingerprint `before`, which precedes a pass over them.
+
+        The version of the rows that is compared with earlier publications is that of another pass.
+        """
+        now = self._rows_now(terms, digest=terms.algorithm().private is not None)
+        if before is None or before.stamp != now.stamp:
+            raise RowsChanged(f"silo {self.name}: its rows have changed while they were read; start a new run")
 
     def _rows_now(self, terms: RunTerms, *, digest: bool) -> Fingerprint:
         """The current fingerprint of the rows; if the rows in memory have another one, drops all cached data.
 
-        Raises `RowsChanged` if the rows have changed since the run began. A change between the fingerprint and the
-        reading of the rows shows in the fingerprint of the next round.
+        Raises `RowsChanged` if the rows have changed since the run began. Of a table in memory, a change between the
+        fingerprint and the reading of the rows shows in the fingerprint of the next round.
         """
         run = terms.pinned_run
         new = run not in self._pins
@@ -464,8 +482,10 @@ class SiloService:
         earlier = (self._described, self._rows)
         digest = digest or self._source.durable or any(one is not None and one.digest for one in earlier)
         # A new run does not reuse the last fingerprint: if the rows come from a query, the query runs again.
+        # Neither do rows that are read in passes, because they are read again in each round.
+        before = None if new or self._reads_in_passes(terms) else self._rows
         with self._guard.reading(self.name):
-            now = self._source.fingerprint(None if new else self._rows, digest=digest)
+            now = self._source.fingerprint(before, digest=digest)
         if self._rows is not None and now is not self._rows and not self._rows.matches(now):
             self._tables.clear()
             self._checked_ranges.clear()
@@ -477,11 +497,16 @@ class SiloService:
         began = self._described if new else self._pins[run]
         same = began is None or began is now or began.matches(now)
         if same and new and self._source.durable:
-            same = self._journal.pin(run, self._source.seal(f"pin {run}", now))
+            same = self._journal.pin(run, self._source.seal("pin", run, now))
         if not same:
             raise RowsChanged(f"silo {self.name}: its rows have changed since the run began; start a new run")
         self._pins.setdefault(run, now)
         return now
+
+    def _reads_in_passes(self, terms: RunTerms) -> bool:
+        """Whether a round of these terms reads the rows again, or for the first time."""
+        table = self._tables.get(self._key(terms))
+        return table is None or isinstance(table, Divided)
 
     def _summand(self, terms: RunTerms, number: int, request: SecureSumRequest) -> Ring:
         """Solve round `number`; returns this silo's summand in the sum of the replies."""
@@ -530,7 +555,7 @@ class SiloService:
         """
         if not (self._guard.remote and self._policy.masked and self._source.durable):
             return choice
-        return self._journal.first_choice(self._source.seal("choices", self._rows), what, choice)
+        return self._journal.first_choice(self._source.seal("choices", now=self._rows), what, choice)
 
     def _far_cell(self, terms: RunTerms, variable: str) -> str:
         """Advice on numbers out of range; names the most extreme cell unless the coordinator is another party."""
@@ -553,13 +578,23 @@ class SiloService:
         return run
 
     def _fix_selection(self, terms: RunTerms) -> None:
-        """Raise `NotAllowed` for masked sums over rows that are complete in other columns than those of an earlier run.
+        """Raise `NotAllowed` for masked sums over another selection of the same rows than in an earlier run.
 
-        The difference of two such sums is over the rows with a certain empty cell, which few silos may have.
+        The difference of two sums over the rows that are complete in certain columns is over the rows with a certain
+        empty cell, which few silos may have. Resamples by another scheme are further sums of the same rows, and from
+        as many sums as rows the rows can be computed.
         """
-        if not terms.schema.complete_rows:
+        schema = terms.schema
+        lags = [getattr(one.settings, "lags", 0) for one in terms.spec_value.wrappers]
+        scheme = f"{lags} {schema.conditions(self.name)}"
+        if lags and self._first_choice("resamples", scheme) != scheme:
+            raise NotAllowed(
+                f"silo {self.name}: an earlier run resampled the same rows with other lags or conditions, and many "
+                "resamples could be solved for the rows"
+            )
+        if not schema.complete_rows:
             return
-        columns = ", ".join(map(quoted, sorted(terms.schema.variables)))
+        columns = ", ".join(map(quoted, sorted(schema.variables)))
         first = self._first_choice("complete columns", columns)
         if first != columns:
             raise NotAllowed(
@@ -578,7 +613,7 @@ class SiloService:
         if not (owned and terms.spec_value.wrappers):
             return None
         rows = self._rows if self._rows is not None and self._rows.digest else None
-        return int(self._source.seal("resamples", rows), 16)
+        return int(self._source.seal("resamples", now=rows), 16)
 
     def _must_change(self, terms: RunTerms) -> int:
         """The minimum number of rows that must change between two publications; 0 means no minimum."""
@@ -593,15 +628,16 @@ class SiloService:
         """
         publications, key, least = self._source.publications(self._journal), self._key(terms), self._must_change(terms)
         assert publications is not None
-        if key in self._published:
+        if self._journal.names_version(self._published.get(key, "")):
             return
         with self._guard.reading(self.name):
             if key not in self._versions:
-                seal = self._source.seal("publication", self._rows)
+                seal = self._source.seal("publication", now=self._rows)
                 self._versions[key] = version_under(terms, self.name, self._table(terms), self._journal.key, seal)
-            (publications.record if record else publications.check)(self.name, self._versions[key], least)
-        if record:
-            self._published.add(key)
+            if record:
+                self._published[key] = publications.record(self.name, self._versions[key], least)
+            else:
+                publications.check(self.name, self._versions[key], least)
 
     def _table(self, terms: RunTerms) -> Any:
         key = self._key(terms)

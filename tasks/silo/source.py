@@ -24,7 +24,17 @@ from fedbnsl.data.folder.chunked_table import Mapper
 from fedbnsl.data.folder.fingerprint import fingerprint
 from fedbnsl.data.folder.scan import place_of_row
 
-from .journal import NOT_STARTED, Journal, RunState, journal_path, seal, sealed
+from .journal import (
+    NOT_STARTED,
+    Journal,
+    Purpose,
+    RunState,
+    journal_path,
+    private_folder,
+    seal,
+    sealed,
+    silo_secret,
+)
 from .ledger import FileLedger, ledger_of
 from .publications import Publications, published_path
 from .rows import AnyDescribed, describe_rows, read_rows
@@ -62,8 +72,8 @@ class SiloSource(Protocol):
         """The current fingerprint of the rows (see `data.folder.fingerprint`)."""
         ...
 
-    def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """The seal of the rows for one context; `now` is their current fingerprint with a digest, if it is known."""
+    def seal(self, purpose: Purpose, context: str = "", now: Fingerprint | None = None) -> str:
+        """The seal of the rows (see `journal.seal`); `now` is their current fingerprint with a digest, if known."""
         ...
 
     def journal(self) -> Journal:
@@ -141,9 +151,11 @@ class FileSource:
         """The current fingerprint of the rows."""
         return fingerprint(self.path, before, digest=digest)
 
-    def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """The seal of the rows for one context, under the secret beside them."""
-        return seal(self.path, context) if now is None else sealed(self.path, context, now.digest)
+    def seal(self, purpose: Purpose, context: str = "", now: Fingerprint | None = None) -> str:
+        """The seal of the rows under the secret beside them."""
+        if now is None:
+            return seal(self.path, context, purpose)
+        return sealed(silo_secret(private_folder(self.path)), context, purpose, now.digest)
 
     def journal(self) -> Journal:
         """Open the journal beside the rows, or one in memory."""
@@ -193,10 +205,9 @@ class TableSource:
         """The fingerprint of the table; a digest is computed each time, because changes in memory leave no trace."""
         return Fingerprint((), settled=True, digest=table_digest(self.table)) if digest else IN_MEMORY
 
-    def seal(self, context: str, now: Fingerprint | None = None) -> str:
-        """The seal of the table for one context, under the secret of this process."""
-        digest = table_digest(self.table) if now is None else now.digest
-        return hmac.new(_SECRET, context.encode() + b"\0" + digest, hashlib.sha256).hexdigest()
+    def seal(self, purpose: Purpose, context: str = "", now: Fingerprint | None = None) -> str:
+        """The seal of the table under the secret of this process."""
+        return sealed(_SECRET, context, purpose, table_digest(self.table) if now is None else now.digest)
 
     def journal(self) -> Journal:
         """Open a journal in memory."""

@@ -42,7 +42,7 @@ def write_rows(folder, silo, table, columns=SCHEMA.variables):
 
 
 @contextmanager
-def opened(folder, silos, **policy):
+def opened(folder, silos, /, **policy):
     """The services of `silos`, whose owners have the files in `folder` and this `policy` in addition."""
     with ExitStack() as stack:
         found = {}

@@ -3,7 +3,6 @@
 import pytest
 
 from fedbnsl.algorithms import registry
-from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis.exchange import Diagnosis
@@ -204,13 +203,10 @@ def test_the_silo_holds_every_request_to_it_and_nothing_is_kept_of_one_that_is_r
     assert not list(owners.files["silo-1"].parent.glob(".fedbnsl/*"))
 
 
-def test_the_silo_unmasks_no_sum_over_too_few(hosted):
-    owners = hosted()
-    owners.restart(policy=Policy(silos=3))
+def test_the_silo_unmasks_no_sum_over_too_few():
+    Policy(silos=3).check_sum("silo-1", 3)
     with pytest.raises(NotAllowed, match="a sum over 2 silos: the minimum is 3"):
-        owners.services["silo-1"].secure_answer(
-            owners.terms("secure-sum"), 1, SecureSumRequest("unmask", wire.encode(("silo-1", "silo-2")))
-        )
+        Policy(silos=3).check_sum("silo-1", 2)
 
 
 QUESTION = SecureSumRequest("advertise", b"")
