@@ -20,10 +20,6 @@ class SilosUnavailable(BadInput):
     exit_code = 3
 
 
-class RenamedWarning(FutureWarning):
-    """A name given by the user is deprecated; the message has the new name."""
-
-
 MAX_QUOTED_LENGTH = 40
 """maximum number of characters of a value quoted in a message"""
 

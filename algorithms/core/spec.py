@@ -13,9 +13,8 @@ from functools import cache
 from importlib import import_module
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
-from warnings import warn
 
-from ..errors import BadInput, RenamedWarning, choices_text
+from ..errors import BadInput, choices_text
 from .protocol import FederatedAlgorithm
 from .release import Releases
 from .schema import Kind, Schema
@@ -210,46 +209,13 @@ MAX_EXACT_INTEGER = 2**53
 """the largest integer up to which every integer has an exact floating-point representation"""
 
 
-RENAMED_SETTINGS = {
-    "agreeing": "agreeing_starts",
-    "ahead": "lookahead",
-    "doubt": "shrinkage",
-    "draws": "participant_seed",
-    "evidence": "min_log_likelihood_ratio",
-    "hold": "send_threshold",
-    "most_lags": "max_lags",
-    "most_parents": "max_parents",
-    "most_sets": "max_sets",
-    "rho2_settled": "rho2_fixed_order",
-    "settle": "fix_order",
-    "settle_h": "fix_order_h",
-    "solo": "partial_step_weight",
-    "start": "init_seed",
-    "targeted": "target_rows",
-    "turns": "order_searches",
-}
-"""for each deprecated name of a setting, its new name; version 0.1 accepts deprecated names with a warning"""
-
-
-def _with_current_names(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """`params` of the algorithm `name` with deprecated names replaced; raises `BadInput` if both names are given."""
-    given = dict(params)
-    for old, new in RENAMED_SETTINGS.items():
-        if old in given:
-            if new in given:
-                raise BadInput(f"parameter {old} of {name} is now {new}: give only {new}")
-            warn(f"parameter {old} of {name} is deprecated: it is now {new}", RenamedWarning, stacklevel=2)
-            given[new] = given.pop(old)
-    return given
-
-
 def parse_settings(name: str, entry: Entry, params: Mapping[str, Any]) -> Any:
     """The settings of the algorithm `name` with `params` (values or their text) in place of the defaults.
 
     The key `preset` selects named settings as the defaults. Raises `BadInput`, naming the parameter and the value, if a
     parameter is unknown or a value is invalid.
     """
-    given = _with_current_names(name, params)
+    given = dict(params)
     preset = given.pop("preset", None)
     if preset is not None and preset not in entry.presets:
         raise BadInput(f"unknown preset '{preset}' of {name}: {choices_text(str(preset), entry.presets)}")

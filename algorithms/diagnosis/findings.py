@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
-from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray, Schema
-from ..errors import RenamedWarning
 from ..graphs.cpdag import dag_extension
 from ..graphs.edges import edge_count
 from ..graphs.structure import Structure
@@ -51,12 +49,6 @@ class Finding:
     message: str
     advice: str
     silos: tuple[str, ...] = ()
-
-    @property
-    def said(self) -> str:
-        """The message, by its name in earlier versions."""
-        warn("Finding.said is deprecated: it is now Finding.message", RenamedWarning, stacklevel=2)
-        return self.message
 
 
 def scale_findings(server: Server, *, equal_variances: bool, centred: bool) -> list[Finding]:

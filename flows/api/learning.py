@@ -20,7 +20,6 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
-from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import NO_DECLARATION, declarations
@@ -116,7 +115,7 @@ def check_keywords(algorithm: str, params: Mapping[str, Any]) -> None:
     options = [name for name in LearnOptions.model_fields if name != "params"]
     for name in params:
         near = get_close_matches(name, [*known, *options], 1, CLOSE)
-        if name not in (*known, "preset", *RENAMED_SETTINGS) and near and near[0] in options:
+        if name not in (*known, "preset") and near and near[0] in options:
             raise BadInput(
                 f"'{name}' is neither an option of learn nor a parameter of {algorithm}: did you mean {near[0]}?"
             )

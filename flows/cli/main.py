@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import threading
-import warnings
 from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, RenamedWarning, foreign_text
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
 
 COMMANDS = {
     "prepare": "Create a federated data set: a folder with one file per silo.",
@@ -166,7 +165,6 @@ def main(words: list[str] | None = None) -> None:
     The exit code is 3 if silos could not be reached, so that a script can retry only such runs.
     """
     end_like_ctrl_c()
-    show_renamed_names()
     # Imports create hundreds of thousands of permanent objects. With Python's default of 700, the garbage collector
     # would examine them repeatedly, which takes 5 % of the CPU time of a short run.
     gc.set_threshold(GC_THRESHOLD)
@@ -199,19 +197,6 @@ def end_like_ctrl_c() -> None:
     """Let SIGTERM end a command as Ctrl-C does: workers and servers end with it, and the exit code is 130."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
-def show_renamed_names() -> None:
-    """Print each warning about a deprecated name in one line on stderr."""
-    show = warnings.showwarning
-
-    def show_line(message: Any, category: type[Warning], *where: Any, **file: Any) -> None:
-        if issubclass(category, RenamedWarning):
-            print(f"note: {foreign_text(str(message), MAX_LINE_LENGTH)}", file=sys.stderr)
-        else:
-            show(message, category, *where, **file)
-
-    warnings.showwarning = show_line
 
 
 def given_value(error: Any, words: list[str]) -> str:

@@ -29,23 +29,17 @@ def options_from_model(
     """
     fields = {name: field for name, field in model.model_fields.items() if not only or name in only}
     fields = {name: field for name, field in fields.items() if name not in without}
-    renamed = {old: new for old, new in model.renamed.items() if new in fields}
 
     def decorate(command: Callable[Concatenate[Model, Own], None]) -> Callable[..., None]:
         @wraps(command)
         def run(**words: Any) -> None:
             given = {name: value_of(field, words.pop(name)) for name, field in fields.items()}
-            for old, new in renamed.items():
-                if (value := words.pop(old)) is not None:
-                    del given[new]
-                    given[old] = value
             command(validate(model, given), **words)  # type: ignore[call-arg]
 
         own = own_parameters(command)
         first = [one for one in own if one.default is inspect.Parameter.empty]
         rest = [one for one in own if one.default is not inspect.Parameter.empty]
-        old_names = [hidden_parameter(old, fields[new]) for old, new in renamed.items()]
-        parameters = [*first, *(parameter(name, field) for name, field in fields.items()), *old_names, *rest]
+        parameters = [*first, *(parameter(name, field) for name, field in fields.items()), *rest]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         return run
@@ -80,15 +74,6 @@ def parameter(name: str, field: FieldInfo) -> inspect.Parameter:
             typer.Option(*names, metavar=metavar, help=f"{field.description}{choices}", autocompletion=completed),
         ],
     )
-
-
-def hidden_parameter(name: str, field: FieldInfo) -> inspect.Parameter:
-    """The parameter for the old `name` of `field`; the help does not show it."""
-    written = next((one for one in field.metadata if isinstance(one, OnCommandLine)), OnCommandLine())
-    option = typer.Option(f"--{name.replace('_', '-')}", hidden=True, metavar=written.value)
-    kind = plain(field.annotation)
-    annotation: Any = Annotated[kind | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def plain(annotation: Any) -> Any:

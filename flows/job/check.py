@@ -8,7 +8,7 @@ from typing import Any
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO, choices
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
-from fedbnsl.algorithms.core.spec import RENAMED_SETTINGS, AlgorithmSpec, Entry
+from fedbnsl.algorithms.core.spec import AlgorithmSpec, Entry
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import require_row_wise
@@ -148,7 +148,7 @@ def check_options(options: LearnOptions) -> None:
     if not options.params:
         return  # The names of all parameters need the code of all algorithms, which takes a second to import.
     own = (one for name in registry.ALGORITHMS for one in registry.parameter_names(name))
-    known = dict.fromkeys(("preset", *RENAMED_SETTINGS, *own))
+    known = dict.fromkeys(("preset", *own))
     for name in options.params:
         if name not in known:
             near = get_close_matches(name, known, 1)

@@ -1,8 +1,6 @@
 """The recipe of `prepare interventions`: silos in which experiments change the mechanisms of variables."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -18,7 +16,6 @@ class Interventions(DataRecipe):
     """Draw rows from one linear model; in some silos, an experiment changes the mechanisms of one or two variables."""
 
     model_config = ConfigDict(title="interventions: silos in which experiments change variables")
-    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({"targeted": "targeted_silos"})
     kind: Literal["interventions"] = "interventions"
     variables: Variables = 10
     silos: Silos = 6

@@ -4,13 +4,11 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
-from warnings import warn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fedbnsl.algorithms.errors import BadInput, RenamedWarning, choices_text, quoted
+from fedbnsl.algorithms.errors import BadInput, choices_text, quoted
 from fedbnsl.data.defaults import Noise
 
 if TYPE_CHECKING:
@@ -25,19 +23,6 @@ class Options(BaseModel):
     """Options for users. The descriptions of fields appear in the help, in Prefect's forms and in the documentation."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """for each old name of an option, its new name; version 0.1 accepts old names with a warning"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_current_names(cls, given: Any) -> Any:
-        for old, new in cls.renamed.items():
-            if isinstance(given, Mapping) and old in given:
-                if new in given:
-                    raise BadInput(f"option {old} is now {new}: give only {new}")
-                warn(f"option {old} is deprecated: it is now {new}", RenamedWarning, stacklevel=2)
-                given = {new if name == old else name: value for name, value in given.items()}
-        return given
 
 
 class DataRecipe(Options):
@@ -103,7 +88,7 @@ Model = TypeVar("Model", bound=Options)
 def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
     """The `model` with the `values` of options by name. Raises `BadInput` for an unknown option or an invalid value."""
     for name in values:
-        known = name in model.model_fields or name in model.renamed
+        known = name in model.model_fields
         if not known and model.model_config.get("extra") == "forbid":
             raise BadInput(f"unknown option {quoted(name)}: {choices_text(name, model.model_fields)}")
     with one_line_errors():

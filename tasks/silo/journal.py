@@ -182,7 +182,6 @@ class Journal:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA secure_delete = ON")
             self._db.executescript(SCHEMA)
-            self._adopt_sums()
         except (OSError, sqlite3.Error) as error:
             raise BadRecord(f"{path.parent}: the silo's journal cannot be written to this folder ({error})") from None
 
@@ -335,14 +334,6 @@ class Journal:
                 "INSERT INTO disclosed VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET content = excluded.content",
                 (run, number, wire.encode(line)),
             )
-
-    def _adopt_sums(self) -> None:
-        """Adopt the sets of silos that an earlier version recorded; its conditions of silos count as whole silos."""
-        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'summed'").fetchone():
-            return
-        for (silos,) in self._db.execute("SELECT DISTINCT silos FROM summed").fetchall():
-            self.record_sum_over(frozenset((one.partition(": ")[0], -1) for one in silos.split("\n")))
-        self._db.execute("DROP TABLE summed")
 
     def forget_publications(self) -> None:
         """Delete the names of the versions, the sets of silos whose sum was unmasked, and the disclosure statements.

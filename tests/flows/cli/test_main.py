@@ -118,15 +118,6 @@ def test_completion_can_be_installed(capsys, monkeypatch):
     assert "_FEDBNSL_COMPLETE" not in os.environ
 
 
-def test_a_deprecated_name_is_one_line_on_stderr(capsys, example, tmp_path):
-    words = ["learn", example, "-a", "fed-sparse", "-p", "hold=0.1", "-p", "rounds=1", "--engine", "inline", "--quiet"]
-    code, _, err = run(capsys, *words, "--out", tmp_path / "out")
-    assert code == 0
-    assert [line for line in err.splitlines() if "hold" in line] == [
-        "note: parameter hold of fed-sparse is deprecated: it is now send_threshold"
-    ]
-
-
 def test_imports_are_rarely_searched_for_garbage(capsys):
     before = gc.get_threshold()
     try:
