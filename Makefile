@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS = 1
 # Compiled Python is kept, whatever the surroundings say: without it every program compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup learn test test-tracking test-slow test-all suite ui-test docs lint types contracts bench ui constraints release clean
+.PHONY: setup learn test test-tracking test-slow test-all mutants suite ui-test docs lint types contracts bench ui constraints release clean
 
 setup: .venv/ready
 
@@ -44,6 +44,10 @@ test-slow:
 	@$(MAKE) --no-print-directory suite TESTS=slow
 
 test-all: test test-slow
+
+# Known defects, planted one at a time: each must be noticed.
+mutants: setup .cache/compiled
+	$(BIN)/python tests/mutants.py
 
 # The tests in FOLDERS whose markers fit TESTS, with the seconds of processor time by folder. A process that crashes ends the
 # suite, because a suite that goes on without it may never end.

@@ -1,8 +1,8 @@
 """Defects of a function's meaning, made from its syntax tree: `defective` returns a module's source with one defect.
 
-A defect names a function (or a constant) and an operator, not a text, so that it survives whatever does not change what
-the function means. `OPERATORS` is the list of operators. Each has an argument that selects what it changes; if it
-selects nothing, the defect is out of date, and `OutdatedError` is raised.
+A defect names a function and an operator, not a text, so it outlives all changes that leave the function's meaning.
+`OPERATORS` has the operators. Each has an argument that selects what it changes; if it selects nothing, the defect is
+out of date, and `OutdatedError` is raised.
 """
 
 import ast
@@ -142,7 +142,7 @@ def _operands(function: Function, name: str) -> Function:
 
 
 def _swap(function: Function, name: str) -> Function:
-    """Swap the operator of each comparison, sum, product, `and` or `or` with an operand that mentions `name`."""
+    """Swap the operator of each comparison, sum or product of `name`, or each `and` or `or`."""
 
     def replacement(node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Compare) and mentions(node, name) and type(node.ops[0]) in SWAPPED:
@@ -150,7 +150,7 @@ def _swap(function: Function, name: str) -> Function:
         if isinstance(node, ast.BinOp) and mentions(node, name) and type(node.op) in SWAPPED:
             inner = mentions(node.left, name) and isinstance(node.left, ast.BinOp)
             return node if inner else ast.BinOp(node.left, SWAPPED[type(node.op)](), node.right)  # type: ignore[arg-type]
-        if isinstance(node, ast.BoolOp) and any(mentions(one, name) for one in node.values):
+        if isinstance(node, ast.BoolOp) and name == ("and" if isinstance(node.op, ast.And) else "or"):
             return ast.BoolOp(SWAPPED[type(node.op)](), node.values)  # type: ignore[arg-type]
         return node
 
@@ -187,3 +187,16 @@ OPERATORS: dict[str, Callable[[Function, str], Function]] = {
     "swap": _swap,
     "instead": _instead,
 }
+
+
+def defective(source: str, function: str, operator: str, of: str) -> str:
+    """`source` with one defect in its `function`, a qualified name; raises `OutdatedError` if nothing changes."""
+    tree = ast.parse(source)
+    found = dict(functions(tree)).get(function)
+    if found is None:
+        raise OutdatedError(f"there is no function {function}")
+    before = ast.dump(found)
+    OPERATORS[operator](found, of)
+    if ast.dump(found) == before:
+        raise OutdatedError(f"'{operator} {of}' changes nothing in {function}")
+    return ast.unparse(ast.fix_missing_locations(tree))

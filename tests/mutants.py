@@ -1,17 +1,17 @@
 """Plant known defects one at a time and print those that the tests do not detect.
 
-    python tests/mutants.py [GROUP...] [--quick] [--each N] [--match WORD] [--baseline]
+    python tests/mutants.py [GROUP...] [--match WORD] [--baseline]
 
-`tests/planted/GROUP.toml` has a table `[[mutant]]` for each defect. `what` describes it; `file` is changed by replacing
-the text `old`, which occurs once in it, by `new`; `tests` must fail; `quick = true` marks defects whose tests are very
-fast. Each defect is planted in a copy of the package. Its tests, and all processes that they start, import this copy in
-place of the checkout. The exit code is 1 if a defect survives, cannot be planted, or stops its tests from being
-collected.
+`tests/planted.toml` has a table for each defect, in groups: `what` describes it; `function`, an operator of
+`defects.py` and its argument say what is changed; `tests` must fail. Each defect is planted in a copy of the package.
+Its tests, and all processes that they start, import this copy in place of the checkout. The exit code is 1 if a defect
+survives, cannot be planted, or stops its tests from being collected.
 
 Tests run in forks of this process, which has imported the slow third-party packages, but nothing of this package.
 """
 
 import argparse
+import ast
 import importlib
 import os
 import re
@@ -23,10 +23,16 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+if __package__:
+    from .defects import OPERATORS, OutdatedError, defective, functions
+else:
+    from defects import OPERATORS, OutdatedError, defective, functions
+
 ROOT = Path(__file__).resolve().parents[1]
-PLANTED = ROOT / "tests" / "planted"
+PLANTED = ROOT / "tests" / "planted.toml"
 ROOMS = ("algorithms", "data", "flows", "tasks", "tracking")
 AT_ONCE = 2
 # If a defect makes a test wait for ever, the test has noticed it.
@@ -41,16 +47,43 @@ class Mutant:
 
     group: str
     what: str
-    file: str
-    old: str
-    new: str
+    function: str
+    """the qualified name of a function or method; if it is ambiguous, after the end of its module's name and a colon"""
+    operator: str
+    """the operator of `defects.py` that is applied to the function"""
+    of: str
+    """what the operator is applied to"""
     tests: tuple[str, ...]
-    quick: bool = False
 
     @property
     def name(self) -> str:
         """The group and what the defect is."""
         return f"{self.group}: {self.what}"
+
+    @property
+    def file(self) -> str:
+        """The file that has the function; raises `OutdatedError` unless there is exactly one."""
+        module, _, name = self.function.rpartition(":")
+        end = f"/{module.replace('.', '/')}.py" if module else ""
+        found = [file for file in files_of().get(name, ()) if file.endswith(end)]
+        if len(found) != 1:
+            raise OutdatedError(f"{self.function} is in {', '.join(found) or 'no file'}")
+        return found[0]
+
+    def source(self) -> str:
+        """The source of the file with the defect; raises `OutdatedError` if it cannot be planted."""
+        text = (ROOT / self.file).read_text(encoding="utf-8")
+        return defective(text, self.function.rpartition(":")[2], self.operator, self.of)
+
+
+@cache
+def files_of() -> dict[str, list[str]]:
+    """The files, relative to the root, that have a function of each qualified name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for name, _ in functions(ast.parse(path.read_text(encoding="utf-8"))):
+            found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -63,28 +96,26 @@ class Outcome:
     said: str = ""
 
 
-def planted(groups: Iterable[str] = (), folder: Path = PLANTED) -> list[Mutant]:
-    """The defects of `groups`, by default of all files in `folder`."""
-    known = sorted(path.stem for path in folder.glob("*.toml"))
-    chosen = list(groups) or known
+def planted(groups: Iterable[str] = (), file: Path = PLANTED) -> list[Mutant]:
+    """The defects of `groups`, by default of all groups in `file`."""
+    known = tomllib.loads(file.read_text(encoding="utf-8"))
+    chosen = list(groups) or list(known)
     if unknown := sorted(set(chosen) - set(known)):
         raise SystemExit(f"no such group: {', '.join(unknown)}; there are {', '.join(known)}")
-    return [
-        Mutant(group, **{**one, "tests": tuple(one["tests"])})
-        for group in chosen
-        for one in tomllib.loads((folder / f"{group}.toml").read_text(encoding="utf-8"))["mutant"]
-    ]
+    return [_mutant(group, one) for group in chosen for one in known[group]]
+
+
+def _mutant(group: str, given: dict[str, str]) -> Mutant:
+    (operator,) = given.keys() & OPERATORS.keys()
+    return Mutant(group, given["what"], given["function"], operator, given[operator], tuple(given["tests"]))
 
 
 def misfit(mutant: Mutant) -> str:
     """The reason that `mutant` cannot be planted or tested in this checkout; empty if it can."""
-    path = ROOT / mutant.file
-    if not path.is_file() or mutant.file.split("/")[0] not in (*ROOMS, "fedbnsl"):
-        return f"{mutant.file} is no file of the package"
-    if (times := path.read_text(encoding="utf-8").count(mutant.old)) != 1:
-        return f"its old text occurs {times} times in {mutant.file}, not once"
-    if mutant.old == mutant.new:
-        return "it changes nothing"
+    try:
+        mutant.source()
+    except OutdatedError as reason:
+        return str(reason)
     missing = [test for test in mutant.tests if not _there(test)]
     if missing or not mutant.tests:
         return f"no such test: {', '.join(missing) or 'none is named'}"
@@ -112,8 +143,7 @@ class Copy:
 
     def plant(self, mutant: Mutant) -> None:
         """Put the defect in."""
-        path, text = planted_path(self.folder, mutant), (ROOT / mutant.file).read_text(encoding="utf-8")
-        path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        planted_path(self.folder, mutant).write_text(mutant.source(), encoding="utf-8")
 
     def take_out(self, mutant: Mutant) -> None:
         """Make the file as it was, and its compiled code."""
@@ -126,7 +156,7 @@ class Copy:
 
 def planted_path(copy: Path, mutant: Mutant) -> Path:
     """The path of the file of `mutant` in a copy of the package."""
-    return copy / (mutant.file if mutant.file.startswith("fedbnsl/") else f"fedbnsl/{mutant.file}")
+    return copy / "fedbnsl" / mutant.file
 
 
 def fork(work: Callable[[], int], output: Path) -> int:
@@ -238,17 +268,12 @@ def table(outcomes: list[Outcome]) -> str:
 def main(arguments: list[str]) -> int:
     """Plant the defects that `arguments` select; return the exit code."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
-    parser.add_argument("groups", nargs="*", help="files in tests/planted, without .toml; all by default")
-    parser.add_argument("--quick", action="store_true", help="only those marked quick")
-    parser.add_argument("--each", type=int, metavar="N", help="only the first N of each group")
+    parser.add_argument("groups", nargs="*", help="groups of defects; all by default")
     parser.add_argument("--match", default="", help="only those with this in what they are")
-    parser.add_argument("--planted", type=Path, default=PLANTED, help="the folder with the files of defects")
+    parser.add_argument("--planted", type=Path, default=PLANTED, help="the file of defects")
     parser.add_argument("--baseline", action="store_true", help="run their tests on sound code instead: all must pass")
     asked = parser.parse_args(arguments)
-    known = planted(asked.groups, asked.planted)
-    chosen = [one for one in known if asked.match in one.name and (one.quick or not asked.quick)]
-    groups = dict.fromkeys(one.group for one in chosen)
-    mutants = [one for group in groups for one in [each for each in chosen if each.group == group][: asked.each]]
+    mutants = [one for one in planted(asked.groups, asked.planted) if asked.match in one.name]
     misfits = {one: why for one in mutants if (why := misfit(one))}
     for one, why in misfits.items():
         print(f"broken             {one.name}: {why}")
@@ -262,7 +287,7 @@ def _complain(outcomes: Sequence[Outcome], wanted: str) -> list[Outcome]:
     """Print pytest's output for outcomes that are not `wanted`, and return them."""
     wrong = [one for one in outcomes if one.verdict != wanted]
     for one in wrong:
-        print(f"\n{one.verdict}: {one.mutant.name} ({one.mutant.file})\n{one.said}")
+        print(f"\n{one.verdict}: {one.mutant.name} ({one.mutant.function})\n{one.said}")
     return wrong
 
 
