@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from ..core.compiled import njit
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
-from ..graphs.cpdag import pdag_with_knowledge
+from ..graphs.cpdag import cpdag, member_of, pdag_with_knowledge
+from ..graphs.kernels import extension
 from ..statistics.count_tables import MAX_DENSE_CELLS, PAD, Ints, count_cells, count_occurring, offsets
-from .equivalence import class_of, extension, member_of
 from .families import Batch, ScoreSettings, SearchSettings
 
 EXCLUDED_SCORE = -1e100
@@ -224,12 +224,12 @@ def apply_knowledge(scores: FloatArray, batch: Batch, prior: Prior) -> FloatArra
     return np.where(excluded, EXCLUDED_SCORE, scores - MISSING_PARENT_COST * n_missing[: len(scores)])
 
 
-def consistent_member(cpdag: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool_] | None:
-    """A DAG of the class `cpdag` that agrees with the background knowledge, or None if there is none."""
+def consistent_member(graph: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool_] | None:
+    """A DAG of the class `graph` that agrees with the background knowledge, or None if there is none."""
     if not prior.is_informative:
-        return member_of(cpdag)
-    dag, complete = extension(pdag_with_knowledge(cpdag, prior.required, prior.possible))
-    if not complete or (dag & ~prior.possible).any() or not np.array_equal(class_of(dag, prior.separated), cpdag):
+        return member_of(graph)
+    dag, complete = extension(pdag_with_knowledge(graph, prior.required, prior.possible), True)
+    if not complete or (dag & ~prior.possible).any() or not np.array_equal(cpdag(dag, prior.separated), graph):
         return None
     return np.asarray(dag)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
-from ..graphs.cpdag import pdag_with_knowledge
+from ..graphs.cpdag import cpdag, pdag_with_knowledge
 from ..statistics.coding import Blocks
 from ..statistics.em import own_moments
 from ..statistics.moments import Table, covariance
@@ -22,7 +22,6 @@ from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed
 from .block_order import block_boss
 from .boss import Starts, advance_starts, best_graph, best_so_far, copy_starts, starts_from
 from .discrete import apply_knowledge, drop_impossible, score_rows, sets_of
-from .equivalence import class_of
 from .families import Batch, Families, OrderSettings, ScoreSettings, SearchSettings, no_families
 from .gaussian import price_of, score_blocks, score_configurations, score_covariance, score_moments
 from .gaussian_order import gaussian_boss
@@ -71,7 +70,7 @@ def boss_from_covariance(rows: int, S: FloatArray, settings: SearchSettings, pri
     dag = np.zeros((len(S), len(S)), np.bool_)
     found = gaussian_boss(S, rows, price, order_settings(settings), prior, ordered, ends)
     dag[:, :ordered] = found.dag
-    return class_of(dag), found.complete
+    return cpdag(dag), found.complete
 
 
 def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior, ends: float) -> Found:
@@ -81,7 +80,7 @@ def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior, end
     """
     starts = order_settings(settings)
     found = block_boss(blocks, price_of(blocks.rows), replace(starts, agreeing_starts=starts.starts), prior, ends=ends)
-    return class_of(found.dag), found.complete
+    return cpdag(found.dag), found.complete
 
 
 def order_settings(settings: SearchSettings) -> OrderSettings:
