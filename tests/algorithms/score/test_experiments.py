@@ -1,6 +1,5 @@
 """Learning from experiments with targets of silos and of conditions, for every search and kind of data."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +11,8 @@ from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag, experimental_arcs
-from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.algorithms.score.small_dags import all_dags
 
 NAMES = tuple("abcdef")
 DAG = np.zeros((6, 6), bool)
@@ -110,16 +109,6 @@ class TestEverySearch:
         schema = schema_of(turned, TARGETS, kind, tuple(NAMES[v] for v in order))
         other, *_ = run(InProcessFederation(schema, turned, secure=True), algorithm, **params)
         np.testing.assert_allclose(other.reordered(NAMES).weights, found.weights, atol=1e-6)
-
-
-def all_dags(d):
-    pairs = list(itertools.combinations(range(d), 2))
-    for marks in itertools.product((0, 1, 2), repeat=len(pairs)):
-        dag = np.zeros((d, d), bool)
-        for (i, j), mark in zip(pairs, marks, strict=True):
-            dag[i, j], dag[j, i] = mark == 1, mark == 2
-        if is_acyclic(dag):
-            yield dag
 
 
 class TestScores:

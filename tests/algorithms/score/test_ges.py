@@ -16,6 +16,7 @@ from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, best_move, finish, score_pending, search_from
 from fedbnsl.algorithms.score.operators import DELETE, INSERT, TURN, WARY_INSERT, apply_operator, refresh
 from tests.algorithms.score import plain_ges
+from tests.algorithms.score.small_dags import all_dags
 
 
 def found(drawn, plan, start=None, limit=-1, **settings):
@@ -63,16 +64,6 @@ def best_total(d, scores):
                 for sink in chosen
             )
     return best[frozenset(range(d))]
-
-
-def all_dags(d):
-    pairs = list(combinations(range(d), 2))
-    for kinds in product(range(3), repeat=len(pairs)):
-        dag = np.zeros((d, d), np.bool_)
-        for (i, j), kind in zip(pairs, kinds, strict=True):
-            dag[i, j], dag[j, i] = kind == 1, kind == 2
-        if is_acyclic(dag):
-            yield dag
 
 
 @pytest.fixture(scope="module")
