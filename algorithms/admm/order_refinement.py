@@ -167,9 +167,7 @@ def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: f
         if changes[k] < -least and free[span].all():
             free[span] = False
             order[span] = order[span][_move_element(span.stop - span.start, start - span.start, end - span.start)]
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    return places
+    return np.argsort(order)
 
 
 def _move_element(length: int, start: int, end: int) -> NDArray[np.intp]:

@@ -39,12 +39,13 @@ def directs(joined, directed, lines, unclear, rules, i, j):  # type: ignore[no-u
             if rules[1] and directed[k, j]:
                 return True
         elif lines[i, k] and directed[k, j]:
-            for m in range(k if rules[2] else 0):
-                if lines[i, m] and directed[m, j] and not joined[k, m] and not (len(unclear) and unclear[k, i, m]):
+            for m in range(k):
+                is_unclear = len(unclear) and unclear[k, i, m]
+                if rules[2] and lines[i, m] and directed[m, j] and not joined[k, m] and not is_unclear:
                     return True
-        elif rules[3] and k != j and lines[i, k] and not joined[k, j] and not (len(unclear) and unclear[k, i, j]):
+        elif lines[i, k] and k != j and not joined[k, j] and not (len(unclear) and unclear[k, i, j]):
             for m in range(len(joined)):
-                if directed[k, m] and directed[m, j] and joined[i, m]:
+                if rules[3] and directed[k, m] and directed[m, j] and joined[i, m]:
                     return True
     return False
 
@@ -91,10 +92,11 @@ def closure(pdag, rules):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN20
             if lines[j, b]:
                 n = _push(waits, j, b, stack, n)
         for k in range(d + 1):
-            a = k if k < d else i
-            for b in range(d if a == i or lines[i, a] else 0):
-                if directed[j, b] and lines[a, b]:
-                    n = _push(waits, a, b, stack, n)
+            if k == d or lines[i, k]:
+                a = k if k < d else i
+                for b in range(d):
+                    if directed[j, b] and lines[a, b]:
+                        n = _push(waits, a, b, stack, n)
     return directed | lines
 
 
@@ -115,9 +117,10 @@ def class_of_dag(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     pattern = joined.copy()
     for k in range(len(dag)):
         for i in range(len(dag)):
-            for j in range(i if dag[i, k] else 0):
-                if dag[j, k] and not joined[i, j]:
-                    pattern[k, i] = pattern[k, j] = False
+            if dag[i, k]:
+                for j in range(i):
+                    if dag[j, k] and not joined[i, j]:
+                        pattern[k, i] = pattern[k, j] = False
     return closure(pattern, ALL_RULES)
 
 
