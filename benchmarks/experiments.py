@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 import fedbnsl
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.graphs.cpdag import dag_extension
+from fedbnsl.algorithms.graphs.cpdag import cpdag, dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.score.equivalence import class_of
 from fedbnsl.algorithms.score.experiment_scores import number_scores, total_score
 from fedbnsl.algorithms.score.families import TargetRows
 from fedbnsl.algorithms.statistics.moments import about_means, pooled_packing
@@ -77,7 +76,7 @@ def distance(graph: NDArray[np.bool_], truth: NDArray[np.bool_]) -> int:
 def true_class(data: FederatedData) -> NDArray[np.bool_]:
     """The interventional class of the truth, `[d, d]`."""
     assert data.truth is not None
-    return class_of(data.truth.adjacency, data.schema.prior.separated)
+    return cpdag(data.truth.adjacency, data.schema.prior.separated)
 
 
 def shuffled(data: FederatedData, seed: int) -> FederatedData:

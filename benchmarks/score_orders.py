@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from optima import optimum, total
 
+from fedbnsl.algorithms.graphs.cpdag import member_of
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.score.equivalence import member_of
 from fedbnsl.algorithms.score.families import SearchSettings
 from fedbnsl.algorithms.score.procedures import scores_of
 from fedbnsl.algorithms.statistics.rows import open_rows

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
-from ..graphs.dag import transitive_closure
+from ..graphs.dag import topological_order, transitive_closure
 from ..statistics.moments import residual_variances, top_down_order
 from .consensus import EMPTY, NO_MOVES, NO_ORDER, UNINFORMATIVE_ROUNDS, Moves
 from .problem import RefinedSettings
@@ -90,25 +90,16 @@ def settled_order(strength: FloatArray, precedes: NDArray[np.bool_] | None = Non
     except those that would close a cycle; the result is a topological order of the added edges. The order always
     respects `precedes` `[d, d]`.
     """
-    import networkx as nx
-
     d = len(strength)
     rows, columns = np.nonzero(strength)
-
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(d))
-    before = np.eye(d, dtype=bool)  # before[i, j]: i already precedes j
-    if precedes is not None:
-        graph.add_edges_from((int(i), int(j)) for i, j in np.argwhere(precedes))
-        before |= transitive_closure(precedes)
+    graph = np.zeros((d, d), np.bool_) if precedes is None else precedes.copy()
+    before = transitive_closure(graph) | np.eye(d, dtype=bool)  # before[i, j]: i already precedes j
     for k in np.argsort(-strength[rows, columns], kind="stable"):
         i, j = int(rows[k]), int(columns[k])
         if not before[j, i]:
-            graph.add_edge(i, j)
+            graph[i, j] = True
             before[np.ix_(before[:, i], before[j])] = True
-    place = np.empty(d, dtype=np.int64)
-    place[list(nx.lexicographical_topological_sort(graph))] = np.arange(d)
-    return place
+    return np.argsort(topological_order(graph, np.arange(d)))
 
 
 def free_entries(place: NDArray[np.int64], support: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -176,9 +167,7 @@ def turned(place: NDArray[np.int64], moves: Moves, changes: FloatArray, least: f
         if changes[k] < -least and free[span].all():
             free[span] = False
             order[span] = order[span][_move_element(span.stop - span.start, start - span.start, end - span.start)]
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    return places
+    return np.argsort(order)
 
 
 def _move_element(length: int, start: int, end: int) -> NDArray[np.intp]:

@@ -19,9 +19,10 @@ from ..constraint.orientation import FCI, PC
 from ..constraint.search import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
 from ..core.schema import Schema
+from ..graphs.cpdag import cpdag, member_of
 from ..graphs.structure import Structure
+from ..score.arcs import Arcs, arcs_of, dags_of
 from ..score.discrete import consistent_member
-from ..score.equivalence import Arcs, arcs_of, class_of, dags_of, member_of
 from ..score.families import FusionSettings, SearchSettings, no_families
 from ..score.fusion import fuse
 from ..score.ges import CHICKERING, WARY, finish, search_from
@@ -88,7 +89,7 @@ def _pooled(
         return empty_server(schema)
 
     def structure(server: Server) -> Structure:
-        return Structure(server.variables, class_of(server.graphs[0]).astype(np.float64), "cpdag")
+        return Structure(server.variables, cpdag(server.graphs[0]).astype(np.float64), "cpdag")
 
     return _one_exchange(open_silo, open_server, structure)
 

@@ -10,7 +10,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from ..core.compiled import njit
 from ..core.knowledge import Prior
 from ..graphs.dag import VStructure, transitive_closure
+from ..graphs.kernels import implied_arrows
 from ..graphs.pag import ARROW, CIRCLE, TAIL, Marks, orient_pag, unshielded_triples
 from ..graphs.structure import Structure
 from .search import Orientation, Pools, SeparatorSearch, separating_sets
@@ -91,68 +91,13 @@ def orient(
         changed = False
         for sweep in sweeps:
             lines = joined & ~directed & ~directed.T if rules is None else joined & ~oriented
-            heads = _meek_sweep(joined, directed, lines, unclear, sweep) & joined & ~oriented
+            arrows = implied_arrows(joined, directed, lines, unclear, np.isin((1, 2, 3, 4), sweep))
+            heads = np.asarray(arrows) & joined & ~oriented
             changed |= bool(heads.any())
             oriented |= heads | heads.T
             directed |= heads & ~heads.T
         if not changed:
             return directed | (joined & ~directed.T & ~directed)
-
-
-def _meek_sweep(
-    joined: NDArray[np.bool_],
-    directed: NDArray[np.bool_],
-    lines: NDArray[np.bool_],
-    unclear: NDArray[np.bool_],
-    rules: tuple[int, ...],
-) -> NDArray[np.bool_]:
-    """The undirected edges i — j of `lines` that one of the `rules` directs i → j."""
-    heads = np.zeros_like(joined)
-    for i, j in np.argwhere(lines):
-        into_i, out_of_i = directed[:, i], directed[i]
-        ends = into_i & ~joined[j]
-        ends[j] = False
-        if len(unclear):
-            ends = ends & ~unclear[:, i, j]
-        heads[i, j] = (
-            (1 in rules and ends.any())
-            or (2 in rules and (out_of_i & directed[:, j]).any())
-            or (3 in rules and _rule_3(joined, directed, lines, unclear, i, j))
-            or (4 in rules and _rule_4(joined, directed, lines, unclear, i, j))
-        )
-    return heads
-
-
-def _rule_3(
-    joined: NDArray[np.bool_],
-    directed: NDArray[np.bool_],
-    lines: NDArray[np.bool_],
-    unclear: NDArray[np.bool_],
-    i: int,
-    j: int,
-) -> bool:
-    """Whether i — k → j and i — m → j, where k and m are not joined and the triple (k, i, m) is not ambiguous."""
-    between = np.flatnonzero(lines[i] & directed[:, j])
-    return any(
-        not joined[k, m] and not (len(unclear) and unclear[k, i, m]) for k, m in combinations(between.tolist(), 2)
-    )
-
-
-def _rule_4(
-    joined: NDArray[np.bool_],
-    directed: NDArray[np.bool_],
-    lines: NDArray[np.bool_],
-    unclear: NDArray[np.bool_],
-    i: int,
-    j: int,
-) -> bool:
-    """Whether i — k → m → j, where i, m are joined, k, j are not, and the triple (k, i, j) is not ambiguous."""
-    ends = lines[i] & ~joined[j]
-    ends[j] = False
-    if len(unclear):
-        ends = ends & ~unclear[:, i, j]
-    middle = joined[i] & directed[:, j]
-    return bool(directed[np.ix_(ends, middle)].any())
 
 
 def possible_d_sep(search: SeparatorSearch) -> NDArray[np.bool_]:

@@ -140,6 +140,15 @@ class SeparatorSearch:
         return not len(self.tests)
 
 
+def untested_search(joined: NDArray[np.bool_]) -> SeparatorSearch:
+    """A search without tests in which these pairs are `joined` `[d, d]`."""
+    none, zeros = np.zeros_like(joined), np.zeros(joined.shape)
+    no_tests, counts = np.empty((0, 2), np.int16), zeros.astype(np.int64)
+    return SeparatorSearch(
+        "skeleton", 0, joined, joined, none, counts, zeros, no_tests, np.empty(0), no_tests, largest_p=zeros
+    )
+
+
 @dataclass(frozen=True)
 class SearchPlan:
     """The stages and limits of a search of PC or FCI."""
@@ -198,25 +207,7 @@ def create_plan(
 
 def start(plan: SearchPlan) -> SeparatorSearch:
     """The initial search and the tests of its first exchange; all pairs that background knowledge allows are joined."""
-    d = len(plan.cardinalities)
-    all_pairs = plan.prior.possible_pairs
-    none = np.zeros((d, d), dtype=np.bool_)
-    no_tests = np.empty((0, 2), np.int16)
-    zeros = np.zeros((d, d))
-    search = SeparatorSearch(
-        "skeleton",
-        0,
-        all_pairs,
-        all_pairs,
-        none,
-        zeros.astype(np.int64),
-        zeros,
-        no_tests,
-        np.empty(0),
-        no_tests,
-        largest_p=zeros,
-    )
-    return request_tests(plan, search)
+    return request_tests(plan, untested_search(plan.prior.possible_pairs))
 
 
 def step(plan: SearchPlan, search: SeparatorSearch, results: Results) -> SeparatorSearch:

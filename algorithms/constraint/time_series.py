@@ -35,14 +35,13 @@ from ..statistics.rows import Numbers, Query, Rows, entry_units
 from .federated import Server, SummedEvidence
 from .fisher_z import student_t
 from .orientation import Triples, classify, orient
-from .search import ConstraintSettings, Results, SeparatorSearch
-from .subsets import Tests, stack
+from .search import ConstraintSettings, Results, SeparatorSearch, untested_search
+from .subsets import stack
 
 MAX_BATCH = 4_000_000
 """approximate number of entries in the correlation matrices of a batch of tests"""
 IN_TURN = ((1,), (2,), (3,))
 """Meek's rules in the order of Runge (2020); without background knowledge, the first three suffice"""
-NO_TESTS: Tests = np.empty((0, 2), np.int16)
 
 SeriesAlgorithm = FederatedAlgorithm[Server, Any, Query, Numbers]
 
@@ -84,7 +83,7 @@ def with_series(search: SeriesAlgorithm, settings: LaggedTestSettings) -> Series
         m = (_reach(schema, settings.lags) + 1) * d
         first = np.array([(x, y) for x in range(d, m) for y in range(d)], np.int16)
         rows, cardinalities = dict(sorted(public.rows.items())), np.ones(d, np.int64)
-        state = _search_state(np.zeros((m, m), np.bool_), first)
+        state = replace(untested_search(np.zeros((m, m), np.bool_)), tests=first)
         return Server(schema.variables, schema.kind, cardinalities, coding_of(public), rows, schema.knowledge, state)
 
     def aggregate(server: Server, replies: Replies[Numbers]) -> Server:
@@ -125,15 +124,6 @@ def _reach(schema: Schema, lags: Lags) -> int:
                 f"with lags = {order} need at least {2 * order + 2}"
             )
     return order
-
-
-def _search_state(joined: NDArray[np.bool_], tests: Tests = NO_TESTS, **state: Any) -> SeparatorSearch:
-    """A search over the columns of windows of L + 1 rows, which are `joined` `[(L + 1)d, (L + 1)d]`."""
-    none, zeros = np.zeros((0, 0), np.bool_), np.zeros((0, 0))
-    start = SeparatorSearch(
-        "skeleton", 0, joined, none, none, zeros.astype(np.int64), zeros, NO_TESTS, np.empty(0), tests
-    )
-    return replace(start, **state)
 
 
 def series_search(
@@ -242,11 +232,12 @@ def mci_search(
         size += 1
     if settings.orientation != "sepset":
         separators = _separators(test, parents, joined, settings)
-    listed = NO_TESTS
+    found = untested_search(joined)
+    listed = found.separators
     for width in sorted({len(one) for one in separators}):
         listed = stack(listed, np.array([one for one in separators if len(one) == width], np.int16))
     deepest = max(size - 1, 0)
-    return _search_state(joined, level=size, deepest=deepest, separators=listed, made=test.made, largest_p=largest)
+    return replace(found, level=size, deepest=deepest, separators=listed, made=test.made, largest_p=largest)
 
 
 def _conditions(parents: list[list[int]], x: int, y: int) -> list[int]:

@@ -32,17 +32,25 @@ _started: list[Callable[[], None]] = []
 
 
 class Compiled:
-    """A function that numba compiles in nopython mode at its first call, with the `options` of `numba.njit`."""
+    """A function that numba compiles in nopython mode at its first call, with the `options` of `numba.njit`.
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        """Store `function` and `options`, without importing numba."""
+    Before numba is imported, the function runs uncompiled if its first argument has at most the length
+    `uncompiled_up_to`.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], uncompiled_up_to: int = -1) -> None:
+        """Store the arguments, without importing numba."""
         self.py_func = function
         self._options = options
+        self._uncompiled_up_to = uncompiled_up_to
         self._dispatcher: Any = None
         update_wrapper(self, function)
 
     def __call__(self, *given: Any) -> Any:
-        """The result of the compiled function."""
+        """The result of the function."""
+        may_wait = self._dispatcher is None and self._uncompiled_up_to >= 0 and "numba" not in sys.modules
+        if may_wait and len(given[0]) <= self._uncompiled_up_to:
+            return self.py_func(*given)
         return (self._dispatcher or self._compile())(*given)
 
     @property
@@ -133,9 +141,9 @@ def _locked(folder: str) -> Iterator[None]:
         yield
 
 
-def njit(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:
+def njit(*, uncompiled_up_to: int = -1, **options: Any) -> Callable[[Callable[..., Any]], Compiled]:
     """A decorator that returns a `Compiled`, which numba compiles with these `options` at its first call."""
-    return lambda function: Compiled(function, options)
+    return lambda function: Compiled(function, options, uncompiled_up_to)
 
 
 @contextmanager

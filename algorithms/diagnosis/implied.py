@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
+from ..graphs.dag import topological_order
 from ..statistics.moments import is_positive_definite, unit_diagonal
 
 FALSE_DISCOVERIES = 0.05
@@ -170,20 +171,6 @@ class MissingEdgeTests:
     """the sum of the correlations of the statistics over all pairs of these tests"""
 
 
-def causal_order(dag: NDArray[np.bool_], late: NDArray[np.bool_]) -> list[int]:
-    """A topological order of `dag` `[d, d]`: at each step, variables that are not `late` `[d]` come first."""
-    waiting, order = dag.sum(axis=0), []
-    free = waiting == 0
-    while free.any():
-        early = free & ~late
-        v = int(np.argmax(early if early.any() else free))
-        order.append(v)
-        free[v] = False
-        waiting = waiting - dag[v]
-        free |= dag[v] & (waiting == 0)
-    return order
-
-
 def missing_edges(dag: NDArray[np.bool_], order: Sequence[int]) -> int:
     """The number of pairs of variables in `order` without an edge in `dag`."""
     k = len(order)
@@ -223,7 +210,8 @@ def fit_of_moments(
     columns = [np.flatnonzero(owners == v) for v in range(len(dag))]
     present = np.setdiff1d(np.arange(len(dag)), np.asarray(first, int))
     inside = dag[np.ix_(present, present)]
-    order = [*first, *present[causal_order(inside, tested[present])].tolist()]
+    labels_first = np.argsort(tested[present], kind="stable")
+    order = [*first, *present[topological_order(inside, labels_first)].tolist()]
     flat = np.diag(S) <= 0
     R = unit_diagonal(np.where(np.eye(len(S), dtype=bool) & flat, 1.0, S))
     combined = len(S) <= MAX_COMBINED

@@ -35,12 +35,13 @@ from scipy.special import chdtrc
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
+from ..graphs.dag import topological_order
 from ..graphs.structure import empty_structure
 from ..parameters.tables import Broadcast, Reply, families
 from ..privacy.disclosure_control import GRID, MIN_COUNT, publishable_stack
 from ..statistics.count_tables import PAD, count, offsets, tables_for
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .implied import BicGains, Fit, MissingEdgeTests, causal_order, missing_edges, summarised
+from .implied import BicGains, Fit, MissingEdgeTests, missing_edges, summarised
 
 MIN_ROWS_PER_CELL = 5
 """minimum number of rows per cell of a table that is tested"""
@@ -82,7 +83,7 @@ class Server:
 def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
     """The server's state before the exchange, for a `dag` `[d, d]`."""
     levels, d = cardinalities_of(schema), len(dag)
-    order, width = causal_order(dag, np.zeros(d, np.bool_)), 2 + int(dag.sum(axis=0).max(initial=0))
+    order, width = topological_order(dag, np.arange(d)), 2 + int(dag.sum(axis=0).max(initial=0))
     own, pairs = families(dag), _pairs(d)
     sizes = [float(np.where(sets == PAD, 1.0, levels[sets]).prod(axis=1).sum()) for sets in (own, pairs)]
     with_families, with_pairs = (size <= MAX_TABLE_CELLS / 4 for size in sizes)

@@ -76,7 +76,7 @@ def broadcast(server: Server) -> Broadcast:
     """The next broadcast."""
     spread, place = server.spread, server.place
     if len(server.scales) and not len(spread):
-        spread, place = server.scales, _places(np.argsort(server.scales, kind="stable"))
+        spread, place = server.scales, np.argsort(np.argsort(server.scales, kind="stable"))
     return Broadcast(server.scales, spread, change_between(np.zeros_like(server.W), server.W), place)
 
 
@@ -137,7 +137,7 @@ def refit_order(
     If the new order reverses an edge, both of its variables get the weights of the model.
     """
     model = equal_variance(implied_covariance(W, spread**2), least, settings.max_parents, settings.passes)
-    place = _places(model.order)
+    place = np.argsort(model.order)
     turned = (W != 0) & ~forward(place, len(W))
     return np.where(turned.any(axis=0) | turned.any(axis=1), model.weights, W), place
 
@@ -167,9 +167,3 @@ def _unit_reach(settings: DpFedSparse, d: int) -> float:
     """The maximum contribution of a record to a gradient if all d variables and residuals have standard deviation 1."""
     one = np.ones(d)
     return float(clip_of(settings, one, one, one).reach.max())
-
-
-def _places(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return place

@@ -3,9 +3,7 @@
 A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: `[i, j]` alone is i → j, `[i, j]` and
 `[j, i]` are i — j. The module holds, in this order:
 
-- Meek's rules, the CPDAG of a DAG, and a DAG in the class of a CPDAG. Sources: Meek 1995, "Causal inference and causal
-  explanation with background knowledge"; Dor & Tarsi 1992, "A simple algorithm to construct a consistent extension of a
-  partially oriented graph".
+- Meek's rules, the CPDAG of a DAG, and a DAG in the class of a CPDAG, compiled in `kernels.py`.
 - `impose_knowledge`: makes any learned graph agree with background knowledge (Meek 1995: the knowledge, then rules R1
   to R4). It is for graphs whose search did not use the knowledge, such as votes and fusions. A search that uses the
   knowledge finds better graphs.
@@ -14,133 +12,63 @@ A partially directed graph is a boolean adjacency `[n_variables, n_variables]`: 
 - `dag_extension`: the DAG for which parameters are estimated: a learned DAG itself, or a member of a CPDAG's class.
 """
 
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInput
-from .dag import directed_part, edges_on_cycles, is_acyclic, skeleton, v_structures
+from .dag import directed_part, edges_on_cycles, is_acyclic
+from .kernels import ALL_RULES, class_of_dag, closure, extension
 from .pag import ARROW, TAIL
 from .structure import GraphKind, Structure
 
-Rule = Callable[[NDArray[np.bool_], int, int], bool]
-"""(partially directed graph, i, j) with the undirected edge i — j -> whether the rule orients this edge as i → j"""
+Bools = NDArray[np.bool_]
+NO_PAIRS: Bools = np.empty((0, 0), np.bool_)
 
 
-def rule_1(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
-    """Whether k → i — j with k, j not adjacent, for some k: j → i would be a new v-structure (Meek R1)."""
-    into_i = pdag[:, i] & ~pdag[i]
-    return bool((into_i & ~pdag[:, j] & ~pdag[j]).any())
-
-
-def rule_2(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
-    """Whether i → k → j for some k: j → i would close a cycle (Meek R2)."""
-    out_of_i = pdag[i] & ~pdag[:, i]
-    return bool((out_of_i & pdag[:, j] & ~pdag[j]).any())
-
-
-def rule_3(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
-    """Whether i — k → j and i — l → j with k, l not adjacent: j → i would force the v-structure k → i ← l (R3)."""
-    between = np.flatnonzero(pdag[i] & pdag[:, i] & pdag[:, j] & ~pdag[j])
-    if len(between) < 2:
-        return False
-    adjacent = pdag[np.ix_(between, between)]
-    return bool((~(adjacent | adjacent.T) & ~np.eye(len(between), dtype=np.bool_)).any())
-
-
-def rule_4(pdag: NDArray[np.bool_], i: int, j: int) -> bool:
-    """Whether i — k → l → j with i, l adjacent and k, j not (Meek R4; it fires only with background knowledge)."""
-    ks = np.flatnonzero(pdag[i] & pdag[:, i] & ~pdag[:, j] & ~pdag[j])
-    ls = np.flatnonzero((pdag[i] | pdag[:, i]) & pdag[:, j] & ~pdag[j])
-    return bool((pdag[np.ix_(ks, ls)] & ~pdag[np.ix_(ls, ks)].T).any())
-
-
-RULES: tuple[Rule, ...] = (rule_1, rule_2, rule_3, rule_4)
-
-
-def meek_closure(pdag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """`pdag` closed under Meek's rules R1-R4: no rule applies to an edge that is left undirected.
+def meek_closure(pdag: Bools, rules: Bools = ALL_RULES) -> Bools:
+    """`pdag` closed under Meek's rules R1-R4, or those in `rules` `[4]`: none applies to an edge left undirected.
 
     If some DAG satisfies the directed edges (v-structures and background knowledge), each edge left undirected can have
     either direction (Meek 1995, Theorem 4), and the order of the rules does not matter. If no DAG satisfies them, as
     can happen with a learned graph, the result depends on the order, which is deterministic.
     """
-    closed = pdag.copy()
-    undirected = np.argwhere(np.triu(closed & closed.T))
-    queue: dict[tuple[int, int], None] = {(int(i), int(j)): None for i, j in undirected}
-    while queue:
-        (first, second), _ = queue.popitem()
-        for i, j in ((first, second), (second, first)):
-            if any(rule(closed, i, j) for rule in RULES):
-                closed[j, i] = False
-                queue.update(dict.fromkeys(_affected(closed, i, j)))
-                break
-    return closed
+    return np.asarray(closure(np.ascontiguousarray(pdag), rules))
 
 
-def _affected(pdag: NDArray[np.bool_], i: int, j: int) -> list[tuple[int, int]]:
-    """The undirected edges (a, b), a < b, to which a rule may newly apply now that i → j.
-
-    For undirected edges at j, the new arrow can be k → i in the premise of R1, or the last arrow in the premises of R2
-    to R4. For undirected edges between a child of j and i or a neighbour of i, it can be the first arrow of R2 or R4.
-    """
-    edges = [(j, int(b)) for b in np.flatnonzero(pdag[j] & pdag[:, j])]
-    children = np.flatnonzero(pdag[j] & ~pdag[:, j])
-    starts = np.append(np.flatnonzero(pdag[i] & pdag[:, i]), i)
-    undirected = pdag[np.ix_(starts, children)] & pdag[np.ix_(children, starts)].T
-    edges += [(int(starts[a]), int(children[b])) for a, b in np.argwhere(undirected)]
-    return [(min(edge), max(edge)) for edge in edges]
-
-
-def cpdag(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def cpdag(dag: Bools, separated: Bools = NO_PAIRS) -> Bools:
     """The CPDAG of a DAG: an edge is directed if it has the same direction in all Markov-equivalent DAGs.
 
-    It is the skeleton with the v-structures oriented, closed under Meek's rules (Meek 1995, Theorem 3). Raises
-    `ValueError` if `adjacency` has a directed cycle.
+    `separated` `[d, d]` has the pairs of which an experiment targets exactly one variable (`Prior.separated`). With it,
+    the result is the interventional essential graph: edges of these pairs have the direction of `dag`, and Meek's rules
+    give the directions that follow (Hauser, Bühlmann 2012, Theorem 18; Meek 1995, Theorem 4). Raises `ValueError` if
+    `dag` has a directed cycle.
     """
-    if not is_acyclic(adjacency):
+    if not is_acyclic(dag):
         raise ValueError("a graph with a directed cycle has no CPDAG")
-    pattern = skeleton(adjacency)
-    for i, k, j in v_structures(adjacency):
-        pattern[k, i] = pattern[k, j] = False
-    return meek_closure(pattern)
+    found = np.asarray(class_of_dag(np.ascontiguousarray(dag)))
+    return pdag_with_knowledge(found, dag & separated, ~np.eye(len(dag), dtype=np.bool_)) if len(separated) else found
 
 
-def extend(pdag: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+def extend(pdag: Bools) -> Bools | None:
     """A DAG with the skeleton, the directed edges and the v-structures of `pdag`, or None if there is none.
 
-    Dor & Tarsi 1992: find a variable that can be a sink, point its undirected edges at it, remove it, and repeat. Only
-    neighbours of a removed variable can become sinks, so only they are examined again.
+    Source: Dor & Tarsi 1992.
     """
-    rest = pdag.copy()
-    dag = directed_part(pdag)
-    remaining = np.ones(len(pdag), dtype=np.bool_)
-    queue = deque(range(len(pdag)))
-    while queue:
-        sink = queue.popleft()
-        if not remaining[sink] or not _can_be_sink(rest, sink):
-            continue
-        neighbours = np.flatnonzero(rest[:, sink])
-        dag[neighbours, sink] = True
-        rest[sink] = rest[:, sink] = False
-        remaining[sink] = False
-        queue.extend(int(v) for v in neighbours)
-    return None if remaining.any() else dag
+    dag, complete = extension(np.ascontiguousarray(pdag), False)
+    return np.asarray(dag) if complete else None
 
 
-def _can_be_sink(pdag: NDArray[np.bool_], v: int) -> bool:
-    """Whether no edge leaves v, and every undirected neighbour of v is adjacent to all other neighbours of v."""
-    if (pdag[v] & ~pdag[:, v]).any():
-        return False
-    undirected = np.flatnonzero(pdag[v])
-    not_adjacent = pdag[:, v] & ~(pdag[undirected] | pdag[:, undirected].T)
-    return int(not_adjacent.sum()) == len(undirected)  # a neighbour must be adjacent to all others but not to itself
+def member_of(pdag: Bools) -> Bools:
+    """The DAG of the class `pdag` that searches score; raises ValueError if the class is empty.
 
-
-Bools = NDArray[np.bool_]
+    `extend` often finds another member.
+    """
+    dag, complete = extension(np.ascontiguousarray(pdag), True)
+    if not complete:
+        raise ValueError("the partially directed graph has no consistent extension")
+    return np.asarray(dag)
 
 
 def impose_knowledge(structure: Structure, required: Bools, possible: Bools) -> Structure:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core.compiled import njit
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
+from ..graphs.kernels import successor_lists
 from .parent_selection import score_of, select_parents
 
 MAX_PASSES = 20
@@ -46,7 +47,7 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
     score = np.empty(d)
     for j in range(d):
         score[j] = score_of(S, j, dag[:, j].copy(), price, d - 1)
-    offspring = _children(dag)
+    offspring = successor_lists(dag)
     changed = np.ones(d, np.bool_)
     for _ in range(passes):
         due, changed = changed, np.zeros(d, np.bool_)
@@ -73,23 +74,9 @@ def _reverse_edges(S, dag, price, passes, variables):  # type: ignore[no-untyped
                 changed |= dag[:, i] | dag[:, j]
                 changed[i] = changed[j] = True
                 score[i], score[j] = of_i, of_j
-                offspring = _children(dag)
+                offspring = successor_lists(dag)
         if not changed.any():
             break
-
-
-@njit(cache=True)
-def _children(dag):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """The concatenated children of all variables, and the offset of each variable's children."""
-    d = len(dag)
-    begins, children = np.zeros(d + 1, np.int64), np.empty(dag.sum(), np.int64)
-    for k in range(d):
-        begins[k + 1] = begins[k]
-        for child in range(d):
-            if dag[k, child]:
-                children[begins[k + 1]] = child
-                begins[k + 1] += 1
-    return begins, children
 
 
 @njit(cache=True)

@@ -44,6 +44,7 @@ from ..core.compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 from ..errors import BadInput
+from ..graphs.dag import topological_order
 from ..score.order_starts import BestOrder
 from ..statistics.lagged import moments_given_past
 from ..statistics.moments import top_down_order
@@ -178,11 +179,7 @@ def respect_precedence(order: NDArray[np.int64], precedes: NDArray[np.bool_]) ->
     """`order` with each variable moved behind all variables that precede it by `precedes` `[d, d]`."""
     if not precedes.any():
         return order
-    remaining, constrained = list(order), list[int]()
-    while remaining:
-        constrained.append(next(v for v in remaining if not precedes[remaining, v].any()))
-        remaining.remove(constrained[-1])
-    return np.array(constrained, np.int64)
+    return np.array(topological_order(precedes, order), np.int64)
 
 
 MIN_ROWS_PER_VARIABLE = 2

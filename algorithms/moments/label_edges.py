@@ -29,10 +29,9 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
-from ..graphs.cpdag import dag_extension, meek_closure, pdag_with_knowledge
+from ..graphs.cpdag import cpdag, dag_extension, meek_closure, pdag_with_knowledge
 from ..graphs.structure import Structure
 from ..parameters import mixed_families
-from ..score.equivalence import class_of
 from ..score.gaussian import price_of
 from ..statistics.coding import Blocks, Coding, blocks_of_covariance, coding_of, log_residual_det
 from ..statistics.packing import from_triangle
@@ -105,7 +104,7 @@ def without_edges(dag: NDArray[np.bool_], edges: Sequence[tuple[int, int]], prio
     rest = dag.copy()
     for u, v in edges:
         rest[u, v] = rest[v, u] = False
-    return np.asarray(pdag_with_knowledge(class_of(rest), prior.required, prior.possible))
+    return np.asarray(pdag_with_knowledge(cpdag(rest), prior.required, prior.possible))
 
 
 def resample_without_edges(

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, polygamma
 
 from ..core.schema import FloatArray
-from ..graphs.dag import topological_order
+from ..graphs.dag import topological_order, transitive_closure
 from ..statistics.moments import regression_weights, residual_variances
 
 EXCESS_UNIT, GAIN_UNIT = 6.0, 15.0
@@ -73,7 +73,7 @@ def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: f
     have no common parent, because nothing is gained there. It is also skipped if a path leads from a through another
     parent of b.
     """
-    variances, below = residual_variances(S, regression_weights(S, dag)), _descendants(dag)
+    variances, below = residual_variances(S, regression_weights(S, dag)), transitive_closure(dag)
     gains: list[tuple[float, int, int]] = []
     for a, b in np.argwhere(dag).tolist():
         of_a, of_b = dag[:, a].copy(), dag[:, b].copy()
@@ -87,15 +87,6 @@ def hidden_cause_gain(S: FloatArray, dag: NDArray[np.bool_], rows: int, price: f
         if gain > 0 and not {a, b} & used:
             total, used = total + gain, used | {a, b}
     return total
-
-
-def _descendants(dag: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each pair i, j, whether a directed path leads from i to j, `[d, d]`."""
-    below = np.zeros_like(dag)
-    for v in reversed(topological_order(dag)):
-        children = np.flatnonzero(dag[v])
-        below[v] = dag[v] | below[children].any(axis=0)
-    return below
 
 
 def _least_bic(

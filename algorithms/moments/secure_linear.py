@@ -31,9 +31,8 @@ from numpy.typing import NDArray
 from ..core.protocol import FederatedAlgorithm, Replies, TimedState, only_field
 from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_lags
 from ..errors import BadInput, require
-from ..graphs.cpdag import dag_extension, pdag_with_knowledge
+from ..graphs.cpdag import cpdag, dag_extension, pdag_with_knowledge
 from ..graphs.structure import Structure, stacked
-from ..score.equivalence import class_of
 from ..score.experiment_scores import experiment_basis
 from ..score.families import OrderSettings, TargetRows
 from ..score.gaussian_order import gaussian_boss
@@ -366,7 +365,7 @@ def select_fit(server: Server, settings: SecureLinear) -> Server:
     if against > 1:
         price = max(price, rows * math.log1p(APPROXIMATE_SHARE))
         free_fit = gaussian_boss(S, rows, price, settings, knowledge, ends=server.ends)
-    graph = pdag_with_knowledge(class_of(free_fit.dag), knowledge.required, knowledge.possible)
+    graph = pdag_with_knowledge(cpdag(free_fit.dag), knowledge.required, knowledge.possible)
     cut, evidence = not free_fit.complete, replace(evidence, equal=False)
     found = replace(server, fit=fit, evidence=evidence, graph=graph, misfit=against, cut=cut)
     return replace(found, done=cut or not settings.non_gaussian or against > 1 or not len(edges_to_direct(found)))

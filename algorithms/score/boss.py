@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from ..core.compiled import njit
 from ..core.knowledge import Prior
+from ..graphs.cpdag import cpdag, member_of
+from ..graphs.dag import topological_order
 from .discrete import consistent_member
-from .equivalence import class_of, member_of
 from .families import Families, Tables, find
 from .ges import BACKWARD, MIN_GAIN, EquivalenceSearch, advance, search_from
 from .grow_shrink import Trees, no_trees, walk
@@ -101,7 +102,7 @@ def advance_boss(boss: BossSearch, families: Families, lookahead: int = 0) -> Bo
 def graph_of(order: NDArray[np.int64], trees: Trees, families: Families, prior: Prior) -> NDArray[np.bool_]:
     """The CPDAG `[d, d]` of the DAG of `order`; `trees` and `prior` are those of the search that found the order."""
     first = int(prior.parentless.sum())
-    return class_of(order_graph(order, trees.arrays, families.tables, first)[0], prior.separated)
+    return cpdag(order_graph(order, trees.arrays, families.tables, first)[0], prior.separated)
 
 
 def _end_of_sweeps(boss: BossSearch, families: Families) -> BossSearch:
@@ -125,12 +126,8 @@ def _restart_sweep(boss: BossSearch, families: Families) -> BossSearch:
     dag = consistent_member(boss.backward.graph, boss.backward.prior)
     if dag is None:
         dag = member_of(boss.backward.graph)
-    remaining, order = list(boss.order), []
-    while remaining:
-        first = next(v for v in remaining if not dag[remaining, v].any())
-        remaining.remove(first)
-        order.append(first)
-    return replace(boss, order=np.array(order), sweep=np.array(order[boss.first :]), at=0, moved=False)
+    order = np.array(topological_order(dag, boss.order), np.int64)
+    return replace(boss, order=order, sweep=order[boss.first :], at=0, moved=False)
 
 
 @njit(cache=True)
@@ -395,7 +392,7 @@ def best_graph(starts: Starts, families: Families) -> NDArray[np.bool_]:
     if starts.most_parents:
         dag, total = best_dag(starts.orders.shape[1], starts.most_parents, families.tables)
         if total > starts.total + _SCORE_TOLERANCE * abs(starts.total):
-            return class_of(dag, starts.prior.separated)
+            return cpdag(dag, starts.prior.separated)
     return graph_of(starts.best, starts.trees, families, starts.prior)
 
 

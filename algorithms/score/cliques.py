@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.compiled import njit
+from ..graphs.kernels import successor_lists
 from .families import UNKNOWN, find
 
 Ints = NDArray[np.int64]
@@ -73,18 +74,8 @@ def _space(d, first, successors):  # type: ignore[no-untyped-def]  # noqa: ANN00
 @njit(cache=True)
 def workspace_with_successors(graph):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Scratch lists, and the successors in `graph` `[d, d]`."""
-    d = len(graph)
-    first = np.zeros(d + 1, np.int64)
-    for u in range(d):
-        first[u + 1] = first[u] + graph[u].sum()
-    successors = np.empty(first[d], np.int64)
-    for u in range(d):
-        at = first[u]
-        for v in range(d):
-            if graph[u, v]:
-                successors[at] = v
-                at += 1
-    return _space(d, first, successors)
+    first, successors = successor_lists(graph)
+    return _space(len(graph), first, successors)
 
 
 @njit(cache=True)

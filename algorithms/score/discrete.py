@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from ..core.compiled import njit
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
-from ..graphs.cpdag import pdag_with_knowledge
+from ..graphs.cpdag import cpdag, member_of, pdag_with_knowledge
+from ..graphs.kernels import extension
 from ..statistics.count_tables import MAX_DENSE_CELLS, PAD, Ints, count_cells, count_occurring, offsets
-from .equivalence import class_of, extension, member_of
 from .families import Batch, ScoreSettings, SearchSettings
 
 EXCLUDED_SCORE = -1e100
@@ -219,30 +219,26 @@ def apply_knowledge(scores: FloatArray, batch: Batch, prior: Prior) -> FloatArra
     """The `scores` of the first `len(scores)` families of `batch`, adjusted for background knowledge."""
     if not prior.is_informative:
         return scores
-    n_missing = prior.required.sum(axis=0)[_children(batch)] - _per_family(batch, prior.required)
+    n_missing = prior.required.sum(axis=0)[batch.children] - _per_family(batch, prior.required)
     excluded = _excluded(batch, prior)[: len(scores)]
     return np.where(excluded, EXCLUDED_SCORE, scores - MISSING_PARENT_COST * n_missing[: len(scores)])
 
 
-def consistent_member(cpdag: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool_] | None:
-    """A DAG of the class `cpdag` that agrees with the background knowledge, or None if there is none."""
+def consistent_member(graph: NDArray[np.bool_], prior: Prior) -> NDArray[np.bool_] | None:
+    """A DAG of the class `graph` that agrees with the background knowledge, or None if there is none."""
     if not prior.is_informative:
-        return member_of(cpdag)
-    dag, complete = extension(pdag_with_knowledge(cpdag, prior.required, prior.possible))
-    if not complete or (dag & ~prior.possible).any() or not np.array_equal(class_of(dag, prior.separated), cpdag):
+        return member_of(graph)
+    dag, complete = extension(pdag_with_knowledge(graph, prior.required, prior.possible), True)
+    if not complete or (dag & ~prior.possible).any() or not np.array_equal(cpdag(dag, prior.separated), graph):
         return None
     return np.asarray(dag)
-
-
-def _children(batch: Batch) -> NDArray[np.int64]:
-    return batch.members[batch.first[:-1]].astype(np.int64)
 
 
 def _per_family(batch: Batch, arcs: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The number of `arcs` `[d, d]` in each family of `batch`, `[n_families]`."""
     if not len(batch):
         return np.zeros(0, np.int64)
-    children = np.repeat(_children(batch), np.diff(batch.first))
+    children = np.repeat(batch.children, np.diff(batch.first))
     return np.add.reduceat(arcs[batch.members.astype(np.int64), children].astype(np.int64), batch.first[:-1])
 
 
@@ -266,15 +262,14 @@ def families_within_budget(pending: Batch, cardinalities: NDArray[np.int64], mos
 
     Families of more than `most_cells` cells add nothing to this total, because they are not counted.
     """
-    widths = _widths(pending.first, pending.members, cardinalities)
+    widths = pending.cells(cardinalities)
     widths[widths > most_cells] = 0
-    n = max(1, int(np.searchsorted(np.cumsum(widths), cells, side="right")))
-    return Batch(pending.first[: n + 1], pending.members[: pending.first[min(n, len(pending))]])
+    return pending.head(max(1, int(np.searchsorted(np.cumsum(widths), cells, side="right"))))
 
 
 def all_too_wide(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> bool:
     """Whether all families of `batch` have more than `most_cells` cells."""
-    return bool((_widths(batch.first, batch.members, cardinalities) > most_cells).all())
+    return bool((batch.cells(cardinalities) > most_cells).all())
 
 
 def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -> Sets:
@@ -283,7 +278,7 @@ def sets_of(batch: Batch, cardinalities: NDArray[np.int64], most_cells: float) -
     A set is left out if another set of the batch has the same variables and one more, because the table of the larger
     set contains the smaller table.
     """
-    widths = _widths(batch.first, batch.members, cardinalities)
+    widths = batch.cells(cardinalities)
     keys = [_variables(batch, m) if widths[m] <= most_cells else () for m in range(len(batch))]
     superset: dict[tuple[int, ...], tuple[int, ...]] = {}
     for key in sorted(set(keys), key=len, reverse=True):
@@ -316,11 +311,6 @@ def score_tables(
 
 def _variables(batch: Batch, m: int) -> tuple[int, ...]:
     return tuple(np.sort(batch.members[batch.first[m] : batch.first[m + 1]]).tolist())
-
-
-def _widths(first: NDArray[np.int64], members: NDArray[np.uint16], cardinalities: NDArray[np.int64]) -> FloatArray:
-    """The number of cells of each family's table."""
-    return np.multiply.reduceat(cardinalities[members].astype(np.float64), first[:-1])
 
 
 @njit(cache=True)

@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
-from ..graphs.cpdag import experimental_arcs
+from ..graphs.cpdag import experimental_arcs, member_of
 from ..statistics.coding import Coding, blocks_of
 from ..statistics.count_tables import PAD, offsets
 from ..statistics.moments import covariance
 from ..statistics.rows import configuration_offsets
 from .boss import rounding_error
 from .discrete import sets_of
-from .equivalence import member_of
 from .families import Batch, SearchSettings, TargetRows, families_of, split_by_group
 from .gaussian import score_blocks, score_covariance, score_own_covariance
 from .ges import Scores

@@ -107,6 +107,28 @@ class Batch:
         """The child and the parents of family m."""
         return int(self.members[self.first[m]]), self.members[self.first[m] + 1 : self.first[m + 1]]
 
+    @property
+    def children(self) -> NDArray[np.int64]:
+        """The child of each family, `[n_families]`."""
+        return self.members[self.first[:-1]].astype(np.int64)
+
+    def head(self, n: int) -> "Batch":
+        """The first `n` families, or all if there are fewer."""
+        return Batch(self.first[: n + 1], self.members[: self.first[min(n, len(self))]])
+
+    def selected(self, chosen: NDArray[np.bool_]) -> "Batch":
+        """The `chosen` `[n_families]` families."""
+        sizes = np.diff(self.first)
+        first = np.concatenate([[0], np.cumsum(sizes[chosen])]).astype(np.int64)
+        return Batch(first, self.members[np.repeat(chosen, sizes)])
+
+    def cells(self, cardinalities: NDArray[np.int64]) -> FloatArray:
+        """The number of cells of each family's table, `[n_families]`; floats, because it may exceed 64-bit integers."""
+        if not len(self):
+            return np.zeros(0)
+        members = self.members[: self.first[-1]]
+        return np.multiply.reduceat(cardinalities[members].astype(np.float64), self.first[:-1])
+
 
 def families_of(dag: NDArray[np.bool_]) -> Batch:
     """The family of each variable in `dag` `[d, d]`."""
@@ -145,11 +167,9 @@ def split_by_group(batch: Batch, group: NDArray[np.int64]) -> Iterator[tuple[int
     if not group.any():
         yield 0, np.arange(len(batch)), batch
         return
-    of_family, sizes = group[batch.members[batch.first[:-1]].astype(np.int64)], np.diff(batch.first)
+    of_family = group[batch.children]
     for k in np.unique(of_family).tolist():
-        chosen = of_family == k
-        first = np.concatenate([[0], np.cumsum(sizes[chosen])]).astype(np.int64)
-        yield k, np.flatnonzero(chosen), Batch(first, batch.members[np.repeat(chosen, sizes)])
+        yield k, np.flatnonzero(of_family == k), batch.selected(of_family == k)
 
 
 def no_families(room: int = 1024) -> Families:

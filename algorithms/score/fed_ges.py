@@ -32,8 +32,8 @@ from ..graphs.cpdag import impose_knowledge
 from ..graphs.dag import moral_graph
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
+from .arcs import Arcs, arcs_of, dag_of, dags_of
 from .discrete import consistent_member
-from .equivalence import Arcs, arcs_of, dag_of, dags_of
 from .families import Families, FusionSettings, no_families
 from .fusion import fuse
 from .ges import CHICKERING, WARY, finish, search_from

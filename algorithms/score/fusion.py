@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.compiled import njit
+from ..graphs.kernels import add_descendants
 from .cliques import NO_VARIABLE
 
 
@@ -122,33 +123,18 @@ def _nearest_first(dag, v, by_name):  # type: ignore[no-untyped-def]  # noqa: AN
             n += 1
     below = np.zeros((n, d), np.bool_)
     for i in range(n):
-        _add_descendants(dag, children[i], below[i])
+        add_descendants(dag, children[i], below[i])
     ordered, placed = np.empty(n, np.int64), np.zeros(n, np.bool_)
     for place in range(n):
         for i in range(n):
             free = not placed[i]
             for j in range(n):
-                if not placed[j] and below[j, children[i]]:
+                if j != i and not placed[j] and below[j, children[i]]:
                     free = False
             if free:
                 ordered[place], placed[i] = children[i], True
                 break
     return ordered
-
-
-@njit(cache=True)
-def _add_descendants(dag, start, below):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Mark the descendants of `start` in `below`."""
-    stack = np.empty(len(dag), np.int64)
-    stack[0], n = start, 1
-    while n > 0:
-        n -= 1
-        u = stack[n]
-        for w in range(len(dag)):
-            if dag[u, w] and not below[w]:
-                below[w] = True
-                stack[n] = w
-                n += 1
 
 
 @njit(cache=True)
@@ -166,7 +152,7 @@ def independence_map(dag, order):  # type: ignore[no-untyped-def]  # noqa: ANN00
     ancestor = np.zeros(d, np.bool_)
     stack = np.empty(d, np.int64)
     for v in order:
-        _add_ancestors(dag, v, ancestor, stack)
+        add_descendants(dag.T, v, ancestor)
         visited = np.zeros(d, np.bool_)
         visited[v], stack[0], n = True, v, 1
         while n > 0:
@@ -182,21 +168,6 @@ def independence_map(dag, order):  # type: ignore[no-untyped-def]  # noqa: ANN00
                         n += 1
         before[v] = True
     return result
-
-
-@njit(cache=True)
-def _add_ancestors(dag, v, ancestor, stack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    if ancestor[v]:
-        return
-    ancestor[v], stack[0], n = True, v, 1
-    while n > 0:
-        n -= 1
-        u = stack[n]
-        for w in range(len(dag)):
-            if dag[w, u] and not ancestor[w]:
-                ancestor[w] = True
-                stack[n] = w
-                n += 1
 
 
 @njit(cache=True)

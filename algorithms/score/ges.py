@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from ..core.compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
+from ..graphs.cpdag import cpdag
+from ..graphs.kernels import class_of_dag
 from .cliques import NO_GAIN, workspace_with_successors
 from .discrete import consistent_member
-from .equivalence import class_of, cpdag_of
 from .families import Batch, Families
 from .operators import DELETE, INSERT, NEW_EDGE, TURN, WARY_INSERT, apply_operator, best_operator, refresh
 
@@ -93,7 +94,7 @@ def search_from(
     d = len(dag)
     no_gain, all_stale = np.full((d, d), NO_GAIN), np.ones((d, d), np.bool_)
     prior = prior or no_prior(d)
-    graph = class_of(dag, prior.separated)
+    graph = cpdag(dag, prior.separated)
     return EquivalenceSearch(graph, no_gain, all_stale, plan, 0, limit, 0, 0, prior)
 
 
@@ -177,7 +178,7 @@ def _class_after(search: EquivalenceSearch, kind: int, move: Move) -> NDArray[np
     x, y, _, clique = move
     dag = np.asarray(apply_operator(kind, search.graph, x, y, clique))
     separated = search.prior.separated
-    return class_of(dag, separated) if len(separated) else np.asarray(cpdag_of(dag))
+    return cpdag(dag, separated) if len(separated) else np.asarray(class_of_dag(dag))
 
 
 def _next_phase(search: EquivalenceSearch) -> EquivalenceSearch:

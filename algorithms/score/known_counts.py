@@ -92,7 +92,7 @@ class KnownCounts:
         Families of more than `most_cells` cells are ignored.
         """
         tree = self.tree.copy()
-        wanted = _products(batch, cardinalities) <= most_cells
+        wanted = batch.cells(cardinalities) <= most_cells
         while not _request(batch.first, batch.members, wanted, *tree.arrays):
             tree = tree.grown()
         return replace(self, tree=tree)
@@ -125,7 +125,7 @@ class KnownCounts:
 
         The sets of the other families must be known.
         """
-        widths = _products(batch, cardinalities)
+        widths = batch.cells(cardinalities)
         known = (*self.tree.arrays, self.begins, self.cells, rows, self.common, cardinalities)
         room = int(widths[widths <= most_cells].max(initial=1))
         return np.asarray(_score(known, batch.first, batch.members, widths <= most_cells, room, criterion))
@@ -134,14 +134,6 @@ class KnownCounts:
 def no_counts(d: int) -> KnownCounts:
     """The counts of `d` variables before the first exchange."""
     return KnownCounts(np.zeros(d, np.int16))
-
-
-def _products(batch: Batch, factors: Ints) -> FloatArray:
-    """The product of `factors` `[d]` over the members of each family of `batch`."""
-    if not len(batch):
-        return np.zeros(0)
-    members = batch.members[: batch.first[-1]]
-    return np.multiply.reduceat(factors[members].astype(np.float64), batch.first[:-1])
 
 
 @njit(cache=True)

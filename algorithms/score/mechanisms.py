@@ -133,7 +133,7 @@ def sums_of_numbers(moments: FloatArray, d: int, parent_price: float) -> Sums:
 
         def of(conditions: int, families: NDArray[np.int64]) -> FloatArray:
             n, S = covariance(moments[_bits(conditions, len(moments))].sum(axis=0), d)
-            chosen = _selected(batch, families)
+            chosen = batch.selected(np.isin(np.arange(len(batch)), families))
             return score_own_covariance(n, S, chosen) + 0.5 * math.log(n) * parameters[families]
 
         return of
@@ -167,20 +167,10 @@ def sums_of_tables(
 
 def parameters_of_tables(batch: Batch, levels: NDArray[np.int64]) -> FloatArray:
     """The number of free parameters of each family's conditional probability table, `[n_families]`."""
-    cells = np.multiply.reduceat(levels[batch.members].astype(np.float64), batch.first[:-1])
-    return np.asarray(cells - cells / levels[batch.members[batch.first[:-1]]])
+    cells = batch.cells(levels)
+    return np.asarray(cells - cells / levels[batch.children])
 
 
 def _bits(conditions: int, n_conditions: int) -> NDArray[np.bool_]:
     """Whether each condition is in the class `conditions`, `[n_conditions]`."""
     return np.array([bool(conditions >> u & 1) for u in range(n_conditions)], np.bool_)
-
-
-def _selected(batch: Batch, families: NDArray[np.int64]) -> Batch:
-    """The families of `batch` with these numbers, in ascending order."""
-    if len(families) == len(batch):
-        return batch
-    sizes, kept = np.diff(batch.first), np.zeros(len(batch), np.bool_)
-    kept[families] = True
-    first = np.concatenate([[0], np.cumsum(sizes[kept])]).astype(np.int64)
-    return Batch(first, batch.members[np.repeat(kept, sizes)])

@@ -25,6 +25,7 @@ Checking a condition on paths takes a search through the whole graph, so it is l
 import numpy as np
 
 from ..core.compiled import njit
+from ..graphs.kernels import extension
 from .cliques import (
     MAX_CLIQUES,
     NO,
@@ -41,7 +42,6 @@ from .cliques import (
     turn_to,
     workspace,
 )
-from .equivalence import extension
 
 
 @njit(cache=True)
@@ -139,7 +139,7 @@ def apply_turn(graph, x, y, clique):  # type: ignore[no-untyped-def]  # noqa: AN
             else:
                 pdag[v, x] = False
     pdag[x, y] = False
-    dag, _ = extension(pdag)
+    dag, _ = extension(pdag, YES)
     dag[y, x], dag[x, y] = False, True
     return dag
 
@@ -248,5 +248,5 @@ def apply_operator(kind, graph, x, y, clique):  # type: ignore[no-untyped-def]  
             pdag[v, y] = False
             if graph[x, v]:
                 pdag[v, x] = False
-    dag, _ = extension(pdag)
+    dag, _ = extension(pdag, YES)
     return dag

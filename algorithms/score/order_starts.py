@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..graphs.cpdag import cpdag, member_of
 from ..graphs.dag import topological_order
-from .equivalence import class_of, member_of
 from .families import OrderSettings
 
 Bools = NDArray[np.bool_]
@@ -107,5 +107,5 @@ def _sweep(moves: Moves, order: Order, settings: OrderSettings, ends: float) -> 
 def _other_order(dag: Bools, rng: np.random.Generator) -> Order:
     """An order of a random member of the class of `dag` (not uniform)."""
     names = rng.permutation(len(dag))
-    member = member_of(class_of(np.ascontiguousarray(dag[np.ix_(names, names)])))
+    member = member_of(cpdag(dag[np.ix_(names, names)]))
     return np.asarray(names[topological_order(member, np.arange(len(member)))])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
-from ..graphs.cpdag import pdag_with_knowledge
+from ..graphs.cpdag import cpdag, pdag_with_knowledge
 from ..statistics.coding import Blocks
 from ..statistics.em import own_moments
 from ..statistics.moments import Table, covariance
@@ -22,7 +22,6 @@ from ..statistics.rows import MixedRows, Rows, configuration_moments, open_mixed
 from .block_order import block_boss
 from .boss import Starts, advance_starts, best_graph, best_so_far, copy_starts, starts_from
 from .discrete import apply_knowledge, drop_impossible, score_rows, sets_of
-from .equivalence import class_of
 from .families import Batch, Families, OrderSettings, ScoreSettings, SearchSettings, no_families
 from .gaussian import price_of, score_blocks, score_configurations, score_covariance, score_moments
 from .gaussian_order import gaussian_boss
@@ -52,36 +51,9 @@ class ScoreSearch(Generic[State]):
     """(state) -> a copy with its own arrays: `advance` writes to the arrays of a state and of `Families`"""
     with_candidates: Callable[[State, int], State] | None = None
     """(state, number) -> the same search with this number of sparse candidates (`ges.py`); None: it can have none"""
-    from_covariance: Callable[[int, FloatArray, SearchSettings, Prior, float], Found] | None = None
-    """(rows, covariance `[d, d]`, settings, knowledge, time limit) -> the result of the search for Gaussian data; None:
-    Gaussian data have no search of their own"""
-    from_blocks: Callable[[Blocks, SearchSettings, Prior, float], Found] | None = None
-    """(correlations of the coded columns, settings, knowledge, time limit) -> the result of the search for mixed data;
-    None: mixed data have no search of their own"""
     orders: bool = False
-    """whether the search is over orders; then the scores include the background knowledge (`apply_knowledge`)"""
-
-
-def boss_from_covariance(rows: int, S: FloatArray, settings: SearchSettings, prior: Prior, ends: float) -> Found:
-    """The CPDAG of the best order by the extended BIC (EBIC).
-
-    The penalty on twice the log-likelihood is ln(rows) + 2 ln m for each parent, where `S` is `[m, m]`.
-    """
-    price, ordered = math.log(rows) + 2 * math.log(len(S)), prior.ordered
-    dag = np.zeros((len(S), len(S)), np.bool_)
-    found = gaussian_boss(S, rows, price, order_settings(settings), prior, ordered, ends)
-    dag[:, :ordered] = found.dag
-    return class_of(dag), found.complete
-
-
-def boss_from_blocks(blocks: Blocks, settings: SearchSettings, prior: Prior, ends: float) -> Found:
-    """The CPDAG of the best order by the degenerate Gaussian score.
-
-    All starts are run, even if they agree: they share their cache and cost little.
-    """
-    starts = order_settings(settings)
-    found = block_boss(blocks, price_of(blocks.rows), replace(starts, agreeing_starts=starts.starts), prior, ends=ends)
-    return class_of(found.dag), found.complete
+    """whether the search is over orders; then the scores include the background knowledge (`apply_knowledge`), and
+    moments have a search of their own (`gaussian_order.py`, `block_order.py`)"""
 
 
 def order_settings(settings: SearchSettings) -> OrderSettings:
@@ -117,8 +89,6 @@ BOSS: ScoreSearch[Starts] = ScoreSearch(
     graph=best_graph,
     so_far=best_so_far,
     copy=copy_starts,
-    from_covariance=boss_from_covariance,
-    from_blocks=boss_from_blocks,
     orders=True,
 )
 
@@ -189,15 +159,18 @@ def search_moments(
 ) -> Found:
     """The graph that `procedure` finds for continuous data with these (summed) `moments`.
 
-    If the procedure has a search for Gaussian data (`from_covariance`), this search ends at the time `ends` of
-    `time.monotonic` at the latest. Other searches have no time limit.
+    A search over orders finds the best order by the extended BIC (EBIC): the penalty on twice the log-likelihood is
+    ln(rows) + 2 ln d for each parent. It ends at the time `ends` of `time.monotonic` at the latest. Other searches have
+    no time limit.
     """
     rows, S = covariance(moments, d)
-    knowledge = prior or no_prior(d)
-    if procedure.from_covariance is not None:
-        found, complete = procedure.from_covariance(rows, S, settings, knowledge, ends)
-        return pdag_with_knowledge(found, knowledge.required, knowledge.possible), complete
-    return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch), prior), True
+    if not procedure.orders:
+        return search(procedure, d, settings, lambda batch: score_covariance(rows, S, batch), prior), True
+    knowledge, price = prior or no_prior(d), math.log(rows) + 2 * math.log(d)
+    found = gaussian_boss(S, rows, price, order_settings(settings), knowledge, knowledge.ordered, ends)
+    dag = np.zeros((d, d), np.bool_)
+    dag[:, : knowledge.ordered] = found.dag
+    return pdag_with_knowledge(cpdag(dag), knowledge.required, knowledge.possible), found.complete
 
 
 def search_blocks(
@@ -207,13 +180,18 @@ def search_blocks(
     prior: Prior | None = None,
     ends: float = math.inf,
 ) -> Found:
-    """The graph that `procedure` finds for mixed data with the coded correlations `blocks`, as `search_moments`."""
+    """The graph that `procedure` finds for mixed data with the coded correlations `blocks`, as `search_moments`.
+
+    A search over orders uses the degenerate Gaussian score. All its starts are run, even if they agree: they share
+    their cache and cost little.
+    """
     d = len(blocks.first) - 1
-    knowledge = prior or no_prior(d)
-    if procedure.from_blocks is not None:
-        found, complete = procedure.from_blocks(blocks, settings, knowledge, ends)
-        return pdag_with_knowledge(found, knowledge.required, knowledge.possible), complete
-    return search(procedure, d, settings, lambda batch: score_blocks(blocks, batch), prior), True
+    if not procedure.orders:
+        return search(procedure, d, settings, lambda batch: score_blocks(blocks, batch), prior), True
+    knowledge, starts = prior or no_prior(d), order_settings(settings)
+    all_starts = replace(starts, agreeing_starts=starts.starts)
+    found = block_boss(blocks, price_of(blocks.rows), all_starts, knowledge, ends=ends)
+    return pdag_with_knowledge(cpdag(found.dag), knowledge.required, knowledge.possible), found.complete
 
 
 DEGENERATE_OPTION = "-p mixed_score=degenerate-gaussian"

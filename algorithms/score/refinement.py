@@ -131,9 +131,7 @@ def _known_scores(batch: Batch, families: Families, prior: Prior) -> FloatArray:
     All families with unknown scores become pending. Families that `prior` excludes are not looked up.
     """
     excluded = apply_knowledge(np.zeros(len(batch)), batch, replace(prior, required=np.zeros_like(prior.required))) < 0
-    scores = np.zeros(len(batch))
-    sizes = np.diff(batch.first)
-    rest = Batch(np.concatenate([[0], np.cumsum(sizes[~excluded])]), batch.members[np.repeat(~excluded, sizes)])
+    scores, rest = np.zeros(len(batch)), batch.selected(~excluded)
     scores[~excluded] = _look_up(rest.first, rest.members, families.tables)
     unknown = np.flatnonzero(np.isnan(scores))
     return apply_knowledge(scores[: unknown[0] if len(unknown) else len(scores)], batch, prior)

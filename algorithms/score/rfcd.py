@@ -22,10 +22,10 @@ from ..core.knowledge import NO_KNOWLEDGE, Knowledge, Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require
-from ..graphs.dag import is_acyclic, reachable
+from ..graphs.cpdag import cpdag, member_of
+from ..graphs.dag import is_acyclic, transitive_closure
 from ..graphs.structure import Structure
 from ..statistics.rows import Rows, cardinalities_of, open_rows
-from .equivalence import class_of, member_of
 from .families import Batch, SearchSettings
 from .procedures import ges_of, scores_of, search
 
@@ -112,7 +112,7 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
         local_solve=local_solve,
         aggregate=aggregate,
         converged=lambda server: server.done,
-        structure=lambda server: Structure(server.variables, class_of(server.dag).astype(np.float64), "cpdag"),
+        structure=lambda server: Structure(server.variables, cpdag(server.dag).astype(np.float64), "cpdag"),
         server_type=Server,
         silo_type=Silo,
         broadcast_type=Proposal,
@@ -144,12 +144,12 @@ def neighbours(dag: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bo
     An insertion or a deletion changes one entry, a reversal two.
     """
     d = len(dag)
-    reaches = np.array([reachable(dag, (v,)) for v in range(d)]).reshape(d, d)
+    reaches = transitive_closure(dag)
     changes = []
     for i, j in np.argwhere(~np.eye(d, dtype=np.bool_)).tolist():
         one = np.zeros((d, d), np.bool_)
         one[i, j] = True
-        if dag[i, j] or not (reaches[j, i] or dag[j, i]):
+        if dag[i, j] or not reaches[j, i]:
             changes.append(one.copy())
         onward = dag[i] & reaches[:, j]
         onward[j] = False

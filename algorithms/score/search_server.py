@@ -14,11 +14,11 @@ from ..core.knowledge import Prior
 from ..core.protocol import TimedState
 from ..core.schema import FloatArray
 from ..errors import BadInput
+from ..graphs.cpdag import member_of
 from ..graphs.structure import Structure
 from ..secure.masks import ring_of
 from ..statistics.coding import Coding
 from .boss import Starts
-from .equivalence import member_of
 from .experiment_scores import experiment_basis
 from .families import Batch, Families, SecureSearch, families_of
 from .gaussian import score_covariance

@@ -323,11 +323,11 @@ def requested_families(server: Server[Any], settings: SecureSearch, procedure: S
     """The families to score in this exchange."""
     pending = shuffled(len(server.variables), settings).families(server.families.pending)
     if settings.own_scores:
-        n_families = min(len(pending), settings.cells)
-        return Batch(pending.first[: n_families + 1], pending.members[: pending.first[n_families]])
+        return pending.head(settings.cells)
     possible = drop_impossible(pending, server.prior) if procedure.orders else pending
-    n_families = len(families_within_budget(possible, server.cardinalities, settings.most_cells, settings.cells))
-    return Batch(pending.first[: n_families + 1], pending.members[: pending.first[n_families]])
+    return pending.head(
+        len(families_within_budget(possible, server.cardinalities, settings.most_cells, settings.cells))
+    )
 
 
 def units_of(schema: Schema, query: Query) -> FloatArray:

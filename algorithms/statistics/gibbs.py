@@ -14,6 +14,7 @@ from ..core.compiled import njit
 from ..core.schema import ImputationModel
 from ..errors import BadInput
 from ..graphs.dag import topological_order
+from ..graphs.kernels import successor_lists
 
 SWEEPS = 5
 """number of Gibbs sweeps after the first draws; several are needed for dependent empty cells of one row"""
@@ -33,8 +34,8 @@ def gibbs_impute(
     cells = np.argwhere(empty[order].T)  # by row, and within a row parents first
     cells[:, 1] = order[cells[:, 1]]
     out, uniforms = columns.copy(), rng.random((SWEEPS + 1, len(cells)))
-    first, parents = _parent_lists(model.dag)
-    begins, children = np.zeros(len(order) + 1, np.int64), _parent_lists(model.dag.T)
+    first, parents = successor_lists(np.ascontiguousarray(model.dag.T))
+    begins, children = np.zeros(len(order) + 1, np.int64), successor_lists(np.ascontiguousarray(model.dag))
     for v in range(len(order)):
         family = [v, *parents[first[v] : first[v + 1]]]
         begins[v + 1] = begins[v] + cardinalities[family].prod()
@@ -42,12 +43,6 @@ def gibbs_impute(
         raise BadInput("the tables of the imputation model do not fit its graph")
     _gibbs_sweeps(out, cells, uniforms, cardinalities, first, parents, *children, begins, model.tables)
     return out
-
-
-def _parent_lists(dag: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The offset of each variable's parents, and the concatenated parents in ascending order."""
-    first = np.concatenate([[0], np.cumsum(dag.sum(axis=0))]).astype(np.int64)
-    return first, np.argwhere(dag.T)[:, 1].astype(np.int64)
 
 
 @njit(cache=True)

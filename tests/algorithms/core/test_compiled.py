@@ -47,6 +47,28 @@ def test_numba_is_imported_by_the_first_call():
     assert done.stdout.splitlines() == ["False []", "[True]"]
 
 
+SMALL_GRAPHS = """
+import sys
+import numpy as np
+from fedbnsl.algorithms.graphs.cpdag import cpdag, extend, meek_closure, member_of
+def results(d):
+    rng = np.random.default_rng(d)
+    dag = np.triu(rng.random((d, d)) < 0.5, 1)
+    graph = rng.random((d, d)) < 0.6
+    found = cpdag(dag), extend(cpdag(dag)), member_of(cpdag(dag)), meek_closure(graph & ~np.eye(d, dtype=bool))
+    return [one.tobytes() for one in found]
+uncompiled = [results(d) for d in range(1, 12)]
+print("numba" in sys.modules)
+import numba
+print([results(d) for d in range(1, 12)] == uncompiled)
+"""
+
+
+def test_small_graphs_need_no_numba_and_have_the_same_results():
+    done = subprocess.run([sys.executable, "-c", SMALL_GRAPHS], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["False", "True"]
+
+
 KEPT = """
 import sys, time
 from numba.core.caching import IndexDataCacheFile

@@ -1,7 +1,6 @@
 """The degenerate Gaussian BOSS: scores against numpy's determinants, graphs against all DAGs of few variables."""
 
 import functools
-import itertools
 import math
 import os
 import subprocess
@@ -16,7 +15,6 @@ from fedbnsl.algorithms.core.knowledge import Prior
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score import block_order, boss
 from fedbnsl.algorithms.score.block_order import block_boss
 from fedbnsl.algorithms.score.families import Batch, OrderSettings
@@ -29,6 +27,7 @@ from fedbnsl.data.federated import pool
 from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.generators.mixed import mixed
 from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.algorithms.score.small_dags import all_dags
 
 THOROUGH = OrderSettings(starts=20, agreeing_starts=10)
 
@@ -36,20 +35,6 @@ THOROUGH = OrderSettings(starts=20, agreeing_starts=10)
 def blocks_in(data):
     coding = coding_of(data.schema)
     return blocks_of(sum(centred_moments(coding.encode(t), (len(t),)) for t in data.tables.values()), coding)
-
-
-@functools.cache
-def all_dags(d):
-    pairs = list(itertools.combinations(range(d), 2))
-    found = []
-    for ways in itertools.product(range(3), repeat=len(pairs)):
-        dag = np.zeros((d, d), bool)
-        for (i, j), way in zip(pairs, ways, strict=True):
-            if way:
-                dag[(i, j) if way == 1 else (j, i)] = True
-        if is_acyclic(dag):
-            found.append(dag)
-    return found
 
 
 def plain(blocks, price):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.cpdag import cpdag, member_of
 from fedbnsl.algorithms.score.boss import best_dag, request_all_families
-from fedbnsl.algorithms.score.equivalence import class_of, member_of
 from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
 from fedbnsl.algorithms.score.ges import score_pending
 
@@ -81,7 +81,7 @@ def test_the_class_of_boss_is_kept_where_it_is_as_good(drawing, learning):
     drawn = drawing(6, 3000, 1, 0.3)
     found = learning("boss", drawn.dealt())
     np.testing.assert_array_equal(found.weights, learning("boss", drawn.dealt(), exact=0).weights)
-    np.testing.assert_array_equal(found.adjacency, class_of(exact(drawn.scores(), 6, 5)[0]))
+    np.testing.assert_array_equal(found.adjacency, cpdag(exact(drawn.scores(), 6, 5)[0]))
 
 
 def test_more_variables_than_asked_for_have_none():

@@ -1,6 +1,5 @@
 """Learning from experiments with targets of silos and of conditions, for every search and kind of data."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +10,9 @@ from fedbnsl.algorithms.core.experiments import experiments_of, smallest_group
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.cpdag import experimental_arcs
-from fedbnsl.algorithms.graphs.dag import is_acyclic
-from fedbnsl.algorithms.score.equivalence import class_of
+from fedbnsl.algorithms.graphs.cpdag import cpdag, experimental_arcs
 from fedbnsl.tasks.transport.in_process import InProcessFederation
+from tests.algorithms.score.small_dags import all_dags
 
 NAMES = tuple("abcdef")
 DAG = np.zeros((6, 6), bool)
@@ -96,7 +94,7 @@ class TestEverySearch:
         """One silo sets both c and e, so c → e follows from b → c; all other edges are directed by a target."""
         tables = draw(4000, TARGETS, 2, kind)
         found, basis, _ = learned(tables, TARGETS, algorithm, kind, **params)
-        truth = class_of(DAG, experiments_of(NAMES, dict.fromkeys(tables, 1), TARGETS).separated)
+        truth = cpdag(DAG, experiments_of(NAMES, dict.fromkeys(tables, 1), TARGETS).separated)
         without, *_ = learned(tables, {}, algorithm, kind, **params)
         np.testing.assert_array_equal(found.adjacency, truth)
         assert not np.array_equal(without.adjacency, truth)
@@ -111,16 +109,6 @@ class TestEverySearch:
         schema = schema_of(turned, TARGETS, kind, tuple(NAMES[v] for v in order))
         other, *_ = run(InProcessFederation(schema, turned, secure=True), algorithm, **params)
         np.testing.assert_allclose(other.reordered(NAMES).weights, found.weights, atol=1e-6)
-
-
-def all_dags(d):
-    pairs = list(itertools.combinations(range(d), 2))
-    for marks in itertools.product((0, 1, 2), repeat=len(pairs)):
-        dag = np.zeros((d, d), bool)
-        for (i, j), mark in zip(pairs, marks, strict=True):
-            dag[i, j], dag[j, i] = mark == 1, mark == 2
-        if is_acyclic(dag):
-            yield dag
 
 
 class TestScores:
@@ -152,7 +140,7 @@ class TestScores:
             return total
 
         best = max(all_dags(4), key=score)
-        np.testing.assert_array_equal(found.adjacency, class_of(best, schema.experiments.separated))
+        np.testing.assert_array_equal(found.adjacency, cpdag(best, schema.experiments.separated))
 
     @pytest.mark.parametrize("kind", ["continuous", "discrete", "mixed"])
     def test_rows_left_out_reward_wrong_directions_where_a_dependence_remains(self, kind) -> None:
@@ -205,10 +193,10 @@ def test_arcs_that_rest_on_experiments_and_those_that_follow():
     separated = np.zeros((6, 6), bool)
     separated[0, 1] = separated[1, 0] = True
     every = ~np.eye(6, dtype=bool)
-    fixed, following = experimental_arcs(class_of(DAG, separated), separated, np.zeros((6, 6), bool), every)
+    fixed, following = experimental_arcs(cpdag(DAG, separated), separated, np.zeros((6, 6), bool), every)
     assert np.argwhere(fixed).tolist() == [[0, 1]]
     assert np.argwhere(following).tolist() == [[1, 2], [1, 3], [2, 4], [4, 5]]
     required = np.zeros((6, 6), bool)
     required[1, 2] = True
-    fixed, following = experimental_arcs(class_of(DAG, separated), separated, required, every)
+    fixed, following = experimental_arcs(cpdag(DAG, separated), separated, required, every)
     assert np.argwhere(following).tolist() == [[1, 3]]

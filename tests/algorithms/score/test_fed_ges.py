@@ -7,9 +7,10 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Replies, rounds
+from fedbnsl.algorithms.graphs.cpdag import cpdag, member_of
 from fedbnsl.algorithms.graphs.dag import is_acyclic, moral_graph
 from fedbnsl.algorithms.score import fed_ges
-from fedbnsl.algorithms.score.equivalence import arcs_of, class_of, dag_of, member_of
+from fedbnsl.algorithms.score.arcs import arcs_of, dag_of
 from fedbnsl.algorithms.score.families import no_families
 from fedbnsl.algorithms.score.fed_ges import FedGes, Server, aggregate, consensus_dag, mean_distance
 from fedbnsl.algorithms.score.fusion import fuse
@@ -44,14 +45,14 @@ class TestRounds:
             end = algorithm.structure(run[-1].server)
             assert run[-1].outcome == "converged"
             again = finish(search_from(end.adjacency, WARY, 2), no_families(), drawn.scores())[0]
-            np.testing.assert_array_equal(class_of(end.adjacency), again)
+            np.testing.assert_array_equal(cpdag(end.adjacency), again)
             assert len(run) > end.adjacency.sum() / 2
 
     def test_with_l_out_of_reach_the_first_round_of_one_silo_is_ges(self, drawing):
         for plan, insertion in ((WARY, "wary"), (CHICKERING, "full")):
             drawn = drawing(8, 1000, 1)
             _, run = every_round(drawn.dealt(), limit=1000, insertion=insertion)
-            np.testing.assert_array_equal(class_of(run[0].server.own[0]), alone(drawn, plan))
+            np.testing.assert_array_equal(cpdag(run[0].server.own[0]), alone(drawn, plan))
 
     @pytest.mark.parametrize("limit", [1, 3])
     def test_a_silo_adds_at_most_l_edges_a_round(self, limit, drawing):
@@ -212,7 +213,7 @@ class TestOneShot:
         drawn = drawing(6, 900, 2)
         found = learning("ges", InProcessFederation(drawn.dealt().schema, drawn.dealt().tables))
         assert found.kind == "cpdag"
-        np.testing.assert_array_equal(class_of(member_of(found.adjacency)), found.adjacency)
+        np.testing.assert_array_equal(cpdag(member_of(found.adjacency)), found.adjacency)
 
 
 def test_silos_that_find_different_edges_first_agree_if_each_continues_its_own_graph():

@@ -10,27 +10,12 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag
-from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score.families import OrderSettings
 from fedbnsl.algorithms.score.gaussian_order import SCORE_TOLERANCE, Prior, _graph, _select, _sweep, gaussian_boss
+from tests.algorithms.score.small_dags import all_dags
 
 # Three starts that agree may all have missed the best score.
 THOROUGH = OrderSettings(starts=30, agreeing_starts=10)
-
-
-@functools.cache
-def all_dags(d):
-    """Every DAG over d variables."""
-    pairs = list(itertools.combinations(range(d), 2))
-    found = []
-    for ways in itertools.product(range(3), repeat=len(pairs)):
-        dag = np.zeros((d, d), bool)
-        for (i, j), way in zip(pairs, ways, strict=True):
-            if way:
-                dag[(i, j) if way == 1 else (j, i)] = True
-        if is_acyclic(dag):
-            found.append(dag)
-    return found
 
 
 def left_of(X, parents, j):

@@ -8,14 +8,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.graphs.cpdag import cpdag, member_of
 from fedbnsl.algorithms.graphs.dag import is_acyclic
 from fedbnsl.algorithms.score import ges
 from fedbnsl.algorithms.score.cliques import NO_GAIN, open_path, workspace_with_successors
-from fedbnsl.algorithms.score.equivalence import class_of, cpdag_of, member_of
 from fedbnsl.algorithms.score.families import Batch, no_families
 from fedbnsl.algorithms.score.ges import CHICKERING, WARY, WITH_TURNS, best_move, finish, score_pending, search_from
 from fedbnsl.algorithms.score.operators import DELETE, INSERT, TURN, WARY_INSERT, apply_operator, refresh
 from tests.algorithms.score import plain_ges
+from tests.algorithms.score.small_dags import all_dags
 
 
 def found(drawn, plan, start=None, limit=-1, **settings):
@@ -65,22 +66,12 @@ def best_total(d, scores):
     return best[frozenset(range(d))]
 
 
-def all_dags(d):
-    pairs = list(combinations(range(d), 2))
-    for kinds in product(range(3), repeat=len(pairs)):
-        dag = np.zeros((d, d), np.bool_)
-        for (i, j), kind in zip(pairs, kinds, strict=True):
-            dag[i, j], dag[j, i] = kind == 1, kind == 2
-        if is_acyclic(dag):
-            yield dag
-
-
 @pytest.fixture(scope="module")
 def classes():
     """Every class of DAGs on four variables with all of its members, by the bytes of its CPDAG: 185 of them."""
     members: dict[bytes, list[np.ndarray]] = {}
     for dag in all_dags(4):
-        members.setdefault(cpdag_of(dag).tobytes(), []).append(dag)
+        members.setdefault(cpdag(dag).tobytes(), []).append(dag)
     return members
 
 
@@ -97,7 +88,7 @@ def neighbours(members, kind):
                 other[y, x], other[x, y] = False, True
             else:
                 continue
-            if is_acyclic(other) and (kind != TURN or (cpdag_of(other) != cpdag_of(dag)).any()):
+            if is_acyclic(other) and (kind != TURN or (cpdag(other) != cpdag(dag)).any()):
                 yield other
 
 
@@ -156,7 +147,7 @@ class TestAllThereIs:
                 assert gain <= 1e-9
                 continue
             assert gain == pytest.approx(most, abs=1e-8)
-            after = cpdag_of(apply_operator(kind, here, x, y, clique))
+            after = cpdag(apply_operator(kind, here, x, y, clique))
             assert after.tobytes() in classes
             assert total(member_of(after), scores) - total(members[0], scores) == pytest.approx(most, abs=1e-8)
 
@@ -327,7 +318,7 @@ class TestStart:
         right = 0
         for seed in range(10):
             drawn = drawing(6, 20_000, seed, most_levels=1 + 2 * (seed % 2))
-            right += (found(drawn, WITH_TURNS) == class_of(drawn.dag)).all()
+            right += (found(drawn, WITH_TURNS) == cpdag(drawn.dag)).all()
         assert right >= 7
 
 

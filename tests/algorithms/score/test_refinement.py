@@ -9,9 +9,9 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.knowledge import Knowledge, no_prior
 from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.graphs.cpdag import member_of
 from fedbnsl.algorithms.score.boss import order_graph
 from fedbnsl.algorithms.score.discrete import apply_knowledge, drop_impossible
-from fedbnsl.algorithms.score.equivalence import member_of
 from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
 from fedbnsl.algorithms.score.ges import score_pending
 from fedbnsl.algorithms.score.procedures import BOSS, GES, REFINED_GES, search

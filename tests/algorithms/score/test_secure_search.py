@@ -11,8 +11,8 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Limits, rounds
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.cpdag import cpdag, member_of
 from fedbnsl.algorithms.score.discrete import all_too_wide, families_within_budget, sets_of
-from fedbnsl.algorithms.score.equivalence import class_of, member_of
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.data.federated import FederatedData, pool
 from fedbnsl.data.generators.linear import homogeneous
@@ -263,7 +263,7 @@ def test_a_search_that_ends_early_has_a_class_near_the_final_one_and_says_so(nam
         assert last.outcome == "out of bytes"
         assert sum(one.traffic.total for one in run) <= sent[k]
         graph = algorithm.structure(last.server).adjacency
-        np.testing.assert_array_equal(class_of(member_of(graph)), graph)
+        np.testing.assert_array_equal(cpdag(member_of(graph)), graph)
         assert "did not come to its end" in " ".join(algorithm.basis(last.server))
         distances.append(np.triu((graph | graph.T) != (every[-1].server.found | every[-1].server.found.T)).sum())
     assert distances == sorted(distances, reverse=True)
