@@ -27,9 +27,8 @@ from ..statistics.lagged import window_schema, windows
 from . import mixed_families
 from .lagged_regressions import Forecasts
 from .mixed_families import Broadcast, MixedFamilies, Reply, Server, Silo
-from .mixed_network import DynamicMixedNetwork, Linear
-from .network_json import network_from_json
-from .networks import unrolled_weights
+from .network_json import network_as_json, network_from_json
+from .networks import Network, unrolled_weights
 
 DRAWS = 50
 """number of samples for the forecast of a window"""
@@ -75,9 +74,10 @@ def build(settings: LaggedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcas
     )
 
 
-def network(server: Server, structure: Structure, ess: float, *, blank: bool = False) -> DynamicMixedNetwork:
+def network(server: Server, structure: Structure, ess: float, *, blank: bool = False) -> Network:
     """The network of the server's final state, over the variables of `structure`; `blank` as in `mixed_families`."""
-    return DynamicMixedNetwork(structure.variables, mixed_families.network(server, ess, blank=blank))
+    over_time = mixed_families.network(server, ess, blank=blank)
+    return replace(over_time, variables=structure.variables, lags=structure.lags)
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ class ForecastSilo:
     all_stretches: tuple[int, ...]
 
 
-def start_forecasts(schema: Schema, fitted: DynamicMixedNetwork) -> ForecastServer:
+def start_forecasts(schema: Schema, fitted: Network) -> ForecastServer:
     """The server's state before the exchange."""
-    return ForecastServer(schema, json.dumps(fitted.as_json()))
+    return ForecastServer(schema, json.dumps(network_as_json(fitted)))
 
 
 def build_forecasts(
@@ -164,18 +164,18 @@ def build_forecasts(
     )
 
 
-def requested_network(content: str, d: int) -> DynamicMixedNetwork:
+def requested_network(content: str, d: int) -> Network:
     """The network over time in the `content` of a request; raises `BadInput` unless it is one of d variables."""
     try:
         found = network_from_json(json.loads(content), "a request for forecasts")
     except json.JSONDecodeError:
         raise BadInput("a request for forecasts has no network") from None
-    if not isinstance(found, DynamicMixedNetwork) or len(found.variables) != d:
+    if not found.lags or len(found.variables) != d:
         raise BadInput(f"a request for forecasts has no network over time of {d} variables")
     return found
 
 
-def forecast_errors(fitted: DynamicMixedNetwork, rows: FloatArray, *, center: bool) -> FloatArray:
+def forecast_errors(fitted: Network, rows: FloatArray, *, center: bool) -> FloatArray:
     """The summed errors of the network's forecasts of the windows `rows` and of persistence, `[2·d]`.
 
     For a number, these are squared errors in units of its variance. For a label, this is the number of forecasts whose
@@ -184,22 +184,26 @@ def forecast_errors(fitted: DynamicMixedNetwork, rows: FloatArray, *, center: bo
     d = len(fitted.variables)
     found, numbers = np.zeros(2 * d), fitted.numbers
     if center:
-        means = np.array([one.intercept if isinstance(one, Linear) else 0.0 for one in fitted.over_time.local[d:]])
-        columns = np.tile(numbers, fitted.lags + 1)
-        rows = rows + np.where(columns, np.tile(means[:d], fitted.lags + 1) - rows.mean(axis=0), 0.0)
-    rng = np.random.default_rng(0)
+        columns, means = np.tile(numbers, fitted.lags + 1), np.tile(fitted.means, fitted.lags + 1)
+        rows = rows + np.where(columns, means - rows.mean(axis=0), 0.0)
+    rng, spreads = np.random.default_rng(0), _positive_spreads(fitted)
     for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
         expected = fitted.expected(part[:, d:], DRAWS, rng)
         for v, forecast in enumerate(expected):
             if numbers[v]:
-                errors = (part[:, [v]] - np.column_stack([forecast, part[:, d + v]])) ** 2 / fitted.spreads[v]
+                errors = (part[:, [v]] - np.column_stack([forecast, part[:, d + v]])) ** 2 / spreads[v]
             else:
                 errors = part[:, [v]] != np.column_stack([forecast.argmax(axis=1), part[:, d + v]])
             found[[v, d + v]] += errors.sum(axis=0)
     return found
 
 
-def forecasts(server: ForecastServer, fitted: DynamicMixedNetwork) -> Forecasts:
+def forecasts(server: ForecastServer, fitted: Network) -> Forecasts:
     """The errors of both forecasts by variable; errors of numbers are in the squares of their units."""
-    model, persistence = np.array(server.errors).reshape(2, -1) * fitted.spreads
+    model, persistence = np.array(server.errors).reshape(2, -1) * _positive_spreads(fitted)
     return Forecasts(model, persistence)
+
+
+def _positive_spreads(fitted: Network) -> FloatArray:
+    """The units of squared errors, `[d]`; a constant number has a tiny unit."""
+    return np.maximum(fitted.spreads, 1e-300)

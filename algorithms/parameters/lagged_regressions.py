@@ -22,7 +22,7 @@ from ..graphs.structure import Structure, unrolled_names
 from ..statistics.lagged import window_schema, windows_of
 from ..statistics.moments import Table, column_units, regression_weights, residual_variances
 from . import regressions
-from .networks import DynamicGaussianNetwork, unrolled_weights
+from .networks import Network, linear_network, unrolled_weights
 from .regressions import Broadcast, Regressions, Reply, Server, Silo
 
 
@@ -98,7 +98,7 @@ def pairs(dag: NDArray[np.bool_], lags: int) -> NDArray[np.int32]:
     return np.unique(np.concatenate([regressions.pairs(dag), regressions.pairs(sources)]), axis=0)
 
 
-def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussianNetwork, Forecasts]:
+def network(server: Server, settings: LaggedRegressions) -> tuple[Network, Forecasts]:
     """The network of the server's final state, by least squares about the means of all windows, and its errors.
 
     With `center`, moments and errors are about each silo's own means, so each silo forecasts from its own level.
@@ -110,7 +110,7 @@ def network(server: Server, settings: LaggedRegressions) -> tuple[DynamicGaussia
     )
     weights = regression_weights(covariance, server.dag)
     within, lagged = weights[:d, :d], weights[d:, :d].reshape(lags, d, d)
-    fitted = DynamicGaussianNetwork(
+    fitted = linear_network(
         structure=Structure(server.variables[:d], within, lagged=lagged),
         intercepts=(means - means @ weights)[:d],
         variances=residual_variances(covariance, weights)[:d],

@@ -31,7 +31,8 @@ from ..statistics.count_tables import count_limits
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
-from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular, softmax
+from .distributions import Distribution, Linear, Logistic, Tabular, softmax
+from .networks import Network
 from .tables import counts_for_model, smooth_counts
 
 MIN_VARIANCE = 1e-12
@@ -287,7 +288,7 @@ def _newton_update(server: Server, total: FloatArray, prior: float, coding: Codi
     return replace(server, weights=further, direction=direction, likelihood=likelihood, sums=total)
 
 
-def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
+def network(server: Server, ess: float, *, blank: bool = False) -> Network:
     """The network of the server's final state.
 
     With `blank`, no parameter depends on a cell of 1 or 2 rows. Tables are then computed from publishable counts
@@ -298,7 +299,7 @@ def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
     counts = dict(zip(tables, counts_for_model([*tables.values()], blank=blank), strict=True))
     rare = _rare_levels(server, coding) if blank else {}
     parents = tuple(tuple(map(int, np.flatnonzero(column))) for column in server.dag.T)
-    local: list[Local] = []
+    local: list[Distribution] = []
     at = 0
     for v, own in enumerate(parents):
         if v in tables:
@@ -313,7 +314,13 @@ def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
             local.append(_merge_in_logistic(fitted, v, own, rare, coding, server.rows))
         else:
             local.append(_merge_in_linear(moments, int(coding.blocks[v][0]), own, rare, coding))
-    return MixedNetwork(coding, dict(server.schema.levels), parents, tuple(local))
+    names = coding.variables
+    return Network(
+        names,
+        server.schema.levels,
+        {name: tuple(names[u] for u in own) for name, own in zip(names, parents, strict=True)},
+        dict(zip(names, local, strict=True)),
+    )
 
 
 def contributing_rows(server: Server) -> int:

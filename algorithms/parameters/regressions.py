@@ -22,7 +22,7 @@ from ..graphs.structure import Structure
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, column_units, conditions_of, regression_weights, residual_variances
 from ..statistics.packing import Packing, packing
-from .networks import GaussianNetwork
+from .networks import Network, linear_network
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def pooled_moments(
     return means, covariance + np.triu(covariance, 1).T
 
 
-def network(server: Server, settings: Regressions) -> GaussianNetwork:
+def network(server: Server, settings: Regressions) -> Network:
     """The network of the server's final state, by least squares; intercepts are computed from the means of all rows."""
     d, group = len(server.variables), server.group if len(server.group) else np.zeros(len(server.variables), np.int64)
     weights, intercepts, variances = np.zeros((d, d)), np.zeros(d), np.zeros(d)
@@ -167,7 +167,7 @@ def network(server: Server, settings: Regressions) -> GaussianNetwork:
         found = regression_weights(covariance, server.dag)
         weights[:, own], intercepts[own] = found[:, own], (means - means @ found)[own]
         variances[own] = residual_variances(covariance, found)[own]
-    return GaussianNetwork(Structure(server.variables, weights), intercepts, variances)
+    return linear_network(Structure(server.variables, weights), intercepts, variances)
 
 
 def _joined(each: Sequence[Silo], used: NDArray[np.bool_]) -> Silo:

@@ -20,7 +20,7 @@ from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, e
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.moments import secure_additive, secure_linear
 from fedbnsl.algorithms.parameters import mixed_families, regressions, tables
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Refit, Server, refit_start
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.families import SecureSearch
@@ -98,8 +98,8 @@ def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Para
     how = "from the released private moments, at no further privacy cost; no mean was released, so every intercept is 0"
     if structure.lags:
         how += ", and the first values have the variances of the noise"
-        return Parameters(DynamicGaussianNetwork(structure, zeros, variances, zeros, variances), how)
-    return Parameters(GaussianNetwork(structure, zeros, variances), how)
+        return Parameters(linear_network(structure, zeros, variances, zeros, variances), how)
+    return Parameters(linear_network(structure, zeros, variances), how)
 
 
 def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:

@@ -1,15 +1,12 @@
 """The notes on the models of runs, and the exchanges that fit models of time series after the rounds."""
 
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.cpdag import Extension
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.parameters import lagged_families, lagged_regressions, mixed_families, regressions
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.tracking.result import Metric, Parameters
 
@@ -18,7 +15,7 @@ from .job import ExchangeResult, Job, Session, extra_exchange
 LOST = Parameters(None, "too few silos responded when the parameters were estimated")
 
 
-def learned(network: Any, notes: tuple[str, ...], found: ExchangeResult) -> Parameters:
+def learned(network: Network, notes: tuple[str, ...], found: ExchangeResult) -> Parameters:
     """The model `network` of a run with its notes, and a note on the silos that were lost when it was fitted."""
     lost = f"without {', '.join(found.last.lost)}" if found.last.lost else ""
     return Parameters(network, "; ".join(part for part in (*notes, lost) if part), found.bytes_sent)
@@ -104,9 +101,9 @@ def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
         "forecast_mse": None,
         "persistence_mse": None,
     }
-    if forecasts is None:
+    if network is None or forecasts is None:
         return found
-    numbers = network.numbers if isinstance(network, DynamicMixedNetwork) else np.ones(len(forecasts.model), np.bool_)
+    numbers = network.numbers
     for name, errors in (("forecast", forecasts.model), ("persistence", forecasts.persistence)):
         found |= {f"{name}_mse": float(errors[numbers].mean())} if numbers.any() else {}
         found |= {f"{name}_wrong": float(errors[~numbers].mean())} if not numbers.all() else {}
