@@ -26,7 +26,7 @@ from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
+from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.statistics.moments import spectral_radius
 

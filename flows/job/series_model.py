@@ -5,7 +5,7 @@ from dataclasses import replace
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 from fedbnsl.algorithms.graphs.cpdag import Extension
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
-from fedbnsl.algorithms.parameters import lagged_families, lagged_regressions, mixed_families, regressions
+from fedbnsl.algorithms.parameters import forecast_errors, mixed_families, regressions
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.tracking.result import Metric, Parameters
@@ -50,19 +50,20 @@ def labelled_series_model(
         return Parameters(None, reason)
     assert chosen.dag is not None
     masked, ess = algorithm.needs_secure_sum, job.settings.smoothing
-    spec = AlgorithmSpec("lagged-families", lagged_families.LaggedFamilies(ess, masked, structure.lags))
-    start = lagged_families.start(session.schema, chosen.dag, structure)
+    spec = AlgorithmSpec("lagged-families", mixed_families.MixedFamilies(ess, masked, structure.lags))
+    start = mixed_families.start(session.schema, chosen.dag, structure.lagged)
     found = extra_exchange(job, session, spec, "parameters", start)
     if found.lost:
         return LOST
     server: mixed_families.Server = found.last.server
-    fitted = lagged_families.network(server, structure, ess, blank=job.settings.small_cells == "blank")
+    blank = job.settings.small_cells == "blank"
+    fitted = mixed_families.network(server, ess, lags=structure.lags, blank=blank)
     windows = mixed_families.contributing_rows(server)
     summary = f"regressions, tables and logistic regressions on the same and earlier times, at {windows:,} times"
     notes = (summary, small_cells_note(job), job.adjustment.description, chosen.how)
-    spec = AlgorithmSpec("forecast-errors", lagged_families.ForecastErrors(masked, job.center_series))
-    checked = extra_exchange(job, session, spec, "forecasts", lagged_families.start_forecasts(session.schema, fitted))
-    errors = None if checked.lost else lagged_families.forecasts(checked.last.server, fitted)
+    spec = AlgorithmSpec("forecast-errors", forecast_errors.ForecastErrors(masked, job.center_series))
+    checked = extra_exchange(job, session, spec, "forecasts", forecast_errors.start_forecasts(session.schema, fitted))
+    errors = None if checked.lost else forecast_errors.forecasts(checked.last.server, fitted)
     model = learned(replace(fitted, adjustment=job.adjustment), notes, found)
     return replace(model, forecasts=errors, bytes_sent=found.bytes_sent + checked.bytes_sent)
 
@@ -75,17 +76,19 @@ def series_model(
         return Parameters(None, reason)
     assert chosen.dag is not None
     masked = algorithm.needs_secure_sum
-    settings = lagged_regressions.LaggedRegressions(job.center_series, masked, structure.lags)
-    start = lagged_regressions.start(session.schema, chosen.dag, structure)
+    settings = regressions.Regressions(job.center_series, masked, structure.lags)
+    start = regressions.start(session.schema, chosen.dag, structure.lagged)
     found = extra_exchange(job, session, AlgorithmSpec("lagged-regressions", settings), "parameters", start)
     if found.lost:
         return LOST
     server = found.last.server
     windows = regressions.contributing_rows(server)
     fitted = f"each variable regressed on its parents at the same and at earlier times, at {windows:,} times"
-    network, forecasts = lagged_regressions.network(server, settings)
-    network = replace(network, adjustment=job.adjustment)
-    return replace(learned(network, (fitted, job.adjustment.description, chosen.how), found), forecasts=forecasts)
+    network = regressions.network(server, settings)
+    model = learned(
+        replace(network, adjustment=job.adjustment), (fitted, job.adjustment.description, chosen.how), found
+    )
+    return replace(model, forecasts=regressions.forecasts(server, settings, network))
 
 
 def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:

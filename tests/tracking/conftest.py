@@ -8,7 +8,7 @@ import pytest
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
+from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
 from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.tracking.result import Parameters, RunResult
 

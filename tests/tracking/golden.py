@@ -18,7 +18,7 @@ from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
-from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
+from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
 from fedbnsl.algorithms.parameters.networks import Drift, Network, linear_network
 from fedbnsl.tracking.comparison import Comparison
 from fedbnsl.tracking.report.report import COUNTS, SCORES

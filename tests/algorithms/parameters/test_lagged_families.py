@@ -12,9 +12,10 @@ from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters import lagged_families
+from fedbnsl.algorithms.parameters import forecast_errors, mixed_families
 from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
-from fedbnsl.algorithms.parameters.lagged_families import ForecastErrors, LaggedFamilies
+from fedbnsl.algorithms.parameters.forecast_errors import ForecastErrors
+from fedbnsl.algorithms.parameters.mixed_families import MixedFamilies
 from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
 from fedbnsl.algorithms.statistics.lagged import windows
 from fedbnsl.data.generators.dynamic import dynamic
@@ -42,16 +43,16 @@ def graph(data):
 
 
 def fitted(data, structure, lost=()):
-    algorithm = registry.build(AlgorithmSpec("lagged-families", LaggedFamilies(lags=1)))
+    algorithm = registry.build(AlgorithmSpec("lagged-families", MixedFamilies(lags=1)))
     federation = Losing(data.schema, data.tables, dict.fromkeys(lost, 1))
-    start = lagged_families.start(data.schema, structure.adjacency, structure)
-    return lagged_families.network(last_of(algorithm, federation, start).server, structure, 1.0)
+    start = mixed_families.start(data.schema, structure.adjacency, structure.lagged)
+    return mixed_families.network(last_of(algorithm, federation, start).server, 1.0, lags=1)
 
 
 def forecast(data, network, lost=(), *, center=True):
     algorithm = registry.build(AlgorithmSpec("forecast-errors", ForecastErrors(center=center)))
     federation = Losing(data.schema, data.tables, dict.fromkeys(lost, 1))
-    return last_of(algorithm, federation, lagged_families.start_forecasts(data.schema, network)).server
+    return last_of(algorithm, federation, forecast_errors.start_forecasts(data.schema, network)).server
 
 
 @pytest.mark.parametrize("lost", [(), ("silo-2",)])
@@ -71,7 +72,7 @@ def test_families_and_errors_are_those_of_pooled_windows(data, lost):
     assert (network.structure.weights == structure.weights).all()
     assert (network.structure.lagged == structure.lagged).all()
     server = forecast(data, network, lost)
-    errors = lagged_families.forecasts(server, network)
+    errors = forecast_errors.forecasts(server, network)
     assert server.rows == len(rows)
     left = about[:, u] - network.local[u].weights[0] * about[:, 4 + v]
     # The means of the rows and of the rows before differ by the ends of the series.
@@ -145,7 +146,7 @@ def test_a_request_without_a_network_is_refused(data, content):
     algorithm = registry.build(AlgorithmSpec("forecast-errors", ForecastErrors()))
     federation = InProcessFederation(data.schema, data.tables)
     with pytest.raises(BadInput, match="a request for forecasts"):
-        federation.exchange(algorithm, 1, lagged_families.ForecastRequest(content))
+        federation.exchange(algorithm, 1, forecast_errors.ForecastRequest(content))
 
 
 def test_numbers_are_forecast_about_the_means_of_their_silo(data):
@@ -155,7 +156,7 @@ def test_numbers_are_forecast_about_the_means_of_their_silo(data):
     for k, table in enumerate(apart.values()):
         table[:, u] += 50.0 * k
     other = replace(data, tables=apart)
-    plain, centred = (lagged_families.forecasts(forecast(one, network), network) for one in (data, other))
+    plain, centred = (forecast_errors.forecasts(forecast(one, network), network) for one in (data, other))
     np.testing.assert_allclose(plain.model, centred.model, atol=1e-9)
-    free = lagged_families.forecasts(forecast(other, network, center=False), network)
+    free = forecast_errors.forecasts(forecast(other, network, center=False), network)
     assert free.model[u] > 100 * plain.model[u]
