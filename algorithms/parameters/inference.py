@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray
 from ..errors import BadInput, quoted
 from ..graphs.dag import reachable
-from .networks import Network
+from .networks import Network, conditional_normal
 
 MAX_CELLS = 1 << 24
 """maximum number of cells of a table in an exact elimination; if a table has more, samples are drawn instead"""
@@ -138,12 +138,10 @@ def _normal_answer(network: Network, query: NetworkQuery) -> NetworkAnswer:
     from scipy.stats import multivariate_normal, norm  # imported late: only queries of numbers need it
 
     mean, S = network.joint_normal()
-    given = [network.index(name) for name in query.given]
-    if given:
-        values = np.array([float(value) for value in query.given.values()])
-        # A variable that the others determine, or that was set, has no variance, so the matrix may be singular.
-        gain = np.linalg.pinv(S[np.ix_(given, given)], hermitian=True) @ S[given]
-        mean, S = mean + (values - mean[given]) @ gain, S - S[:, given] @ gain
+    cells = np.full(len(mean), np.nan)
+    for name, value in query.given.items():
+        cells[network.index(name)] = float(value)
+    mean, S = conditional_normal(mean, S, cells)
     if query.targets:
         v = network.index(query.targets[0])
         sd = math.sqrt(max(float(S[v, v]), 0.0))

@@ -566,16 +566,21 @@ def _expected_latest_rows(
     noise: FloatArray = block_diag(errors, np.zeros(((lags - 1) * d,) * 2))
     stationary = np.abs(np.linalg.eigvals(step)).max() < 1
     prior = solve_discrete_lyapunov(step.T, noise) if stationary else np.diag(np.tile(spread, lags))
-    mean, covariance = _given(np.tile(means, lags), np.asarray(prior, np.float64), past[:lags][::-1].ravel())
+    mean, covariance = conditional_normal(
+        np.tile(means, lags), np.asarray(prior, np.float64), past[:lags][::-1].ravel()
+    )
     for row in past[lags:]:
         mean, covariance = mean @ step, step.T @ covariance @ step + noise
         mean[:d] += intercepts
-        mean, covariance = _given(mean, covariance, np.concatenate([row, np.full((lags - 1) * d, np.nan)]))
+        mean, covariance = conditional_normal(mean, covariance, np.concatenate([row, np.full((lags - 1) * d, np.nan)]))
     return np.asarray(mean.reshape(lags, d)[::-1])
 
 
-def _given(mean: FloatArray, covariance: FloatArray, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of a Gaussian vector given its `cells` that are not NaN."""
+def conditional_normal(mean: FloatArray, covariance: FloatArray, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of a normal vector given its `cells` that are not NaN.
+
+    The covariance may be singular: a variable that others determine, or that was set, has no variance of its own.
+    """
     known: NDArray[np.intp] = np.flatnonzero(~np.isnan(cells))
     gain = np.linalg.pinv(covariance[np.ix_(known, known)], hermitian=True) @ covariance[known]
     return mean + (cells[known] - mean[known]) @ gain, covariance - covariance[:, known] @ gain
