@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 import fedbnsl
 from fedbnsl.algorithms.effects.identification import optimal_adjustment_set
 from fedbnsl.algorithms.effects.interventions import discrete_effect
-from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, implied_moments, joint_effects
+from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, joint_effects
 from fedbnsl.algorithms.graphs.dag import reachable
-from fedbnsl.algorithms.parameters.networks import Network
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 from fedbnsl.algorithms.parameters.tables import smooth_counts
 from fedbnsl.algorithms.privacy import gram
 from fedbnsl.algorithms.statistics.moments import regression_weights, residual_variances
@@ -80,7 +81,9 @@ def numbers(seed: int) -> Draw | None:
         products += rows.T @ rows
     own = WithinMoments(products / sum(SILOS), sum(SILOS), len(SILOS))
     fitted = regression_weights(own.covariance, dag)
-    implied = implied_moments(fitted, residual_variances(own.covariance, fitted), own.rows, own.silos)
+    names, variances = tuple(f"v{i}" for i in range(D)), residual_variances(own.covariance, fitted)
+    _, covariance = linear_network(Structure(names, fitted), np.zeros(D), variances).joint_normal()
+    implied = WithinMoments(covariance, own.rows, own.silos)
     covariates = optimal_adjustment_set(dag, x, y).covariates
     found = {
         "linear, rows": adjusted_effect(own, x, y, covariates),

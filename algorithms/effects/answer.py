@@ -24,7 +24,6 @@ from .linear import (
     Sensitivity,
     WithinMoments,
     adjusted_effect,
-    implied_moments,
     joint_effects,
     sensitivity,
 )
@@ -278,14 +277,15 @@ class FromRegressions:
 def model_estimator(network: Network, rows: int, silos: int) -> Estimator:
     """The estimator of effects from a fitted `network` alone, which was fitted to this number of `rows` and `silos`.
 
-    Raises `ValueError` for a network over time (a programming error).
+    The covariance that a linear network implies is the maximum-likelihood covariance under the graph. So in large
+    samples, effects from it are at least as precise as effects from the moments of the rows, and intervals are not too
+    narrow if the graph is true. Raises `ValueError` for a network over time (a programming error).
     """
     if network.lags:
         raise ValueError(f"effects are not computed from a {network.kind}")
     if network.linear:
-        return FromMoments(
-            network.variables, implied_moments(network.structure.weights, network.variances, rows, silos)
-        )
+        _, covariance = network.joint_normal()
+        return FromMoments(network.variables, WithinMoments(covariance, rows, silos))
     return FromTables(network, rows) if network.discrete else FromMixed(network, rows)
 
 

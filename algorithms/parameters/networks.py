@@ -164,11 +164,8 @@ class Network:
         Edges of networks with labels have the weight 1, because they may have several coefficients. Labels have the
         intercept 0 and the variance 1.
         """
-        weights, intercepts, variances = (
-            self.dag.astype(np.float64),
-            np.zeros(len(self.nodes)),
-            np.ones(len(self.nodes)),
-        )
+        weights = self.dag.astype(np.float64)
+        intercepts, variances = np.zeros(len(weights)), np.ones(len(weights))
         for v, (own, local) in enumerate(zip(self.parent_numbers, self.local, strict=True)):
             if isinstance(local, Linear):
                 intercepts[v], variances[v] = local.intercept, local.variance
