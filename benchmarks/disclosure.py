@@ -25,8 +25,7 @@ from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import mixed_families, tables
-from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT, estimated_counts
 from fedbnsl.algorithms.statistics.count_tables import CountLimits, limited_counts
 from fedbnsl.data.federated import FederatedData
@@ -110,27 +109,12 @@ def trial(
     )
 
 
-@dataclass(frozen=True)
-class TablesOf:
-    """The tables of a mixed network, as the attack reads them."""
-
-    variables: tuple[str, ...]
-    tables: dict[str, np.ndarray]
-
-
-def attacked(model: BayesianNetwork, rows: np.ndarray) -> tuple[int, int]:
+def attacked(model: Network, rows: np.ndarray) -> tuple[int, int]:
     """The cells of 1 or 2 rows in the tables of `model`, and how many of them the attack gets right."""
-    names, places = model.variables, {name: v for v, name in enumerate(model.variables)}
-    if isinstance(model, MixedNetwork):
-        local = {name: one.table for name, one in zip(names, model.local, strict=True) if isinstance(one, Tabular)}
-        parents = {name: tuple(names[u] for u in model.parents[places[name]]) for name in local}
-        found = estimated_counts(TablesOf((*local,), local), ESS, len(rows))
-    else:
-        assert isinstance(model, DiscreteNetwork)
-        parents, found = model.parents, estimated_counts(model, ESS, len(rows))
+    places, found = model.place, estimated_counts(model.tables, ESS, len(rows))
     small = recovered = 0
     for name, estimate in found.items():
-        codes = rows[:, [places[one] for one in (*parents[name], name)]].astype(np.int64)
+        codes = rows[:, [places[one] for one in (*model.parents[name], name)]].astype(np.int64)
         cells = np.ravel_multi_index(tuple(codes.T), estimate.shape)
         counts = np.bincount(cells, minlength=estimate.size).reshape(estimate.shape)
         tiny = (counts >= 1) & (counts < MIN_COUNT)

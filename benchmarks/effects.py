@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 import fedbnsl
 from fedbnsl.algorithms.effects.identification import optimal_adjustment_set
 from fedbnsl.algorithms.effects.interventions import discrete_effect
-from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, implied_moments, joint_effects
+from fedbnsl.algorithms.effects.linear import Estimate, WithinMoments, adjusted_effect, joint_effects
 from fedbnsl.algorithms.graphs.dag import reachable
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 from fedbnsl.algorithms.parameters.tables import smooth_counts
 from fedbnsl.algorithms.privacy import gram
 from fedbnsl.algorithms.statistics.moments import regression_weights, residual_variances
@@ -80,7 +81,9 @@ def numbers(seed: int) -> Draw | None:
         products += rows.T @ rows
     own = WithinMoments(products / sum(SILOS), sum(SILOS), len(SILOS))
     fitted = regression_weights(own.covariance, dag)
-    implied = implied_moments(fitted, residual_variances(own.covariance, fitted), own.rows, own.silos)
+    names, variances = tuple(f"v{i}" for i in range(D)), residual_variances(own.covariance, fitted)
+    _, covariance = linear_network(Structure(names, fitted), np.zeros(D), variances).joint_normal()
+    implied = WithinMoments(covariance, own.rows, own.silos)
     covariates = optimal_adjustment_set(dag, x, y).covariates
     found = {
         "linear, rows": adjusted_effect(own, x, y, covariates),
@@ -189,15 +192,15 @@ def labels(seed: int) -> Draw | None:
     parents = {name: tuple(names[u] for u in np.flatnonzero(dag[:, v])) for v, name in enumerate(names)}
     tables = {name: rng.uniform(0.15, 0.85, (2,) * len(own)) for name, own in parents.items()}
     levels = dict.fromkeys(names, ("no", "yes"))
-    true = DiscreteNetwork(names, levels, parents, {v: np.stack([1 - p, p], axis=-1) for v, p in tables.items()})
+    true = Network(names, levels, parents, {v: np.stack([1 - p, p], axis=-1) for v, p in tables.items()})
     n = 4 * sum(SILOS)
-    rows = true.sample_codes(n, rng)
+    rows = true.sample(n, rng)[0].astype(np.int64)
     fitted = {}
     for v, name in enumerate(names):
         counts = np.zeros((2,) * (len(parents[name]) + 1))
         np.add.at(counts, tuple(rows[:, [*np.flatnonzero(dag[:, v]), v]].T), 1)
         fitted[name] = smooth_counts(counts, 1.0)
-    model = DiscreteNetwork(names, levels, parents, fitted)
+    model = Network(names, levels, parents, fitted)
     x, y = (names[v] for v in pair)
     covariates = [names[v] for v in optimal_adjustment_set(dag, *pair).covariates]
     truth, found = (discrete_effect(one, x, y, covariates, ("no", "yes"), n)[1].estimate for one in (true, model))

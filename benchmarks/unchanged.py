@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,11 +181,23 @@ def digest(learned: Any) -> dict[str, Any]:
         "metrics": {name: value for name, value in result.metrics.items() if name != "seconds"},
         "rounds": columns_of(result.rounds),
         "refit": result.refit,
-        "network": result.parameters.network,
+        "network": model_of(result),
         "spent": result.privacy and result.privacy.ever,
     }
     plain: dict[str, Any] = json.loads(json.dumps(_plain(kept)))
     return plain
+
+
+def model_of(result: Any) -> dict[str, Any] | None:
+    """The numbers of the model of a run: its tables, or its structure with intercepts and variances."""
+    network = result.parameters.network
+    if network is None:
+        return None
+    if network.discrete:
+        return {name: getattr(network, name) for name in ("variables", "levels", "parents", "tables")}
+    scores = result.structure.scores if result.privacy else None  # a private run's model has the learned structure
+    structure = replace(network.structure, scores=scores)
+    return {"structure": structure, "intercepts": network.intercepts, "variances": network.variances}
 
 
 def columns_of(rows: Sequence[Mapping[str, float]]) -> dict[str, str]:

@@ -30,8 +30,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.parameters import mixed_families, regressions, tables
-from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT, estimated_counts
 from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.algorithms.statistics.moments import Units, pooled_packing, units_of
@@ -82,14 +81,6 @@ class SmallCell:
         return f"{rows} of the {self.total} rows{f' with {values}' * bool(values)} {outcome}"
 
 
-@dataclass(frozen=True, eq=False)
-class _TablesOfModel:
-    """The probability tables of a published model, with the attributes of `PublishedTables`."""
-
-    variables: tuple[str, ...]
-    tables: Mapping[str, FloatArray]
-
-
 def smallest_cell(data: FederatedData, algorithm: str = "auto", seed: int = 0) -> tuple[Demonstration, ...]:
     """Recover the smallest counts from the exact tables of a model, and from its tables with hidden small cells.
 
@@ -110,7 +101,7 @@ def smallest_cell(data: FederatedData, algorithm: str = "auto", seed: int = 0) -
     )
 
 
-def _smallest_cell(data: FederatedData, published: BayesianNetwork, protection: str) -> Demonstration:
+def _smallest_cell(data: FederatedData, published: Network, protection: str) -> Demonstration:
     cells = recovered_cells(published, data.schema)
     if not cells:
         return Demonstration(protection, f"no cell of fewer than {MIN_COUNT} rows follows from the tables", False)
@@ -128,7 +119,7 @@ def true_count(data: FederatedData, cell: SmallCell) -> int:
     return int(np.all(inside, axis=0).sum())
 
 
-def fitted_network(data: FederatedData, dag: NDArray[np.bool_], *, blank: bool = False) -> BayesianNetwork:
+def fitted_network(data: FederatedData, dag: NDArray[np.bool_], *, blank: bool = False) -> Network:
     """The model of the rows of `data` with the graph `dag`; its tables are exact, or hide small cells if `blank`."""
     if data.schema.kind == "discrete":
         spec, start = AlgorithmSpec("family-tables", tables.FamilyTables(SMOOTHING)), tables.start(data.schema, dag)
@@ -142,11 +133,10 @@ def fitted_network(data: FederatedData, dag: NDArray[np.bool_], *, blank: bool =
     return regressions.network(fit, settings)
 
 
-def recovered_cells(network: BayesianNetwork, schema: Schema) -> list[SmallCell]:
+def recovered_cells(network: Network, schema: Schema) -> list[SmallCell]:
     """The cells of 1 or 2 rows that a reader of the published `network` infers from its tables."""
-    parents, public = _tables_of(network)
-    found = []
-    counts = estimated_counts(public, SMOOTHING, sum(schema.rows.values()))
+    found, parents = [], network.parents
+    counts = estimated_counts(network.tables, SMOOTHING, sum(schema.rows.values()))
     for name, table in counts.items():
         levels = [schema.levels[one] for one in (*parents[name], name)]
         whole = np.isclose(table, np.rint(table), atol=1e-3)
@@ -156,17 +146,6 @@ def recovered_cells(network: BayesianNetwork, schema: Schema) -> list[SmallCell]
             total = int(np.rint(table[tuple(at)].sum()))
             found.append(SmallCell(name, levels[-1][level], conditions, int(np.rint(table[tuple(place)])), total))
     return found
-
-
-def _tables_of(network: BayesianNetwork) -> tuple[Mapping[str, tuple[str, ...]], _TablesOfModel]:
-    """The parents and the probability tables of the variables that have a table."""
-    if isinstance(network, DiscreteNetwork):
-        return network.parents, _TablesOfModel(network.variables, network.tables)
-    assert isinstance(network, MixedNetwork)
-    names = network.variables
-    own = {names[v]: local.table for v, local in enumerate(network.local) if isinstance(local, Tabular)}
-    parents = {name: tuple(names[u] for u in network.parents[names.index(name)]) for name in own}
-    return parents, _TablesOfModel(tuple(own), own)
 
 
 def _exchange(spec: AlgorithmSpec, data: FederatedData, start: Any) -> Any:
@@ -390,7 +369,7 @@ def thirds(data: FederatedData, generator: np.random.Generator) -> list[Federate
     return [FederatedData(schema, {silo: table - shift for silo, table in part.items()}, about=about) for part in parts]
 
 
-def _scores(published: BayesianNetwork, expected: BayesianNetwork, data: FederatedData) -> FloatArray:
+def _scores(published: Network, expected: Network, data: FederatedData) -> FloatArray:
     """The log-likelihood ratio of each row of all silos between the published and the expected model."""
     rows = np.concatenate([data.tables[silo] for silo in data.schema.silos])
     return np.nan_to_num(published.log_likelihood(rows) - expected.log_likelihood(rows))

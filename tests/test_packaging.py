@@ -135,7 +135,6 @@ def test_what_only_tests_import_is_no_dependency():
     modules = {
         "scikit-learn": "sklearn",
         "dp-accounting": "dp_accounting",
-        "opt-einsum": "opt_einsum",
         "pyyaml": "yaml",
     }
     # Prefect's server needs these two in ranges that it does not state itself.

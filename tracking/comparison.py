@@ -7,7 +7,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.changes import Fate, StructureChanges, change_texts, structure_changes
 from fedbnsl.algorithms.graphs.edges import weighted
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import BayesianNetwork, Drift, drift_of
+from fedbnsl.algorithms.parameters.networks import Drift, Network, drift_of
 
 COUNTED: dict[str, Fate] = {
     "edges_gained": "gained",
@@ -25,7 +25,7 @@ class PastRun:
 
     name: str
     structure: Structure
-    network: BayesianNetwork | None = None
+    network: Network | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import numpy as np
 
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.bif import format_bif
-from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DiscreteNetwork
+from fedbnsl.algorithms.parameters.network_json import network_as_json
+from fedbnsl.algorithms.parameters.networks import Network
 
 from .result import RunResult
 
@@ -17,7 +18,7 @@ def why_no_model(result: RunResult) -> str | None:
     return result.parameters.how if result.parameters.network is None else None
 
 
-def network_of(result: RunResult) -> BayesianNetwork:
+def network_of(result: RunResult) -> Network:
     """The network of a run; raises `ValueError`, with the reason, if there is no network."""
     if result.parameters.network is None:
         raise ValueError(f"no Bayesian network: {result.parameters.how}")
@@ -30,10 +31,7 @@ def pgmpy_model(result: RunResult) -> Any:
     A dynamic network has nodes for several times, such as "x" and "x[t-1]". Raises `ValueError`, with the reason, if
     there is no such network, for instance for mixed variables.
     """
-    network = network_of(result)
-    if not network.in_pgmpy:
-        raise ValueError("pgmpy has no networks of mixed variables: use the result's own network to sample and query")
-    return as_pgmpy(network.as_json())
+    return as_pgmpy(network_as_json(network_of(result)))
 
 
 def pgmpy_dynamic(structure: Structure) -> Any:
@@ -59,35 +57,41 @@ def pgmpy_dynamic(structure: Structure) -> Any:
 def model_file(result: RunResult) -> dict[str, str]:
     """The content of the network's file by its name: `model.bif` if the network is discrete, otherwise `model.json`.
 
-    The JSON of a Gaussian network is in pgmpy's format, and the JSON of a mixed network has its own fields. The result
-    is empty if there is no network.
+    The JSON of a linear Gaussian network is in pgmpy's format (`network_json.py`). The result is empty if there is no
+    network.
     """
     network = result.parameters.network
     if network is None:
         return {}
-    if not isinstance(network, DiscreteNetwork):
-        return {"model.json": json.dumps(network.as_json(), indent=1, ensure_ascii=False) + "\n"}
-    return {"model.bif": format_bif(network)}
+    if network.discrete:
+        return {"model.bif": format_bif(network)}
+    return {"model.json": json.dumps(network_as_json(network), indent=1, ensure_ascii=False) + "\n"}
 
 
 def as_pgmpy(content: dict[str, Any]) -> Any:
-    """The pgmpy network whose description in the form of `as_json` is `content`."""
-    if "tables" not in content:
+    """The pgmpy network whose description in the form of `network_as_json` is `content`.
+
+    Raises `ValueError` for a network of mixed variables.
+    """
+    cpds = content["cpds"]
+    levels = content.get("levels")
+    if levels is None:
         from io import StringIO
 
         from pgmpy.models import LinearGaussianBayesianNetwork
 
         return LinearGaussianBayesianNetwork.load(StringIO(json.dumps(content)))
+    if "lags" in content or not all("table" in one for one in cpds.values()):
+        raise ValueError("pgmpy has no networks of mixed variables: use the result's own network to sample and query")
     from pgmpy.factors.discrete import TabularCPD
     from pgmpy.models import DiscreteBayesianNetwork
 
     model = DiscreteBayesianNetwork()
     model.add_nodes_from(content["nodes"])
-    model.add_edges_from((parent, name) for name in content["nodes"] for parent in content["parents"][name])
-    levels = content["levels"]
+    model.add_edges_from((parent, name) for name in content["nodes"] for parent in cpds[name]["parents"])
     for name in content["nodes"]:
-        parents = content["parents"][name]
-        table = np.array(content["tables"][name], float).reshape(-1, len(levels[name])).T
+        parents = cpds[name]["parents"]
+        table = np.array(cpds[name]["table"], float).reshape(-1, len(levels[name])).T
         states = {one: levels[one] for one in (name, *parents)}
         model.add_cpds(TabularCPD(name, len(table), table, parents, [len(levels[one]) for one in parents], states))
     return model

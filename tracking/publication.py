@@ -28,7 +28,6 @@ from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT, SMALL_CELL, CountTable, publishable_tables
 
 from .result import Metric, Parameters
@@ -108,7 +107,7 @@ class PublicationGate:
             return exact
         forecasts, events = exact.forecasts, exact.intensities
         if forecasts is not None:
-            numbers = exact.network.numbers if isinstance(exact.network, DynamicMixedNetwork) else np.bool_(True)
+            numbers = exact.network.numbers if exact.network else np.bool_(True)
             errors = (np.where(numbers, rounded(one), self.shares(one)) for one in vars(forecasts).values())
             forecasts = type(forecasts)(*errors)
         return replace(exact, forecasts=forecasts, intensities=None if events is None else self.intensities(events))

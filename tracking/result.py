@@ -26,8 +26,8 @@ from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
-from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 from .comparison import Comparison
@@ -81,7 +81,7 @@ NOT_COVERED = (
 class Parameters:
     """The model of a run: its structure with parameters, if there are any."""
 
-    network: BayesianNetwork | None
+    network: Network | None
     how: str
     """the source of the parameters, or the reason why there are none"""
     bytes_sent: int = 0
@@ -404,7 +404,7 @@ def level_warning(result: RunResult) -> str | None:
     subtracted = result.algorithm in CENTRING_LEARNERS or any(
         result.params.get(name) for name in ("center", "center_series")
     )
-    if subtracted or not isinstance(network, DynamicGaussianNetwork):
+    if subtracted or network is None or not network.lags or not network.linear:
         return None
     ratios = np.abs(network.means) / np.sqrt(np.maximum(network.spreads, np.finfo(float).tiny))
     most = int(np.argmax(ratios))

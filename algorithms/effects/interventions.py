@@ -23,17 +23,16 @@ multinomial logistic Y, and p(1 − p) / (n P(x, z)) for tables.)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from math import exp, prod, sqrt
+from dataclasses import dataclass
+from math import exp, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
-from ..graphs.dag import reachable
-from ..parameters.mixed_network import Linear, MixedNetwork, Tabular
-from ..parameters.networks import DiscreteNetwork
+from ..parameters.distributions import Linear, Tabular
+from ..parameters.inference import joint_table
+from ..parameters.networks import Network
 from .linear import LEVEL, Estimate, OddsRatio
 
 MAX_JOINT_CELLS = 2_000_000
@@ -46,53 +45,6 @@ assert LEVEL == 0.95
 
 
 @dataclass(frozen=True)
-class _Factor:
-    """A table over variables, one axis each."""
-
-    variables: tuple[int, ...]
-    table: FloatArray
-
-
-def joint_table(network: DiscreteNetwork, chosen: Sequence[str]) -> FloatArray:
-    """The joint probabilities of the `chosen` variables, one axis each in their order; exact.
-
-    The method is variable elimination over their ancestors, with the smallest table first. Raises `ValueError` if a
-    table would have more than `MAX_JOINT_CELLS` cells.
-    """
-    names = network.variables
-    place = {name: number for number, name in enumerate(names)}
-    sizes = [len(network.levels[name]) for name in names]
-    wanted = tuple(place[name] for name in chosen)
-    ancestors = reachable(network.structure.adjacency.T, wanted)
-    factors = [
-        _Factor((*(place[one] for one in network.parents[names[v]]), v), network.tables[names[v]])
-        for v in np.flatnonzero(ancestors).tolist()
-    ]
-    pending = {v for v in np.flatnonzero(ancestors).tolist() if v not in wanted}
-    while pending:
-        scopes = {v: set().union(*(one.variables for one in factors if v in one.variables)) - {v} for v in pending}
-        v = min(pending, key=lambda v: (prod(sizes[u] for u in scopes[v]), v))
-        product = _product([one for one in factors if v in one.variables], (*sorted(scopes[v]), v), sizes)
-        factors = [one for one in factors if v not in one.variables]
-        factors.append(_Factor(product.variables[:-1], product.table.sum(axis=-1)))
-        pending.remove(v)
-    return _product(factors, wanted, sizes).table
-
-
-def _product(factors: list[_Factor], scope: tuple[int, ...], sizes: list[int]) -> _Factor:
-    """The product of `factors` as a table with one axis per variable of `scope`."""
-    shape = tuple(sizes[v] for v in scope)
-    if prod(shape) > MAX_JOINT_CELLS:
-        raise ValueError(f"a table of {prod(shape):,} cells would be needed, more than {MAX_JOINT_CELLS:,}")
-
-    def aligned(one: _Factor) -> FloatArray:
-        order = sorted(range(len(one.variables)), key=lambda axis: scope.index(one.variables[axis]))
-        return one.table.transpose(order).reshape([sizes[v] if v in one.variables else 1 for v in scope])
-
-    return _Factor(scope, reduce(np.multiply, map(aligned, factors), np.ones(shape)))
-
-
-@dataclass(frozen=True)
 class LabelEffect:
     """The change in the probability of one level of Y; `overlap` is the smallest P(x | z) over z and both values x."""
 
@@ -102,7 +54,7 @@ class LabelEffect:
 
 
 def discrete_effect(
-    network: DiscreteNetwork, x: str, y: str, covariates: Sequence[str], values: tuple[str, str], rows: int
+    network: Network, x: str, y: str, covariates: Sequence[str], values: tuple[str, str], rows: int
 ) -> list[LabelEffect]:
     """The effect of changing `x` from the first to the second of `values` on the probability of each level of `y`.
 
@@ -124,7 +76,7 @@ def discrete_effect(
     ValueError
         If the joint table of all these variables would be too large.
     """
-    joint = joint_table(network, (x, *covariates, y))
+    joint = joint_table(network, (x, *covariates, y), max_cells=MAX_JOINT_CELLS)
     levels_x, levels_y = network.levels[x], network.levels[y]
     cells = joint.reshape(len(levels_x), -1, len(levels_y))  # [x, z, y]
     stratum = cells.sum(axis=(0, 2))
@@ -160,7 +112,7 @@ def risk_difference(risks: FloatArray, covariance: FloatArray) -> Estimate:
 
 
 def direct_mixed_effect(
-    network: MixedNetwork, x: str, y: str, values: tuple[float | str, float | str], table: FloatArray, rows: int
+    network: Network, x: str, y: str, values: tuple[float | str, float | str], table: FloatArray, rows: int
 ) -> dict[str, Estimate]:
     """The direct effect of changing the parent `x` of `y` from the first to the second of `values`, with its interval.
 
@@ -169,7 +121,7 @@ def direct_mixed_effect(
     have a value or a combination of values too rarely. Raises `BadInput` for an unknown name or label.
     """
     v, w = network.index(x), network.index(y)
-    own, local = list(network.parents[w]), network.local[w]
+    own, local = list(network.parent_numbers[w]), network.local[w]
     tables = []
     for value in values:
         changed = table.copy()
@@ -259,7 +211,7 @@ def _tabular_errors(
 
 
 def mixed_effect(
-    network: MixedNetwork, x: str, y: str, values: tuple[float | str, float | str], *, seed: int = 0
+    network: Network, x: str, y: str, values: tuple[float | str, float | str], *, seed: int = 0
 ) -> dict[str, Estimate]:
     """The total effect of changing `x` from the first to the second of `values`: on the mean of `y`, or on its levels.
 
@@ -270,10 +222,8 @@ def mixed_effect(
     v, w = network.index(x), network.index(y)
     results = []
     for value in values:
-        code = network.code(x, value)
-        chosen = _with_fixed(network, v, code)
-        table, _ = chosen.sample(SIMULATED_ROWS, np.random.default_rng(seed))
-        table[:, v] = code
+        table, _ = network.intervened({x: value}).sample(SIMULATED_ROWS, np.random.default_rng(seed))
+        table[:, v] = network.code(x, value)
         results.append(network.given_parents(w, table))
     difference = np.atleast_2d((results[1] - results[0]).T)
     labels = network.levels.get(y, ("",))
@@ -283,15 +233,3 @@ def mixed_effect(
         label: Estimate(float(mean), None, float(error))
         for label, mean, error in zip(labels, means, errors, strict=True)
     }
-
-
-def _with_fixed(network: MixedNetwork, v: int, code: float) -> MixedNetwork:
-    """`network` in which variable `v` has the value `code` and no parents."""
-    name = network.variables[v]
-    local = (
-        Tabular(np.eye(len(network.levels[name]))[int(code)])
-        if name in network.levels
-        else Linear(code, np.empty(0), 0.0)
-    )
-    parents = (*network.parents[:v], (), *network.parents[v + 1 :])
-    return replace(network, parents=parents, local=(*network.local[:v], local, *network.local[v + 1 :]))

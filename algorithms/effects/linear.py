@@ -125,16 +125,6 @@ def regression(moments: WithinMoments, y: int, regressors: Sequence[int]) -> tup
     return b, inverse * (residual / degrees), degrees
 
 
-def implied_moments(weights: FloatArray, variances: FloatArray, rows: int, silos: int) -> WithinMoments:
-    """The moments that a linear network with `weights` `[d, d]` of a DAG and error `variances` `[d]` implies.
-
-    They are the maximum-likelihood covariance under the graph. So in large samples, effects from them are at least as
-    precise as effects from the moments of the rows, and intervals are not too narrow if the graph is true.
-    """
-    mixing = np.linalg.inv(np.eye(len(weights)) - weights)
-    return WithinMoments(np.asarray(mixing.T @ (variances[:, None] * mixing), np.float64), rows, silos)
-
-
 def joint_effects(moments: WithinMoments, dag: NDArray[np.bool_], xs: Sequence[int], y: int) -> list[Estimate]:
     """The effects on `y` of one unit of each treatment in `xs` while the others are held fixed, from path products.
 

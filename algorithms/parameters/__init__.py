@@ -52,7 +52,7 @@ STEPS: dict[str, Entry] = {
         disclosure="means, and lagged second moments of the pairs that share a family or the error of one "
         "forecast, once; "
         "masked with --secure",
-        maker=lazy_factory("parameters.lagged_regressions:LaggedRegressions"),
+        maker=lazy_factory("parameters.regressions:Regressions"),
         kinds=("time-series",),
         streams_series=True,
     ),
@@ -62,7 +62,7 @@ STEPS: dict[str, Entry] = {
         source="ours",
         disclosure="of windows: means, second moments, count tables of families, once; sums for logistic regressions, "
         "some five times; masked if the run is",
-        maker=lazy_factory("parameters.lagged_families:LaggedFamilies"),
+        maker=lazy_factory("parameters.mixed_families:MixedFamilies"),
         kinds=("time-series",),
     ),
     "forecast-errors": Entry(
@@ -70,7 +70,7 @@ STEPS: dict[str, Entry] = {
         summary="after that: the errors of the model's forecasts beside those of a persistence forecast",
         source="ours",
         disclosure="two sums of forecast errors for each variable, once; masked if the run is",
-        maker=lazy_factory("parameters.lagged_families:ForecastErrors", "build_forecasts"),
+        maker=lazy_factory("parameters.forecast_errors:ForecastErrors", "build_forecasts"),
         kinds=("time-series",),
     ),
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.schema import FloatArray, check_names
 from ..errors import BadInput, quoted
-from .networks import DiscreteNetwork
+from .networks import Network
 
 RESERVED_CHARACTERS = re.compile(r'[,;(){}|"]|/(?=[/*])|%(?=2[2589CF]|3B|7[BCD])')
 """pattern of the characters to encode: those that end a name in BIF even in quotes, and a % that looks like a code"""
@@ -36,7 +36,7 @@ MAX_TABLE_NUMBERS = 10**8
 """maximum number of entries of one table: a larger table would not fit into memory"""
 
 
-def format_bif(network: DiscreteNetwork) -> str:
+def format_bif(network: Network) -> str:
     """The text of a BIF file of `network`, with names escaped by `escape_name`."""
     return "".join(_blocks(network))
 
@@ -51,7 +51,7 @@ def unescape_name(name: str) -> str:
     return ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
 
 
-def _blocks(network: DiscreteNetwork) -> Iterator[str]:
+def _blocks(network: Network) -> Iterator[str]:
     yield "network unknown {\n}\n"
     for name in network.variables:
         levels = network.levels[name]
@@ -81,7 +81,7 @@ def _joined_numbers(row: list[float]) -> str:
     return ", ".join(map(repr, row))
 
 
-def parse_bif(text: str, origin: str = "BIF") -> DiscreteNetwork:
+def parse_bif(text: str, origin: str = "BIF") -> Network:
     """The network in `text`; `origin` names it in messages.
 
     Raises `BadInput` with the line and the error.
@@ -110,7 +110,7 @@ def parse_bif(text: str, origin: str = "BIF") -> DiscreteNetwork:
 
 def _network(
     origin: str, levels: dict[str, tuple[str, ...]], blocks: dict[str, tuple[str, tuple[str, ...], str]]
-) -> DiscreteNetwork:
+) -> Network:
     parents: dict[str, tuple[str, ...]] = {}
     tables: dict[str, FloatArray] = {}
     for name, (place, parent_names, body) in blocks.items():
@@ -126,7 +126,7 @@ def _network(
     missing = [name for name in levels if name not in blocks]
     if missing:
         raise BadInput(f"{origin}: the variable {quoted(missing[0])} has no probabilities")
-    network = DiscreteNetwork(tuple(levels), levels, parents, tables)
+    network = Network(tuple(levels), levels, parents, tables)
     if cycle := network.structure.cycle:
         raise BadInput(f"{origin}: the network has the cycle {' -> '.join([*cycle, cycle[0]])}")
     return network

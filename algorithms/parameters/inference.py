@@ -1,11 +1,10 @@
 """Queries to a Bayesian network: probabilities and means given evidence, and after interventions.
 
 An intervention do(X = x) removes the arrows into X and sets X to x (Pearl 2009, §3.2). Evidence X = x conditions on
-X = x. Every network is converted to a `MixedNetwork` and restricted to the variables in the query and their ancestors.
-Then the method depends on the variables that are left:
+X = x. The network is restricted to the variables in the query and their ancestors. Then the method depends on the
+variables that are left:
 
-- Labels with tables: variable elimination, as a contraction of the tables in the order that `opt_einsum` finds. The
-  answer is exact.
+- Labels with tables: variable elimination (`joint_table`). The answer is exact.
 - Numbers with linear regressions: the conditional normal distribution. The answer is exact.
 - All other networks, and tables whose elimination needs a table of more than `MAX_CELLS` cells: weighted samples
   (likelihood weighting; Fung, Chang 1990). The standard error comes from the effective number of samples (Kish 1965).
@@ -13,9 +12,10 @@ Then the method depends on the variables that are left:
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 from ..core.schema import FloatArray
 from ..errors import BadInput, quoted
 from ..graphs.dag import reachable
-from ..statistics.coding import Coding
-from .mixed_network import DynamicMixedNetwork, Linear, Local, MixedNetwork, Tabular
-from .networks import BayesianNetwork, DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork
+from .networks import Network, conditional_normal
 
-MAX_CELLS = 1 << 22
+MAX_CELLS = 1 << 24
 """maximum number of cells of a table in an exact elimination; if a table has more, samples are drawn instead"""
 MAX_STATES = 10_000
 """maximum number of joint states of several targets that an answer lists"""
@@ -79,76 +77,30 @@ class NetworkAnswer:
         return 0.0 if self.exact else math.sqrt(probability * (1 - probability) / self.samples)
 
 
-def as_mixed(network: BayesianNetwork) -> MixedNetwork:
-    """The network as a network of mixed variables; a network over time has its variables at several times."""
-    if isinstance(network, MixedNetwork):
-        return network
-    if isinstance(network, DynamicMixedNetwork):
-        return network.unrolled()
-    if isinstance(network, DynamicGaussianNetwork):
-        network = network.unrolled()
-    names = network.variables
-    dag = network.structure.adjacency
-    parents = tuple(tuple(np.flatnonzero(column).tolist()) for column in dag.T)
-    if isinstance(network, GaussianNetwork):
-        weights = network.structure.weights
-        numbers = Coding(names, (1,) * len(names), (False,) * len(names))
-        local: tuple[Local, ...] = tuple(
-            Linear(float(network.intercepts[v]), weights[list(own), v], float(network.variances[v]))
-            for v, own in enumerate(parents)
-        )
-        return MixedNetwork(numbers, {}, parents, local)
-    assert isinstance(network, DiscreteNetwork)
-    widths = tuple(len(network.levels[name]) - 1 for name in names)
-    tables = []
-    for name in names:
-        order = np.argsort([names.index(one) for one in network.parents[name]])
-        table = np.moveaxis(network.tables[name], order, np.arange(len(order)))
-        tables.append(Tabular(table / table.sum(axis=-1, keepdims=True)))
-    return MixedNetwork(Coding(names, widths, (True,) * len(names)), network.levels, parents, tuple(tables))
-
-
-def intervened(network: MixedNetwork, do: Mapping[str, Value]) -> MixedNetwork:
-    """The network after an intervention on the variables in `do`, that is, without arrows into these variables.
-
-    Raises `BadInput` for an unknown name or label.
-    """
-    parents, local = list(network.parents), list(network.local)
-    for name, value in do.items():
-        v = network.index(name)
-        code = network.code(name, value)
-        parents[v] = ()
-        local[v] = (
-            Tabular((np.arange(len(network.levels[name])) == code).astype(np.float64))
-            if name in network.levels
-            else Linear(code, np.empty(0), 0.0)
-        )
-    return replace(network, parents=tuple(parents), local=tuple(local))
-
-
 def answer(
-    network: BayesianNetwork, query: NetworkQuery, rng: np.random.Generator | None = None, samples: int = SAMPLES
+    network: Network, query: NetworkQuery, rng: np.random.Generator | None = None, samples: int = SAMPLES
 ) -> NetworkAnswer:
     """The answer of `network` to `query`; `rng` draws the samples if there is no exact answer.
 
     Raises `BadInput` for unknown names and labels, for evidence that is impossible under the model or too unlikely for
     `samples`, and for a question that has no answer, such as the probability of a single number.
     """
-    mixed = as_mixed(network)
-    _check(mixed, query)
-    mixed = intervened(mixed, query.do)
-    named = {*query.targets, *(event.name for event in query.events), *query.given}
-    mixed = _with_ancestors(mixed, named)
-    if all(isinstance(local, Linear) for local in mixed.local):
-        return _normal_answer(mixed, query)
-    if all(isinstance(local, Tabular) for local in mixed.local):
-        found = _eliminated(mixed, query)
-        if found is not None:
-            return found
-    return _sampled(mixed, query, rng or np.random.default_rng(0), samples)
+    _check(network, query)
+    network = network.intervened(query.do)
+    named = [*query.targets, *(event.name for event in query.events), *query.given]
+    ancestors = reachable(network.dag.T, [network.index(name) for name in named])
+    network = network.restricted(np.flatnonzero(ancestors).tolist())
+    if network.linear:
+        return _normal_answer(network, query)
+    if network.discrete:
+        try:
+            return _exact_answer(network, query)
+        except TableSizeError:
+            pass
+    return _sampled(network, query, rng or np.random.default_rng(0), samples)
 
 
-def _check(network: MixedNetwork, query: NetworkQuery) -> None:
+def _check(network: Network, query: NetworkQuery) -> None:
     """Raise `BadInput` for a query without an answer in `network`."""
     names = [*query.targets, *(event.name for event in query.events)]
     if not names:
@@ -181,42 +133,15 @@ def _check(network: MixedNetwork, query: NetworkQuery) -> None:
         raise BadInput(f"the targets have {states:,} joint states, more than {MAX_STATES:,}: ask for fewer")
 
 
-def _with_ancestors(network: MixedNetwork, names: set[str]) -> MixedNetwork:
-    """The network of the variables in `names` and their ancestors; other variables do not change the answer."""
-    kept = np.flatnonzero(reachable(network.dag.T, [network.index(name) for name in names])).tolist()
-    place = {v: k for k, v in enumerate(kept)}
-    return MixedNetwork(
-        network.coding.subset(kept),
-        {network.variables[v]: network.levels[network.variables[v]] for v in kept if network.coding.discrete[v]},
-        tuple(tuple(place[u] for u in network.parents[v]) for v in kept),
-        tuple(network.local[v] for v in kept),
-    )
-
-
-def joint_normal(network: MixedNetwork) -> tuple[FloatArray, FloatArray]:
-    """The mean `[d]` and the covariance `[d, d]` of a network of linear regressions."""
-    d = len(network.parents)
-    weights = np.zeros((d, d))
-    for v, (own, local) in enumerate(zip(network.parents, network.local, strict=True)):
-        assert isinstance(local, Linear)
-        weights[list(own), v] = local.weights
-    mixing = np.linalg.inv(np.eye(d) - weights)
-    linear = [local for local in network.local if isinstance(local, Linear)]
-    intercepts, variances = (np.array([getattr(one, name) for one in linear]) for name in ("intercept", "variance"))
-    return intercepts @ mixing, mixing.T @ (variances[:, None] * mixing)
-
-
-def _normal_answer(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer:
+def _normal_answer(network: Network, query: NetworkQuery) -> NetworkAnswer:
     """The answer of a linear Gaussian network."""
     from scipy.stats import multivariate_normal, norm  # imported late: only queries of numbers need it
 
-    mean, S = joint_normal(network)
-    given = [network.index(name) for name in query.given]
-    if given:
-        values = np.array([float(value) for value in query.given.values()])
-        # A variable that the others determine, or that was set, has no variance, so the matrix may be singular.
-        gain = np.linalg.pinv(S[np.ix_(given, given)], hermitian=True) @ S[given]
-        mean, S = mean + (values - mean[given]) @ gain, S - S[:, given] @ gain
+    mean, S = network.joint_normal()
+    cells = np.full(len(mean), np.nan)
+    for name, value in query.given.items():
+        cells[network.index(name)] = float(value)
+    mean, S = conditional_normal(mean, S, cells)
     if query.targets:
         v = network.index(query.targets[0])
         sd = math.sqrt(max(float(S[v, v]), 0.0))
@@ -230,30 +155,67 @@ def _normal_answer(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer:
     return NetworkAnswer({(): float(share)})
 
 
-def _eliminated(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer | None:
-    """The answer of a network of tables by variable elimination; None if a table has more than `MAX_CELLS` cells."""
-    import opt_einsum
+class TableSizeError(ValueError):
+    """An elimination needs a table that is too large."""
 
-    evidence = {network.index(name): int(network.code(name, value)) for name, value in query.given.items()}
-    evidence |= {network.index(event.name): int(network.code(event.name, event.value)) for event in query.events}
-    conditions = {network.index(name): int(network.code(name, value)) for name, value in query.given.items()}
-    targets = [network.index(name) for name in query.targets]
 
-    def contraction(fixed: Mapping[int, int], output: Sequence[int]) -> list[Any]:
-        operands: list[Any] = []
-        for v, (own, local) in enumerate(zip(network.parents, network.local, strict=True)):
-            assert isinstance(local, Tabular)
-            family = (*own, v)
-            operands += [local.table[tuple(fixed.get(u, slice(None)) for u in family)]]
-            operands += [[u for u in family if u not in fixed]]
-        return [*operands, list(output)]
+@dataclass(frozen=True)
+class _Factor:
+    """A table over nodes, one axis each."""
 
-    joint = contraction(evidence if query.events else conditions, targets)
-    _, path = opt_einsum.contract_path(*joint, optimize="greedy")
-    if path.largest_intermediate > MAX_CELLS:
-        return None
-    found = np.asarray(opt_einsum.contract(*joint, optimize="greedy"))
-    total = float(opt_einsum.contract(*contraction(conditions, []), optimize="greedy")) if query.events else found.sum()
+    nodes: tuple[int, ...]
+    table: FloatArray
+
+
+def joint_table(
+    network: Network, chosen: Sequence[str], given: Mapping[str, Value] | None = None, max_cells: int = MAX_CELLS
+) -> FloatArray:
+    """The joint probabilities of the `chosen` variables and `given` values, one axis per chosen variable; exact.
+
+    The method is variable elimination over the nodes of a `discrete` network and their ancestors, with the smallest
+    table first. Published tables are divided by their sums, which are 1 only up to rounding. Raises `TableSizeError` if
+    a table would have more than `max_cells` cells, and `BadInput` for an unknown name or label.
+    """
+    wanted = tuple(network.index(name) for name in chosen)
+    fixed = {network.index(name): int(network.code(name, value)) for name, value in (given or {}).items()}
+    sizes = [len(network.levels[name]) for name in network.nodes]
+
+    def product_over(factors: list[_Factor], scope: tuple[int, ...]) -> FloatArray:
+        shape = tuple(sizes[v] for v in scope)
+        if math.prod(shape) > max_cells:
+            raise TableSizeError(f"a table of {math.prod(shape):,} cells would be needed, more than {max_cells:,}")
+
+        def aligned(one: _Factor) -> FloatArray:
+            order = sorted(range(len(one.nodes)), key=lambda axis: scope.index(one.nodes[axis]))
+            return one.table.transpose(order).reshape([sizes[v] if v in one.nodes else 1 for v in scope])
+
+        return reduce(np.multiply, map(aligned, factors), np.ones(shape))
+
+    ancestors = np.flatnonzero(reachable(network.dag.T, (*wanted, *fixed))).tolist()
+    factors = []
+    for v in ancestors:
+        table, family = network.tables[network.nodes[v]], (*network.parent_numbers[v], v)
+        table = table / table.sum(axis=-1, keepdims=True)
+        table = table[tuple(fixed.get(u, slice(None)) for u in family)]
+        factors.append(_Factor(tuple(u for u in family if u not in fixed), table))
+    near = {v: set().union(*(one.nodes for one in factors if v in one.nodes)) - {v} for v in ancestors}
+    pending = {v for v in ancestors if v not in wanted and v not in fixed}
+    while pending:
+        v = min(pending, key=lambda v: (math.prod(sizes[u] for u in near[v]), v))
+        scope = tuple(sorted(near[v]))
+        summed = product_over([one for one in factors if v in one.nodes], (*scope, v)).sum(axis=-1)
+        factors = [*(one for one in factors if v not in one.nodes), _Factor(scope, summed)]
+        for u in scope:
+            near[u] = (near[u] | near[v]) - {u, v}
+        pending.remove(v)
+    return product_over(factors, wanted)
+
+
+def _exact_answer(network: Network, query: NetworkQuery) -> NetworkAnswer:
+    """The answer of a discrete network by variable elimination; raises `TableSizeError` if a table is too large."""
+    events = {event.name: event.value for event in query.events}
+    found = joint_table(network, query.targets, {**query.given, **events}, MAX_CELLS)
+    total = float(joint_table(network, (), query.given, MAX_CELLS)) if query.events else found.sum()
     if not total > 0:
         raise BadInput(f"the evidence {_as_text(query.given)} has probability 0 under the model")
     if query.events:
@@ -262,7 +224,7 @@ def _eliminated(network: MixedNetwork, query: NetworkQuery) -> NetworkAnswer | N
     return NetworkAnswer(dict(zip(labels, (found / total).ravel().tolist(), strict=True)))
 
 
-def _sampled(network: MixedNetwork, query: NetworkQuery, rng: np.random.Generator, samples: int) -> NetworkAnswer:
+def _sampled(network: Network, query: NetworkQuery, rng: np.random.Generator, samples: int) -> NetworkAnswer:
     """The answer from weighted samples."""
     table, weights = network.sample(samples, rng, query.given)
     if not weights.sum() > 0 or not np.isfinite(weights).all():
@@ -299,7 +261,7 @@ def _summary(values: FloatArray, share: FloatArray, effective: float) -> Network
     )
 
 
-def _holds(network: MixedNetwork, event: Event, table: FloatArray) -> NDArray[np.bool_]:
+def _holds(network: Network, event: Event, table: FloatArray) -> NDArray[np.bool_]:
     """Whether the event holds in each row of `table`."""
     column, bound = table[:, network.index(event.name)], network.code(event.name, event.value)
     if event.comparison == "=":

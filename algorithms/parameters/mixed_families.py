@@ -10,6 +10,10 @@ columns of parents and k levels. The weights are `[levels − 1, 1 + coded colum
 the intercept, and the first level has no weights. The weights of standardised columns have a Gaussian prior of mean 0,
 equivalent to `ess` rows, which keeps them finite under perfect separation.
 
+Of time series, the rows are windows: x_t and the `lags` rows before it side by side, `[n_windows, (lags + 1)·d]`. Then
+the families are those of the variables at t, with parents at the same and at earlier times. The variables at earlier
+times have no parents.
+
 If cells are empty, products are expectations, and tables and logistic regressions omit rows with an empty cell in the
 family.
 """
@@ -29,9 +33,11 @@ from ..privacy.disclosure_control import MIN_COUNT, SMALL_CELL, CountTable
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.count_tables import count_limits
 from ..statistics.em import about_own_means
+from ..statistics.lagged import over_windows, window_schema
 from ..statistics.moments import Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
-from .mixed_network import Linear, Local, Logistic, MixedNetwork, Tabular, softmax
+from .distributions import Distribution, Linear, Logistic, Tabular, softmax
+from .networks import Network, unrolled_weights
 from .tables import counts_for_model, smooth_counts
 
 MIN_VARIANCE = 1e-12
@@ -113,10 +119,13 @@ class MixedFamilies:
     """equivalent sample size of the priors of tables and logistic weights, in rows"""
     masked: bool = False
     """always mask the replies, even if the run does not"""
+    lags: int = 0
+    """number of earlier rows in a window; 0 for independent rows"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         require(self.ess > 0, "ess", self.ess, "above 0")
+        require(self.lags >= 0, "lags", self.lags, "at least 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +179,13 @@ class Server:
     done: bool
 
 
-def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
-    """The server's state before the exchanges, for the learned `dag` `[d, d]`."""
+def start(schema: Schema, dag: NDArray[np.bool_], lagged: FloatArray | None = None) -> Server:
+    """The server's state before the exchanges, for the learned `dag` `[d, d]`; of series, also for its `lagged` edges.
+
+    `lagged` is `[lags, d, d]`.
+    """
+    if lagged is not None:
+        schema, dag = window_schema(schema, len(lagged)), unrolled_weights(dag.astype(np.float64), lagged) != 0
     weights = np.zeros(sum(levels * columns for levels, columns in weight_shapes(coding_of(schema), dag).values()))
     nothing = np.empty(0)
     return Server(schema.in_order(), dag, nothing, nothing, weights, 0 * weights, -np.inf, 0, nothing, done=False)
@@ -199,7 +213,7 @@ def has_table(coding: Coding, dag: NDArray[np.bool_], v: int) -> bool:
 
 def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """The exchanges, which begin in the state `start(...)`."""
-    return FederatedAlgorithm(
+    rowwise = FederatedAlgorithm(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
         broadcast=broadcast,
@@ -217,6 +231,7 @@ def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
     )
+    return over_windows(rowwise, settings.lags) if settings.lags else rowwise
 
 
 def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -287,8 +302,8 @@ def _newton_update(server: Server, total: FloatArray, prior: float, coding: Codi
     return replace(server, weights=further, direction=direction, likelihood=likelihood, sums=total)
 
 
-def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
-    """The network of the server's final state.
+def network(server: Server, ess: float, *, lags: int = 0, blank: bool = False) -> Network:
+    """The network of the server's final state; with `lags`, a network over time.
 
     With `blank`, no parameter depends on a cell of 1 or 2 rows. Tables are then computed from publishable counts
     (`privacy/disclosure_control.py`). In regressions, levels of fewer than three rows are merged with another level.
@@ -298,7 +313,7 @@ def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
     counts = dict(zip(tables, counts_for_model([*tables.values()], blank=blank), strict=True))
     rare = _rare_levels(server, coding) if blank else {}
     parents = tuple(tuple(map(int, np.flatnonzero(column))) for column in server.dag.T)
-    local: list[Local] = []
+    local: list[Distribution] = []
     at = 0
     for v, own in enumerate(parents):
         if v in tables:
@@ -313,7 +328,14 @@ def network(server: Server, ess: float, *, blank: bool = False) -> MixedNetwork:
             local.append(_merge_in_logistic(fitted, v, own, rare, coding, server.rows))
         else:
             local.append(_merge_in_linear(moments, int(coding.blocks[v][0]), own, rare, coding))
-    return MixedNetwork(coding, dict(server.schema.levels), parents, tuple(local))
+    names = coding.variables
+    return Network(
+        names[: len(names) // (lags + 1)],
+        server.schema.levels,
+        {name: tuple(names[u] for u in own) for name, own in zip(names, parents, strict=True)},
+        dict(zip(names, local, strict=True)),
+        lags,
+    )
 
 
 def contributing_rows(server: Server) -> int:

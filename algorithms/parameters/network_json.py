@@ -1,10 +1,17 @@
-"""Parsing networks from the JSON that their method `as_json` writes.
+"""Networks as JSON, the format of `model.json` and of the models in MLflow.
 
-The format of Gaussian networks is pgmpy's. A dynamic network is a Gaussian network with one node per variable and time
-step. A mixed network has the levels and parents of each variable, and its regression or probability table.
+A linear Gaussian network is as pgmpy's `LinearGaussianBayesianNetwork.save` writes it: `nodes`, `arcs`, and in `cpds`
+each node's `parents`, `coefficients` and `variance`. Other networks add to this format:
+
+- `levels` by name, if there are labels
+- a label among the parents of a regression has one coefficient per level, 0 for the first level
+- the `coefficients` of a label are those of a logistic regression, by level; a label with a `table` has no coefficients
+- a network over time has `variables` and `lags`; its nodes are the variables at time t, "x", and before, "x[t-1]"
+- `adjustment` has the components that were subtracted from series before the fit
 """
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,88 +19,93 @@ import numpy as np
 from ..core.adjustment import Adjustment
 from ..core.schema import FloatArray
 from ..errors import BadInput
-from ..graphs.structure import Structure
-from ..statistics.coding import Coding
-from .mixed_network import DynamicMixedNetwork, Linear, Local, Logistic, MixedNetwork, Tabular
-from .networks import DynamicGaussianNetwork, GaussianNetwork
+from .distributions import Distribution, Linear, Logistic, Tabular
+from .networks import Network
+
+INTERCEPT = "(Intercept)"
+
+Levels = Mapping[str, Sequence[str]]
 
 
-def gaussian_from_json(content: dict[str, Any], origin: str) -> GaussianNetwork:
-    """The Gaussian network from the JSON of `as_json` or pgmpy; `origin` names it in messages.
+def network_as_json(network: Network) -> dict[str, Any]:
+    """The network as JSON."""
+    nodes, levels = network.nodes, network.levels
+    cpds: dict[str, Any] = {}
+    for name, own, local in zip(nodes, network.parent_numbers, network.local, strict=True):
+        parents = [nodes[u] for u in own]
+        if isinstance(local, Tabular):
+            cpds[name] = {"table": local.table.tolist(), "parents": parents}
+        elif isinstance(local, Linear):
+            coefficients = _coefficients(local.intercept, local.weights, parents, levels)
+            cpds[name] = {"coefficients": coefficients, "variance": [local.variance], "parents": parents}
+        else:
+            assert isinstance(local, Logistic)
+            each = zip(levels[name], local.intercepts.tolist(), local.weights, strict=True)
+            by_level = {label: _coefficients(one, weights, parents, levels) for label, one, weights in each}
+            cpds[name] = {"coefficients": by_level, "parents": parents}
+    labels = {"levels": {name: list(labels) for name, labels in levels.items()}} if levels else {}
+    over_time = {"variables": list(network.variables), "lags": network.lags} if network.lags else {}
+    adjusted = {"adjustment": asdict(network.adjustment)} if network.adjustment else {}
+    arcs = [[nodes[i], nodes[j]] for i, j in np.argwhere(network.dag)]
+    return {"nodes": list(nodes), "arcs": arcs, **labels, "cpds": cpds, **over_time, **adjusted}
 
-    Raises `BadInput` if the arcs do not match the coefficients.
-    """
-    variables = tuple(content["nodes"])
-    place = {variable: number for number, variable in enumerate(variables)}
-    weights = np.zeros((len(variables), len(variables)))
-    intercepts, variances = np.zeros(len(variables)), np.zeros(len(variables))
-    for variable, model in content["cpds"].items():
-        j = place[variable]
-        variances[j] = model["variance"][0]
-        for parent, (coefficient,) in model["coefficients"].items():
-            if parent == "(Intercept)":
-                intercepts[j] = coefficient
-            else:
-                weights[place[parent], j] = coefficient
-    if {(variables[i], variables[j]) for i, j in np.argwhere(weights)} != {tuple(arc) for arc in content["arcs"]}:
-        raise BadInput(f"{origin}: the arcs do not match the coefficients")
-    return GaussianNetwork(Structure(variables, weights), intercepts, variances)
+
+def _coefficients(intercept: float, weights: FloatArray, parents: Sequence[str], levels: Levels) -> dict[str, Any]:
+    """The intercept and the weights by parent, each a list of one number, or a number for each level of a label."""
+    found: dict[str, Any] = {INTERCEPT: [intercept]}
+    columns = iter(weights.tolist())
+    for name in parents:
+        if name in levels:
+            found[name] = {label: 0.0 if k == 0 else next(columns) for k, label in enumerate(levels[name])}
+        else:
+            found[name] = [next(columns)]
+    return found
 
 
-def network_from_json(
-    content: dict[str, Any], origin: str
-) -> GaussianNetwork | DynamicGaussianNetwork | MixedNetwork | DynamicMixedNetwork:
-    """The Gaussian or mixed network, static or dynamic, from the JSON of `as_json`; `origin` names it in messages.
+def network_from_json(content: dict[str, Any], origin: str) -> Network:
+    """The network from the JSON of `network_as_json` or pgmpy; `origin` names it in messages.
 
     Raises `BadInput` for incomplete or inconsistent content.
     """
     try:
-        adjustment = Adjustment(**content.get("adjustment", {}))
-        if "families" in content:
-            mixed = _mixed(content)
-            return DynamicMixedNetwork(tuple(content["variables"]), mixed, adjustment) if "lags" in content else mixed
-        network = gaussian_from_json(content, origin)
-        if "lags" not in content:
-            return network
-        return replace(_dynamic(network, content["variables"], content["lags"]), adjustment=adjustment)
+        nodes, lags = tuple(content["nodes"]), content.get("lags", 0)
+        variables = tuple(content.get("variables", nodes))
+        if lags < 0 or len(nodes) != (lags + 1) * len(variables):
+            raise BadInput(f"{origin}: {len(nodes)} nodes for {len(variables)} variables and {lags} lags")
+        levels = {name: tuple(labels) for name, labels in content.get("levels", {}).items()}
+        parents = {name: tuple(content["cpds"][name]["parents"]) for name in nodes}
+        if {(one, name) for name in nodes for one in parents[name]} != {tuple(arc) for arc in content["arcs"]}:
+            raise BadInput(f"{origin}: the arcs do not match the coefficients")
+        return Network(
+            variables,
+            levels,
+            parents,
+            {name: _distribution(content["cpds"][name], name, levels) for name in nodes},
+            lags,
+            Adjustment(**content.get("adjustment", {})),
+        )
     except BadInput:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{origin}: not a network in the format of fedbnsl: {type(error).__name__}: {error}") from None
 
 
-def _dynamic(whole: GaussianNetwork, variables: list[str], lags: int) -> DynamicGaussianNetwork:
-    """The network over time from its unrolled form `whole`."""
-    d, weights = len(variables), whole.structure.weights
-    lagged = weights[d:, :d].reshape(lags, d, d)
-    intercepts, variances = (each.reshape(lags + 1, d) for each in (whole.intercepts, whole.variances))
-    structure = Structure(tuple(variables), weights[:d, :d], lagged=lagged)
-    return DynamicGaussianNetwork(structure, intercepts[0], variances[0], intercepts[1], variances[1])
+gaussian_from_json = network_from_json
 
 
-def _mixed(content: dict[str, Any]) -> MixedNetwork:
-    names = tuple(content["nodes"])
-    levels = {name: tuple(labels) for name, labels in content["levels"].items()}
-    widths = tuple(len(levels[name]) - 1 if name in levels else 1 for name in names)
-    place = {name: number for number, name in enumerate(names)}
-    parents = tuple(tuple(place[one] for one in content["parents"][name]) for name in names)
-    local = tuple(_family(content["families"][name], levels, name, content["parents"][name]) for name in names)
-    return MixedNetwork(Coding(names, widths, tuple(name in levels for name in names)), levels, parents, local)
-
-
-def _family(content: dict[str, Any], levels: dict[str, tuple[str, ...]], name: str, parents: list[str]) -> Local:
-    if content["kind"] == "table":
+def _distribution(content: dict[str, Any], name: str, levels: Levels) -> Distribution:
+    if "table" in content:
         return Tabular(np.array(content["table"], np.float64))
-    if content["kind"] == "linear":
-        return Linear(content["intercept"], _weights(content["coefficients"], levels, parents), content["variance"])
-    labels = levels[name]
-    rows = [_weights(content["coefficients"][label], levels, parents) for label in labels]
-    return Logistic(np.array([content["intercepts"][label] for label in labels]), np.array(rows))
 
+    def regression(terms: dict[str, Any]) -> tuple[float, list[float]]:
+        columns: list[float] = []
+        for parent in content["parents"]:
+            own = terms[parent]
+            columns += [own[label] for label in levels[parent][1:]] if parent in levels else own
+        return float(terms[INTERCEPT][0]), columns
 
-def _weights(terms: dict[str, Any], levels: dict[str, tuple[str, ...]], parents: list[str]) -> FloatArray:
-    """The weights of the parents' coded columns: a discrete parent has one column for each level except the first."""
-    columns: list[float] = []
-    for parent in parents:
-        columns += [terms[parent][label] for label in levels[parent][1:]] if parent in levels else [terms[parent]]
-    return np.array(columns, np.float64)
+    if name not in levels:
+        intercept, weights = regression(content["coefficients"])
+        return Linear(intercept, np.array(weights, np.float64), float(content["variance"][0]))
+    each = [regression(content["coefficients"][label]) for label in levels[name]]
+    return Logistic(np.array([one[0] for one in each]), np.array([one[1] for one in each], np.float64))

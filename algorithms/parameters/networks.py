@@ -1,31 +1,41 @@
-"""Bayesian networks with their parameters: discrete networks, linear Gaussian networks, and dynamic linear networks.
+"""Bayesian networks with their parameters: one class for discrete, linear Gaussian and mixed networks, also over time.
 
-Each kind of network is a class with the interface of `BayesianNetwork`: the log likelihood of rows, its JSON, and its
-drift from an earlier network. Networks of mixed variables are in `mixed_network.py`.
+A `Network` is an ordered set of variables, each with its parents and its distribution given them (`distributions.py`):
+P(x) = Π_v P(x_v | parents of v). All that a network does follows from these distributions: likelihoods, samples,
+interventions, forecasts, and its JSON (`network_json.py`). Where a network is linear Gaussian, the joint normal
+distribution gives exact results; elsewhere, results are averages over samples.
 
-A dynamic network is x_t = c + x_t W + Σ_k x_{t−k} A_k + u_t. Solved for x_t it has the reduced form
-x_t = (c + Σ_k x_{t−k} A_k + u_t)(I − W)⁻¹ (Lütkepohl 2005, §9), which forecasts the next row.
+A network over time has `lags`: its variables depend on variables at the same time and at earlier times. Its nodes are
+the variables at time t, then those at earlier times: "x", ..., "x[t-1]", ..., "x[t-2]". Nodes at earlier times have no
+parents: they have the marginal distributions of the data, not their joint distribution. So the network is valid only
+conditionally on a given past. A linear network over time is x_t = c + x_t W + Σ_k x_{t−k} A_k + u_t (Chen, Ma & Yue,
+§2). Solved for x_t it has the reduced form x_t = (c + Σ_k x_{t−k} A_k + u_t)(I − W)⁻¹ (Lütkepohl 2005, §9), which
+forecasts the next row.
 
 Drift (`drift_of`) is the Kullback-Leibler divergence of the later joint distribution from the earlier one (Kullback,
 Leibler 1951), in nats per row. It is 0 for equal distributions, even if the directions of edges differ. Both
 distributions factorise over the variables. So drift is a sum of one term per variable, E[log p_after(x_v | parents) -
 log p_before(x_v | parents)] under the later network. The terms are exact for linear Gaussian networks. For discrete
-networks, they are means over rows sampled from the later network (`divergence_from`).
+networks, they are means over rows sampled from the later network.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.adjustment import NO_ADJUSTMENT, Adjustment
-from ..core.schema import FloatArray
+from ..core.schema import FloatArray, pluralize
 from ..errors import BadInput
 from ..graphs.dag import topological_order
 from ..graphs.structure import Structure, unrolled_names
 from ..statistics import moments
+from ..statistics.coding import Coding
+from .distributions import Distribution, Linear, Tabular
 
 DRIFT_ROWS, DRIFT_SEED = 20_000, 0
 """number and seed of the sampled rows that estimate the drift between discrete networks"""
@@ -34,280 +44,380 @@ MIN_VARIANCE = 1e-12
 NOT_COMPARABLE = "parameter drift is defined between two linear Gaussian networks or two discrete ones"
 
 
-class BayesianNetwork:
-    """The interface of all Bayesian networks with parameters.
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A Bayesian network of numbers, labels or both, of single rows or over time.
 
-    The default of a property is for kinds of networks to which the property does not apply.
+    Parameters
+    ----------
+    variables
+        The names of the variables, in the order of the columns of tables.
+    levels
+        The levels of each label, in the order of their codes; of a network over time, for all nodes.
+    parents
+        The parents of each node; nodes at earlier times may be left out.
+    distributions
+        The distribution of each node given its parents, with axes or coded columns in the order of the parents. An
+        array is a `Tabular` of these probabilities.
+    lags
+        The number of earlier times; 0 for a network of single rows.
+    adjustment
+        The components that the silos subtracted from the series before the fit.
+
+    Raises
+    ------
+    ValueError
+        For a name that occurs twice, and for distributions that do not fit levels and parents (a programming error).
     """
 
-    file_name: ClassVar[str] = "model.json"
-    """name of the network's file in the output folder of a run"""
-    in_pgmpy: ClassVar[bool] = True
-    """whether pgmpy has networks of this kind"""
+    variables: tuple[str, ...]
+    levels: Mapping[str, tuple[str, ...]]
+    parents: Mapping[str, tuple[str, ...]]
+    distributions: Mapping[str, Distribution | FloatArray]
+    lags: int = 0
+    adjustment: Adjustment = NO_ADJUSTMENT
 
-    if TYPE_CHECKING:
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a name that occurs twice, and for distributions that do not fit levels and parents."""
+        if len(self.place) < len(self.nodes):
+            raise ValueError("variables are named more than once")
+        for name, own, local in zip(self.nodes, self.parent_numbers, self.local, strict=True):
+            if not local.fits(len(self.levels.get(name, ())), self.coding.subset(own)):
+                raise ValueError(f"{name}: its distribution does not fit its levels and its parents")
 
-        @property
-        def structure(self) -> Structure:
-            """The graph; a field in some kinds of networks."""
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the variables at time t, then at t − 1, ..., t − lags."""
+        return unrolled_names(self.variables, self.lags)
 
-        @property
-        def variables(self) -> tuple[str, ...]:
-            """The names of the variables; a field in some kinds of networks."""
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The number of each node by name."""
+        return {name: number for number, name in enumerate(self.nodes)}
+
+    @cached_property
+    def parent_numbers(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of each node's parents."""
+        return tuple(tuple(self.place[one] for one in self.parents.get(name, ())) for name in self.nodes)
+
+    @cached_property
+    def local(self) -> tuple[Distribution, ...]:
+        """The distributions in the order of the nodes."""
+        found = (self.distributions[name] for name in self.nodes)
+        return tuple(one if isinstance(one, Distribution) else Tabular(np.asarray(one)) for one in found)
+
+    @cached_property
+    def coding(self) -> Coding:
+        """The coding of the nodes as columns of regressions."""
+        widths = tuple(len(self.levels[name]) - 1 if name in self.levels else 1 for name in self.nodes)
+        return Coding(self.nodes, widths, tuple(name in self.levels for name in self.nodes))
+
+    @cached_property
+    def dag(self) -> NDArray[np.bool_]:
+        """The edges between the nodes, `[n_nodes, n_nodes]`."""
+        edges = np.zeros((len(self.nodes),) * 2, np.bool_)
+        for v, own in enumerate(self.parent_numbers):
+            edges[list(own), v] = True
+        return edges
+
+    @property
+    def linear(self) -> bool:
+        """Whether all variables are numbers, so that the network is linear Gaussian."""
+        return not self.levels
+
+    @property
+    def discrete(self) -> bool:
+        """Whether this is a network of single rows in which all variables have tables."""
+        return not self.lags and all(isinstance(one, Tabular) for one in self.local)
+
+    @property
+    def in_pgmpy(self) -> bool:
+        """Whether pgmpy has networks of this kind."""
+        return self.linear or self.discrete
 
     @property
     def kind(self) -> str:
         """The kind of network, in words for a report."""
-        raise NotImplementedError
+        if self.lags and self.linear:
+            return f"dynamic linear Gaussian network with {pluralize(self.lags, 'lag')}"
+        if self.lags:
+            return f"mixed network over time with {pluralize(self.lags, 'lag')}: regressions and probability tables"
+        if self.linear:
+            return "linear Gaussian network"
+        return "discrete network" if self.discrete else MIXED
 
-    @property
-    def free_parameters(self) -> int | None:
-        """The number of free parameters of a network of tables; None for other kinds of networks."""
-        return None
-
-    @property
-    def spectral_radius(self) -> float | None:
-        """The spectral radius of a network over time; None for other kinds of networks."""
-        return None
-
-    def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """The log likelihood `[n_rows]` of each row of `table` `[n_rows, d]`, natural logarithms.
-
-        Columns are in the order of the network's variables, labels as codes. Raises `ValueError` for a network over
-        time, under which rows are not independent.
-        """
-        raise NotImplementedError
-
-    def as_json(self) -> dict[str, Any]:
-        """The network as JSON for `network_json.network_from_json`; each class has its own format."""
-        raise NotImplementedError
-
-    def divergence_from(self, before: Self) -> FloatArray:
-        """The terms of the divergence of this network from an earlier one, `[d]`; see `drift_of`.
-
-        Raises `BadInput` with the reason if the two cannot be compared.
-        """
-        raise BadInput(NOT_COMPARABLE)
-
-    def _require_same_variables(self, before: Self) -> None:
-        if set(before.variables) != set(self.variables):
-            raise BadInput("the variables are not the same")
-
-
-@dataclass(frozen=True, eq=False)
-class DiscreteNetwork(BayesianNetwork):
-    """P(x) = Π_v P(x_v | parents of v).
-
-    `tables[v]` is [n_levels of the first parent, ..., of the last parent, n_levels of v]: its last axis sums to 1, up
-    to the rounding of published tables. `parents[v]` are in the order of those axes.
-    """
-
-    variables: tuple[str, ...]
-    levels: dict[str, tuple[str, ...]]
-    parents: dict[str, tuple[str, ...]]
-    tables: dict[str, FloatArray]
-
-    file_name = "model.bif"
-    kind = "discrete network"
-
-    def __post_init__(self) -> None:
-        """Raise `ValueError` for tables that do not fit levels and parents (a programming error)."""
-        for name in self.variables:
-            shape = tuple(len(self.levels[one]) for one in (*self.parents[name], name))
-            if self.tables[name].shape != shape:
-                raise ValueError(f"{name}: a table of {self.tables[name].shape}, not {shape}")
-
-    @property
-    def structure(self) -> Structure:
-        """The DAG with weights 1."""
-        place = {name: number for number, name in enumerate(self.variables)}
-        weights = np.zeros((len(place), len(place)))
-        for name in self.variables:
-            weights[[place[parent] for parent in self.parents[name]], place[name]] = 1.0
-        return Structure(self.variables, weights)
+    @cached_property
+    def tables(self) -> dict[str, FloatArray]:
+        """The probabilities of the variables that have tables, `[levels of the first parent, ..., levels]` each."""
+        each = zip(self.nodes, self.local, strict=True)
+        return {name: local.table for name, local in each if isinstance(local, Tabular)}
 
     @property
     def free_parameters(self) -> int:
-        """The number of free probabilities: one less than the number of levels in each distribution."""
+        """The number of free probabilities of the tables: one less than the number of levels in each distribution."""
         return sum(table.size - table.size // table.shape[-1] for table in self.tables.values())
 
+    @cached_property
+    def _regressions(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The weights `[n_nodes, n_nodes]`, intercepts and error variances `[n_nodes]` of all nodes.
+
+        Edges of networks with labels have the weight 1, because they may have several coefficients. Labels have the
+        intercept 0 and the variance 1.
+        """
+        weights = self.dag.astype(np.float64)
+        intercepts, variances = np.zeros(len(weights)), np.ones(len(weights))
+        for v, (own, local) in enumerate(zip(self.parent_numbers, self.local, strict=True)):
+            if isinstance(local, Linear):
+                intercepts[v], variances[v] = local.intercept, local.variance
+                if self.linear:
+                    weights[list(own), v] = local.weights
+        return weights, intercepts, variances
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The graph, with the weights of a linear network; the edges of other networks have weight 1."""
+        d, weights = len(self.variables), self._regressions[0]
+        lagged = weights[d:, :d].reshape(self.lags, d, d) if self.lags else None
+        return Structure(self.variables, weights[:d, :d], lagged=lagged)
+
+    @property
+    def intercepts(self) -> FloatArray:
+        """The intercepts of the regressions of numbers, `[d]`; 0 for labels."""
+        return self._regressions[1][: len(self.variables)]
+
+    @property
+    def variances(self) -> FloatArray:
+        """The error variances of the regressions of numbers, `[d]`; 1 for labels."""
+        return self._regressions[2][: len(self.variables)]
+
+    def given_parents(self, v: int, table: FloatArray) -> FloatArray:
+        """The means `[n_rows]` of node v given its parents' values in `table` `[n_rows, n_nodes]`.
+
+        For a label, the probabilities of its levels, `[n_rows, n_levels]`.
+        """
+        own = list(self.parent_numbers[v])
+        return self.local[v].expected(table[:, own], self.coding.subset(own))
+
+    def log_density(self, v: int, table: FloatArray) -> FloatArray:
+        """The log density or log probability of node v given its parents in each row of `table`, `[n_rows]`."""
+        return self.local[v].log_density(self.given_parents(v, table), table[:, v])
+
     def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """The log probability `[n_rows]` of each row of codes."""
-        codes = table.astype(np.int64)
-        place = {name: number for number, name in enumerate(self.variables)}
-        total = np.zeros(len(codes))
-        for name in self.variables:
-            columns = [place[one] for one in (*self.parents[name], name)]
-            with np.errstate(divide="ignore"):  # a probability of 0 is a likelihood of 0
-                total += np.log(self.tables[name])[tuple(codes[:, columns].T)]
+        """The log likelihood `[n_rows]` of each row of `table` `[n_rows, d]`: log densities plus log probabilities.
+
+        Natural logarithms; labels are codes. Raises `ValueError` for a network over time, under which rows are not
+        independent.
+        """
+        if self.lags:
+            raise ValueError("rows of time series are not independent: a likelihood of single rows is not defined")
+        total = np.zeros(len(table))
+        for v in range(len(self.variables)):
+            total += self.log_density(v, table)
         return total
 
-    def as_json(self) -> dict[str, Any]:
-        """`nodes`, and the `levels`, `parents` and `tables` by variable, as in this class."""
-        return {
-            "nodes": list(self.variables),
-            "levels": {name: list(self.levels[name]) for name in self.variables},
-            "parents": {name: list(self.parents[name]) for name in self.variables},
-            "tables": {name: self.tables[name].tolist() for name in self.variables},
-        }
+    def sample(
+        self, rows: int, rng: np.random.Generator, given: Mapping[str, float | str] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sampled rows `[rows, n_nodes]`, labels as codes, and the weight of each row, `[rows]`.
 
-    def divergence_from(self, before: Self) -> FloatArray:
-        """The terms `[d]`, as means over rows sampled from this network."""
-        self._require_same_variables(before)
-        for name in self.variables:
-            if set(before.levels[name]) != set(self.levels[name]):
-                raise BadInput(f"the levels of {name} differ")
-        rows = self.sample_codes(DRIFT_ROWS, np.random.default_rng(DRIFT_SEED))
-        # The earlier network may list variables and levels in another order.
-        codes = {
-            name: np.array([before.levels[name].index(level) for level in self.levels[name]])[rows[:, v]]
-            for v, name in enumerate(self.variables)
-        }
-        own = {name: rows[:, v] for v, name in enumerate(self.variables)}
-        return np.array([np.mean(self._logs(name, own) - before._logs(name, codes)) for name in self.variables])
+        `given` values are fixed, and the weight of a row is their likelihood given their parents (likelihood weighting;
+        Fung, Chang 1990); all weights are 0 if they are impossible. Raises `BadInput` for an unknown name or label.
+        """
+        evidence = {self.index(name): self.code(name, value) for name, value in (given or {}).items()}
+        table, logs = np.zeros((rows, len(self.nodes))), np.zeros(rows)
+        for v, expected in self._draws(table, range(len(self.nodes)), rng, evidence):
+            if v in evidence:
+                logs += self.local[v].log_density(expected, table[:, v])
+        highest = logs.max(initial=-np.inf)
+        return table, np.exp(logs - highest) if np.isfinite(highest) else np.zeros(rows)
 
-    def sample_codes(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Sampled rows as codes of levels, `[rows, n_variables]`."""
-        place = {name: number for number, name in enumerate(self.variables)}
-        codes = np.zeros((rows, len(place)), np.int64)
-        for v in topological_order(self.structure.adjacency):
-            table = self.tables[self.variables[v]]
-            parent_codes = tuple(codes[:, place[parent]] for parent in self.parents[self.variables[v]])
-            cumulative = np.cumsum(np.broadcast_to(table[parent_codes], (rows, table.shape[-1])), axis=1)
-            codes[:, v] = (rng.random(rows)[:, None] * cumulative[:, -1:] > cumulative[:, :-1]).sum(axis=1)
-        return codes
+    def _draws(
+        self, table: FloatArray, nodes: Container[int], rng: np.random.Generator, fixed: Mapping[int, float]
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Each of the `nodes` with what is expected of it, after its column of `table` was drawn, parents first.
 
-    def _logs(self, name: str, codes: dict[str, NDArray[np.int64]]) -> FloatArray:
-        """Log P(x_v | its parents) of the variable `name` in rows of `codes`, by variable; `[n_rows]`."""
-        index = tuple(codes[one] for one in (*self.parents[name], name))
-        return np.asarray(np.log(np.maximum(self.tables[name][index], np.finfo(float).tiny)))
+        Nodes of `fixed` get these values. The columns of other nodes must be filled.
+        """
+        for v in topological_order(self.dag):
+            if v in nodes:
+                expected = self.given_parents(v, table)
+                table[:, v] = fixed[v] if v in fixed else self.local[v].draw(expected, rng)
+                yield v, expected
 
+    def query(
+        self, name: str, given: Mapping[str, float | str], rng: np.random.Generator, rows: int = 20_000
+    ) -> dict[str, float]:
+        """The probability of each level of variable `name`, or its mean and standard deviation, `given` other values.
 
-@dataclass(frozen=True, eq=False)
-class GaussianNetwork(BayesianNetwork):
-    """A linear Gaussian network: x_j = intercept_j + Σ_i W_ij x_i + N(0, variance_j), where W are the DAG's weights."""
+        The estimates are from `rows` weighted samples. Raises `BadInput` for an unknown name or label, and for
+        impossible values.
+        """
+        v = self.index(name)
+        table, weights = self.sample(rows, rng, given)
+        if not weights.any():
+            raise BadInput(f"the given values of {', '.join(given)} have probability 0 under the model")
+        share = weights / weights.sum()
+        if name in self.levels:
+            return {label: float(share[table[:, v] == code].sum()) for code, label in enumerate(self.levels[name])}
+        mean = float(share @ table[:, v])
+        return {"mean": mean, "sd": float(np.sqrt(share @ (table[:, v] - mean) ** 2))}
 
-    structure: Structure
-    intercepts: FloatArray
-    variances: FloatArray
+    def index(self, name: str) -> int:
+        """The number of the node `name`; raises `BadInput` for an unknown name."""
+        if name not in self.place:
+            raise BadInput(f"there is no variable '{name}': available: {', '.join(self.nodes)}")
+        return self.place[name]
 
-    kind = "linear Gaussian network"
+    def code(self, name: str, value: float | str) -> float:
+        """The entry of a table for a value of the node `name`: a number, or the code of its label.
 
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The names of the variables."""
-        return self.structure.variables
+        Raises `BadInput` for an unknown label, and for a value that is not a number.
+        """
+        if name not in self.levels:
+            try:
+                number = float(value)
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number):
+                raise BadInput(f"{name}: '{value}' is not a number")
+            return number
+        if str(value) not in self.levels[name]:
+            raise BadInput(f"{name}: there is no label '{value}': available: {', '.join(self.levels[name])}")
+        return float(self.levels[name].index(str(value)))
 
-    def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """The log density `[n_rows]` of each row."""
-        residuals = table - self.intercepts - table @ self.structure.weights
-        return np.asarray(normal_log_density(residuals, self.variances).sum(axis=1))
+    def intervened(self, do: Mapping[str, float | str]) -> "Network":
+        """The network after an intervention on the nodes in `do`, that is, without arrows into these nodes.
 
-    def as_json(self) -> dict[str, Any]:
-        """The network in the JSON format of pgmpy's `LinearGaussianBayesianNetwork.save`."""
-        names, weights = self.structure.variables, self.structure.weights
-        cpds: dict[str, Any] = {}
-        for j, name in enumerate(names):
-            parents = [int(i) for i in np.flatnonzero(weights[:, j])]
-            intercept: dict[str, list[float]] = {"(Intercept)": [float(self.intercepts[j])]}
-            cpds[name] = {
-                "coefficients": {**intercept, **{names[i]: [float(weights[i, j])] for i in parents}},
-                "variance": [float(self.variances[j])],
-                "parents": [names[i] for i in parents],
-            }
-        arcs = [[names[i], names[j]] for i, j in np.argwhere(weights != 0)]
-        return {"nodes": list(names), "arcs": arcs, "cpds": cpds}
+        Raises `BadInput` for an unknown name or label.
+        """
+        local: dict[str, Distribution | FloatArray] = {}
+        for name, value in do.items():
+            self.index(name)
+            code = self.code(name, value)
+            is_label = name in self.levels
+            local[name] = np.eye(len(self.levels[name]))[int(code)] if is_label else Linear(code, np.empty(0), 0.0)
+        parents = {**self.parents, **dict.fromkeys(do, ())}
+        return replace(self, parents=parents, distributions={**self.distributions, **local})
 
-    def divergence_from(self, before: Self) -> FloatArray:
-        """The terms `[d]`, exactly."""
-        self._require_same_variables(before)
-        names = self.structure.variables
-        positions = [before.structure.variables.index(name) for name in names]
-        earlier, later = before.structure.weights[np.ix_(positions, positions)], self.structure.weights
-        mixing = np.linalg.inv(np.eye(len(names)) - later)
-        mean, covariance = self.intercepts @ mixing, mixing.T @ (self.variances[:, None] * mixing)
-        floor = np.maximum(MIN_VARIANCE * np.diag(covariance), np.finfo(float).tiny)
-        old, new = np.maximum(before.variances[positions], floor), np.maximum(self.variances, floor)
-        residual_map = np.eye(len(names)) - earlier
-        errors = (mean @ residual_map - before.intercepts[positions]) ** 2 + np.einsum(
-            "iv,ij,jv->v", residual_map, covariance, residual_map
-        )
-        return np.asarray(0.5 * (np.log(old / new) + errors / old - 1.0))
+    def restricted(self, nodes: Sequence[int]) -> "Network":
+        """The network of single rows over these `nodes`, given by number, which include all their parents."""
+        names = [self.nodes[v] for v in nodes]
+        levels = {name: self.levels[name] for name in names if name in self.levels}
+        parents = {name: self.parents.get(name, ()) for name in names}
+        return Network(tuple(names), levels, parents, {name: self.distributions[name] for name in names})
 
+    def unrolled(self) -> "Network":
+        """The network of single rows whose variables are the nodes of this one."""
+        return self.restricted(range(len(self.nodes))) if self.lags else self
 
-@dataclass(frozen=True, eq=False)
-class DynamicGaussianNetwork(BayesianNetwork):
-    """A linear Gaussian network over time: x_t = intercepts + x_t W + Σ_k x_{t−k} A_k + u_t, u_tj ~ N(0, variance_j).
+    def joint_normal(self) -> tuple[FloatArray, FloatArray]:
+        """The mean `[n_nodes]` and the covariance `[n_nodes, n_nodes]` of a linear network."""
+        weights, intercepts, variances = self._regressions
+        mixing = np.linalg.inv(np.eye(len(weights)) - weights)
+        return intercepts @ mixing, np.asarray(mixing.T @ (variances[:, None] * mixing))
 
-    `structure` has W as `weights` and the A_k as `lagged` (Chen, Ma & Yue, §2). `means` and `spreads` `[d]` are each
-    variable's marginal mean and variance: the distribution of the initial values.
-    """
-
-    structure: Structure
-    intercepts: FloatArray
-    variances: FloatArray
-    means: FloatArray
-    spreads: FloatArray
-    adjustment: Adjustment = NO_ADJUSTMENT
-    """the components that the silos subtracted from the series before the fit"""
-
-    def __post_init__(self) -> None:
-        """Raise `ValueError` for a structure without lags (a programming error)."""
-        if not self.structure.lags:
-            raise ValueError("a dynamic network needs a structure with lags")
+    # Networks over time.
 
     @property
-    def variables(self) -> tuple[str, ...]:
-        """The names of the variables."""
-        return self.structure.variables
+    def numbers(self) -> NDArray[np.bool_]:
+        """Whether each variable is a number, `[d]`."""
+        return np.array([name not in self.levels for name in self.variables])
 
     @property
-    def kind(self) -> str:
-        """The kind of network with its number of lags."""
-        steps = self.structure.lags
-        return f"dynamic linear Gaussian network that looks back over {steps} step{'s' * (steps != 1)}"
+    def means(self) -> FloatArray:
+        """The marginal means of the numbers of a network over time, `[d]`: those of initial values; 0 for labels."""
+        return self._regressions[1][len(self.variables) : 2 * len(self.variables)]
+
+    @property
+    def spreads(self) -> FloatArray:
+        """The marginal variances of the numbers of a network over time, `[d]`; 1 for labels."""
+        return self._regressions[2][len(self.variables) : 2 * len(self.variables)]
 
     @property
     def lagged(self) -> FloatArray:
-        """The weights A of the lagged edges, `[lags, d, d]`."""
+        """The weights A of the lagged edges of a network over time, `[lags, d, d]`."""
         assert self.structure.lagged is not None
         return self.structure.lagged
 
     @property
-    def spectral_radius(self) -> float:
-        """The spectral radius: series are stable below 1 and explosive above 1 (`statistics/moments.py`)."""
-        return moments.spectral_radius(self.structure.weights, self.lagged)
+    def spectral_radius(self) -> float | None:
+        """The spectral radius of a linear network over time: series are stable below 1 and explosive above 1.
 
-    def log_likelihood(self, table: FloatArray) -> FloatArray:
-        """Raise `ValueError`: a likelihood of single rows is not defined."""
-        raise ValueError("rows of time series are not independent: a likelihood of single rows is not defined")
-
-    def as_json(self) -> dict[str, Any]:
-        """The JSON of the Gaussian network over several times (`unrolled`), with `variables` and `lags`."""
-        over_time = {"variables": list(self.structure.variables), "lags": self.structure.lags}
-        adjusted = {"adjustment": asdict(self.adjustment)} if self.adjustment else {}
-        return {**self.unrolled().as_json(), **over_time, **adjusted}
+        None for other networks (`statistics/moments.py`).
+        """
+        return moments.spectral_radius(self.structure.weights, self.lagged) if self.lags and self.linear else None
 
     def reduced_form(self) -> tuple[FloatArray, FloatArray]:
-        """The intercepts `[d]` and the lagged weights `[lags, d, d]` of the reduced form."""
-        mixing = np.linalg.inv(np.eye(len(self.intercepts)) - self.structure.weights)
+        """The intercepts `[d]` and the lagged weights `[lags, d, d]` of a linear network's reduced form."""
+        mixing = np.linalg.inv(np.eye(len(self.variables)) - self.structure.weights)
         return self.intercepts @ mixing, self.lagged @ mixing
 
-    def forecast(self, past: Any) -> FloatArray:
-        """The mean of the row after `past`, whose last row is the latest: `[d]`.
+    def expected(self, past: FloatArray, draws: int, rng: np.random.Generator) -> list[FloatArray]:
+        """The mean `[n]`, or the probabilities `[n, levels]`, of each variable after each of the `past` `[n, lags·d]`.
 
-        `past` is `[lags, d]`, an array in the order of `variables` or a DataFrame, whose columns are found by name.
-        More rows help if cells are empty (NaN), because the forecast is the expectation given all filled cells. If
-        series were adjusted, `past` has more rows, in the original numbers: trend and season are estimated from these
-        rows, and are part of the forecast. Raises `ValueError` if `past` is too short or lacks a column, and for an
-        empty cell in the past of a model of differences.
+        The latest row of the past is first. The results are averages over `draws` rows; they are exact for variables
+        without parents at the same time.
         """
-        past = past_rows(past, self.variables)
-        intercepts, lagged = self.reduced_form()
-        if len(past) < len(lagged):
-            raise ValueError(f"a forecast needs a past of {len(lagged)} rows or more, not {len(past)}")
+        d, repeated = len(self.variables), np.repeat(past, draws, axis=0)
+        table = np.hstack([np.zeros((len(repeated), d)), repeated])
+        found = dict(self._draws(table, range(d), rng, {}))
+        return [found[v].reshape(len(past), draws, *found[v].shape[1:]).mean(axis=1) for v in range(d)]
+
+    def forecast(
+        self, past: Any, draws: int = 4000, rng: np.random.Generator | None = None
+    ) -> FloatArray | dict[str, float | dict[str, float]]:
+        """The row after `past`: its means `[d]`; with labels, the mean of each number and the probabilities of labels.
+
+        Parameters
+        ----------
+        past
+            The rows before, `[lags, d]`, the latest row last: an array of numbers and codes of levels in the order of
+            `variables`, or a DataFrame, whose columns are found by name. If series were adjusted, the past has more
+            rows, in the original numbers: trend and season are estimated from these rows, and are part of the forecast.
+            Of numbers alone, more rows also help if cells are empty (NaN), because the forecast is the expectation
+            given all filled cells.
+        draws, rng
+            With labels, the number of samples over which effects within the row are averaged, and their generator.
+
+        Raises
+        ------
+        ValueError
+            For a network of single rows, and if the past is too short, lacks a column, or has an unknown label. Also
+            for an empty cell in the past of labels or of a model of differences.
+        """
+        if not self.lags:
+            raise ValueError("a network of single rows has no forecast")
+        past = past_rows(past, self.variables, self.levels)
+        if len(past) < self.lags:
+            raise ValueError(f"a forecast needs a past of {self.lags} rows or more, not {len(past)}")
+        if self.linear:
+            return self._linear_forecast(past)
+        if np.isnan(past if self.adjustment else past[-self.lags :]).any():
+            raise ValueError("a forecast of series with labels needs a past without empty cells")
+        labels, numbers = np.flatnonzero(~self.numbers), np.flatnonzero(self.numbers)
+        rng, found = rng or np.random.default_rng(0), dict[str, FloatArray]()
+
+        def predict(rows: FloatArray) -> FloatArray:
+            latest = np.empty((self.lags, len(self.variables)))
+            latest[:, numbers], latest[:, labels] = rows[-self.lags :], past[-self.lags :, labels]
+            expected = self.expected(latest[::-1].reshape(1, -1), draws, rng)
+            found.update({self.variables[v]: expected[v][0] for v in labels})
+            return np.array([expected[v][0] for v in numbers])
+
+        own = past[:, numbers]
+        means = self.adjustment.forecast(own, predict) if self.adjustment else predict(own)
+        by_name = dict(zip((self.variables[v] for v in numbers), map(float, means), strict=True))
+        return {
+            name: by_name[name]
+            if name in by_name
+            else dict(zip(self.levels[name], map(float, found[name]), strict=True))
+            for name in self.variables
+        }
+
+    def _linear_forecast(self, past: FloatArray) -> FloatArray:
         if self.adjustment.difference and np.isnan(past).any():
             raise ValueError("a forecast of differences of series needs a past without empty cells")
+        intercepts, lagged = self.reduced_form()
 
         def predict(rows: FloatArray) -> FloatArray:
             if np.isnan(rows).any():
@@ -319,20 +429,86 @@ class DynamicGaussianNetwork(BayesianNetwork):
 
         return self.adjustment.forecast(past, predict) if self.adjustment else predict(past)
 
-    def unrolled(self) -> GaussianNetwork:
-        """The network over the times t − lags, ..., t as a plain Gaussian network, for files and for pgmpy.
+    def series(self, rows: int, rng: np.random.Generator, do: Mapping[str, float | str]) -> FloatArray:
+        """A drawn series `[rows, d]` of a network over time, in which the variables in `do` always have these values.
 
-        It has the variables at time t under their own names, then the variables at earlier times: "x", ..., "x[t-1]",
-        ..., "x[t-2]". Variables at earlier times have no parents; they have the means and variances of the data, but
-        not their dependence. So the network is valid only conditionally on a given past.
+        The series may explode. Raises `BadInput` for an unknown name or label.
         """
-        lags = self.structure.lags
-        names = unrolled_names(self.structure.variables, lags)
-        return GaussianNetwork(
-            Structure(names, unrolled_weights(self.structure.weights, self.lagged)),
-            np.concatenate([self.intercepts, np.tile(self.means, lags)]),
-            np.concatenate([self.variances, np.tile(self.spreads, lags)]),
-        )
+        d = len(self.variables)
+        if self.linear:
+            changed = self.intervened(do)
+            weights, sd = changed.structure.weights, np.sqrt(changed.variances)
+            mixing = np.linalg.inv(np.eye(d) - weights)
+            table = np.tile(self.means, (rows + self.lags, 1))
+            for t in range(self.lags, len(table)):
+                past = table[t - self.lags : t][::-1]
+                influence = np.einsum("ki,kij->j", past, changed.lagged)
+                table[t] = (changed.intercepts + influence + sd * rng.standard_normal(d)) @ mixing
+            return table[self.lags :]
+        fixed = {self.index(name): self.code(name, value) for name, value in do.items()}
+        nodes, _ = self.sample(1, rng)
+        found = np.empty((rows, d))
+        for t in range(rows):
+            if t:
+                nodes[:, d:] = nodes[:, :-d].copy()
+            for v, _ in self._draws(nodes, range(d), rng, fixed):
+                found[t, v] = nodes[0, v]
+        return found
+
+
+MIXED = "mixed network: linear and logistic regressions, and probability tables"
+DiscreteNetwork = Network
+GaussianNetwork = Network
+"""the names under which the published and random networks of the package `data` know the class"""
+
+
+def linear_network(
+    structure: Structure,
+    intercepts: FloatArray,
+    variances: FloatArray,
+    means: FloatArray | None = None,
+    spreads: FloatArray | None = None,
+    adjustment: Adjustment = NO_ADJUSTMENT,
+) -> Network:
+    """The linear Gaussian network with the weights of `structure`, whose nonzero weights are the edges.
+
+    Parameters
+    ----------
+    structure
+        The weights W of a DAG; for a network over time, also the A_k as `lagged`.
+    intercepts, variances
+        The intercept and the error variance of each variable, `[d]`.
+    means, spreads
+        For a network over time, each variable's marginal mean and variance, `[d]`.
+    adjustment
+        The components that the silos subtracted from the series before the fit.
+
+    Raises
+    ------
+    ValueError
+        For lags without means and spreads, or the other way round (a programming error).
+    """
+    if (means is None or spreads is None) == bool(structure.lags):
+        raise ValueError("means and spreads belong to a structure with lags, and to no other")
+    nodes, weights = unrolled_names(structure.variables, structure.lags), structure.weights
+    if structure.lagged is not None:
+        weights = unrolled_weights(structure.weights, structure.lagged)
+        assert means is not None
+        assert spreads is not None
+        intercepts = np.concatenate([intercepts, np.tile(means, structure.lags)])
+        variances = np.concatenate([variances, np.tile(spreads, structure.lags)])
+    parents = [np.flatnonzero(column) for column in weights.T]
+    return Network(
+        structure.variables,
+        {},
+        {name: tuple(nodes[u] for u in own) for name, own in zip(nodes, parents, strict=True)},
+        {
+            name: Linear(float(intercepts[v]), weights[own, v], float(variances[v]))
+            for v, (name, own) in enumerate(zip(nodes, parents, strict=True))
+        },
+        structure.lags,
+        adjustment,
+    )
 
 
 def past_rows(past: Any, variables: Sequence[str], levels: Mapping[str, Sequence[str]] | None = None) -> FloatArray:
@@ -387,25 +563,24 @@ def _expected_latest_rows(
     noise: FloatArray = block_diag(errors, np.zeros(((lags - 1) * d,) * 2))
     stationary = np.abs(np.linalg.eigvals(step)).max() < 1
     prior = solve_discrete_lyapunov(step.T, noise) if stationary else np.diag(np.tile(spread, lags))
-    mean, covariance = _given(np.tile(means, lags), np.asarray(prior, np.float64), past[:lags][::-1].ravel())
+    mean, covariance = conditional_normal(
+        np.tile(means, lags), np.asarray(prior, np.float64), past[:lags][::-1].ravel()
+    )
     for row in past[lags:]:
         mean, covariance = mean @ step, step.T @ covariance @ step + noise
         mean[:d] += intercepts
-        mean, covariance = _given(mean, covariance, np.concatenate([row, np.full((lags - 1) * d, np.nan)]))
+        mean, covariance = conditional_normal(mean, covariance, np.concatenate([row, np.full((lags - 1) * d, np.nan)]))
     return np.asarray(mean.reshape(lags, d)[::-1])
 
 
-def _given(mean: FloatArray, covariance: FloatArray, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of a Gaussian vector given its `cells` that are not NaN."""
+def conditional_normal(mean: FloatArray, covariance: FloatArray, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of a normal vector given its `cells` that are not NaN.
+
+    The covariance may be singular: a variable that others determine, or that was set, has no variance of its own.
+    """
     known: NDArray[np.intp] = np.flatnonzero(~np.isnan(cells))
     gain = np.linalg.pinv(covariance[np.ix_(known, known)], hermitian=True) @ covariance[known]
     return mean + (cells[known] - mean[known]) @ gain, covariance - covariance[:, known] @ gain
-
-
-def normal_log_density(residuals: FloatArray, variances: FloatArray | float) -> FloatArray:
-    """The log density of each of the `residuals`; a variance of 0 is replaced by a tiny variance."""
-    floored = np.maximum(variances, np.finfo(np.float64).tiny)
-    return np.asarray(-0.5 * (np.log(2 * np.pi * floored) + residuals**2 / floored))
 
 
 def unrolled_weights(within: NDArray[np.float64], lagged: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -432,12 +607,48 @@ class Drift:
         return float(sum(self.by_variable.values()))
 
 
-def drift_of(before: BayesianNetwork, after: BayesianNetwork) -> Drift:
+def drift_of(before: Network, after: Network) -> Drift:
     """The drift of the parameters from `before` to `after`; terms below `NO_DRIFT` are rounding errors and become 0.
 
     Raises `BadInput` with the reason if the two networks cannot be compared.
     """
-    if type(before) is not type(after):
+    both = (before, after)
+    if any(one.lags for one in both) or not (all(one.linear for one in both) or all(one.discrete for one in both)):
         raise BadInput(NOT_COMPARABLE)
-    terms = after.divergence_from(before)
+    if set(before.variables) != set(after.variables):
+        raise BadInput("the variables are not the same")
+    terms = (_linear_drift if after.linear else _discrete_drift)(before, after)
     return Drift(dict(zip(after.variables, np.where(np.abs(terms) < NO_DRIFT, 0.0, terms).tolist(), strict=True)))
+
+
+def _linear_drift(before: Network, after: Network) -> FloatArray:
+    """The terms of the drift between linear networks, `[d]`, exactly."""
+    positions = [before.place[name] for name in after.variables]
+    earlier = before.structure.weights[np.ix_(positions, positions)]
+    mean, covariance = after.joint_normal()
+    floor = np.maximum(MIN_VARIANCE * np.diag(covariance), np.finfo(float).tiny)
+    old, new = np.maximum(before.variances[positions], floor), np.maximum(after.variances, floor)
+    residual_map = np.eye(len(positions)) - earlier
+    errors = (mean @ residual_map - before.intercepts[positions]) ** 2 + np.einsum(
+        "iv,ij,jv->v", residual_map, covariance, residual_map
+    )
+    return np.asarray(0.5 * (np.log(old / new) + errors / old - 1.0))
+
+
+def _discrete_drift(before: Network, after: Network) -> FloatArray:
+    """The terms of the drift between discrete networks, `[d]`, as means over rows sampled from the later one."""
+    for name in after.variables:
+        if set(before.levels[name]) != set(after.levels[name]):
+            raise BadInput(f"the levels of {name} differ")
+    rows, _ = after.sample(DRIFT_ROWS, np.random.default_rng(DRIFT_SEED))
+    # The earlier network may list variables and levels in another order.
+    codes = np.empty_like(rows)
+    for v, name in enumerate(after.variables):
+        order = np.array([before.levels[name].index(level) for level in after.levels[name]])
+        codes[:, before.place[name]] = order[rows[:, v].astype(np.int64)]
+    least = np.log(np.finfo(float).tiny)
+    logs = [
+        np.maximum(after.log_density(v, rows), least) - np.maximum(before.log_density(before.place[name], codes), least)
+        for v, name in enumerate(after.variables)
+    ]
+    return np.array([np.mean(one) for one in logs])

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
 from ..errors import BadInput
-from .inference import NetworkQuery, answer, as_mixed, joint_normal
-from .mixed_network import Linear, MixedNetwork
-from .networks import BayesianNetwork, normal_log_density
+from .distributions import Linear
+from .inference import NetworkQuery, answer
+from .networks import Network
 
 GRID, REACH = 401, 8.0
 """number of values at which the distribution of a number is evaluated, and half their range in standard deviations"""
@@ -36,29 +36,28 @@ class Predicted:
 
 
 def predictions(
-    network: BayesianNetwork, table: FloatArray, variables: Sequence[str], rng: np.random.Generator
+    network: Network, table: FloatArray, variables: Sequence[str], rng: np.random.Generator
 ) -> dict[str, Predicted]:
     """The predictions of the empty cells (NaN) of `variables` in `table` `[n_rows, d]`, labels as codes.
 
     Columns are in the order of the network's variables. `rng` draws samples for rows with several unknown variables, if
     the network has labels and numbers. Raises `BadInput` for an unknown variable.
     """
-    mixed = as_mixed(network)
     found = {}
     for name in variables:
-        v = mixed.index(name)
+        v = network.index(name)
         rows = np.flatnonzero(np.isnan(table[:, v]))
-        if all(isinstance(local, Linear) for local in mixed.local):
-            best, certainty = _by_normal(mixed, v, table[rows])
+        if network.linear:
+            best, certainty = _by_normal(network, v, table[rows])
         else:
-            best, certainty = _by_blanket(mixed, v, table[rows], rng)
+            best, certainty = _by_blanket(network, v, table[rows], rng)
         found[name] = Predicted(rows, best, certainty)
     return found
 
 
-def _by_normal(network: MixedNetwork, v: int, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _by_normal(network: Network, v: int, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of variable v given the filled cells of each of `rows`."""
-    mean, S = joint_normal(network)
+    mean, S = network.joint_normal()
     best, certainty = np.empty(len(rows)), np.empty(len(rows))
     patterns, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
     for k, pattern in enumerate(patterns):
@@ -69,9 +68,7 @@ def _by_normal(network: MixedNetwork, v: int, rows: FloatArray) -> tuple[FloatAr
     return best, certainty
 
 
-def _by_blanket(
-    network: MixedNetwork, v: int, rows: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+def _by_blanket(network: Network, v: int, rows: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """The prediction of variable v in each of `rows`, from its Markov blanket if this is filled, else by a query."""
     dag = network.dag
     children = np.flatnonzero(dag[v]).tolist()
@@ -90,22 +87,20 @@ def _by_blanket(
     return best, certainty
 
 
-def _local(network: MixedNetwork, v: int, children: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _local(network: Network, v: int, children: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The prediction of v, `[n]` each, from its own local distribution and its children's local distributions."""
     local, expected = network.local[v], network.given_parents(v, rows)
     if isinstance(local, Linear):
-        steps = np.linspace(-REACH, REACH, GRID) * np.sqrt(local.variance)
-        values = expected[:, None] + steps
-        logs = np.array(normal_log_density(steps, local.variance)) + np.zeros_like(values)
+        values = expected[:, None] + np.linspace(-REACH, REACH, GRID) * np.sqrt(local.variance)
     else:
         values = np.broadcast_to(np.arange(expected.shape[1], dtype=np.float64), expected.shape)
-        with np.errstate(divide="ignore"):
-            logs = np.log(expected)
+    logs = np.empty(values.shape)
     for k in range(values.shape[1]):
         trial = rows.copy()
         trial[:, v] = values[:, k]
+        logs[:, k] = local.log_density(expected, values[:, k])
         for child in children:
-            logs[:, k] += _log_density(network, child, trial)
+            logs[:, k] += network.log_density(child, trial)
     highest = logs.max(axis=1, keepdims=True)
     share = np.exp(logs - np.where(np.isfinite(highest), highest, 0.0))
     with np.errstate(invalid="ignore"):  # a row of probability zero under the model has no prediction
@@ -117,16 +112,7 @@ def _local(network: MixedNetwork, v: int, children: Sequence[int], rows: FloatAr
     return best, share.max(axis=1)
 
 
-def _log_density(network: MixedNetwork, v: int, table: FloatArray) -> FloatArray:
-    """The log density or log probability of variable v given its parents in each row of `table`."""
-    local, expected = network.local[v], network.given_parents(v, table)
-    if isinstance(local, Linear):
-        return np.asarray(normal_log_density(table[:, v] - expected, local.variance))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(expected[np.arange(len(table)), table[:, v].astype(np.int64)]))
-
-
-def _by_query(network: MixedNetwork, v: int, row: FloatArray, rng: np.random.Generator) -> tuple[float, float]:
+def _by_query(network: Network, v: int, row: FloatArray, rng: np.random.Generator) -> tuple[float, float]:
     """The prediction of v in a row with other empty cells; NaN if the row is too unlikely for the samples."""
     name = network.variables[v]
     filled = [u for u in np.flatnonzero(~np.isnan(row)).tolist() if u != v]

@@ -1,9 +1,15 @@
-"""Linear Gaussian parameters from summed moments: one exchange after a run on continuous data.
+"""Linear Gaussian parameters from summed moments: one exchange after a run on continuous data or on series.
 
 The broadcast has the pairs of variables that share a family of the learned DAG (a variable and its parents). The reply
 has the means of all columns and of the products of these pairs, which suffice for the regressions. Every variable is
 regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), where σ_j² is its mean squared
 residual.
+
+Of time series, the rows of a silo are windows: x_t and the `lags` rows before it side by side, `[n_windows,
+(lags + 1)·d]`. Every variable is regressed on its parents at the same time and at earlier times, over all windows. The
+broadcast also has the pairs that are needed for forecast errors. The mean squared error of a forecast x̂_t is a sum of
+products of x_t and the lagged variables in x̂_t. So the server computes the errors of the model's forecast and of a
+persistence forecast without another exchange.
 
 With experiments, the regression of a variable uses only the rows in which the variable was not set: the reply has the
 same numbers for each sum of `core/experiments.py`, one after another.
@@ -17,12 +23,15 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
-from ..graphs.dag import moral_graph
+from ..errors import require
+from ..graphs.dag import moral_graph, reachable
 from ..graphs.structure import Structure
 from ..statistics.em import about_own_means
+from ..statistics.lagged import over_windows, window_schema
 from ..statistics.moments import Table, column_units, conditions_of, regression_weights, residual_variances
 from ..statistics.packing import Packing, packing
-from .networks import GaussianNetwork
+from .forecast_errors import Forecasts
+from .networks import Network, linear_network, unrolled_weights
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,12 @@ class Regressions:
     """subtract each silo's own means from products, as in the run; intercepts use the means of all rows"""
     masked: bool = False
     """always mask the replies, even if the run does not"""
+    lags: int = 0
+    """number of earlier rows in a window; 0 for independent rows"""
+
+    def __post_init__(self) -> None:
+        """Raise `BadInput` for a value outside its range."""
+        require(self.lags >= 0, "lags", self.lags, "at least 0")
 
 
 @dataclass(frozen=True)
@@ -75,8 +90,13 @@ class Server:
     """with experiments: the number of the sum in which each variable is regressed, `[d]`; otherwise empty"""
 
 
-def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
-    """The server's state before the exchange, for the learned `dag` `[d, d]`."""
+def start(schema: Schema, dag: NDArray[np.bool_], lagged: FloatArray | None = None) -> Server:
+    """The server's state before the exchange, for the learned `dag` `[d, d]`; of series, also for its `lagged` edges.
+
+    `lagged` is `[lags, d, d]`.
+    """
+    if lagged is not None:
+        schema, dag = window_schema(schema, len(lagged)), unrolled_weights(dag.astype(np.float64), lagged) != 0
     group = schema.experiments.group if schema.has_targets else np.empty(0, np.int64)
     return Server(schema.variables, sum(schema.rows.values()), dag, np.empty(0), group)
 
@@ -109,10 +129,10 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
         assert replies.total is not None
         return replace(server, moments=np.asarray(replies.total, np.float64))
 
-    return FederatedAlgorithm(
+    rowwise = FederatedAlgorithm(
         open_silo=open_silo,
         open_server=open_server,
-        broadcast=lambda server: Broadcast(pairs(server.dag)),
+        broadcast=lambda server: Broadcast(pairs(server.dag, settings.lags)),
         local_solve=local_solve,
         aggregate=aggregate,
         structure=lambda server: Structure(server.variables, server.dag.astype(np.float64)),
@@ -127,6 +147,7 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
         needs_secure_sum=settings.masked,
         tolerates_dropout=True,
     )
+    return over_windows(rowwise, settings.lags) if settings.lags else rowwise
 
 
 def units_of_pairs(units: FloatArray, pairs: NDArray[np.int32]) -> FloatArray:
@@ -139,10 +160,24 @@ def reply_packing(d: int, n_pairs: int) -> Packing:
     return packing(part=(), means=d, products=n_pairs)
 
 
-def pairs(dag: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """The pairs that share a family: pairs that are adjacent in the moral graph, and every variable with itself."""
-    same_family = moral_graph(dag) | np.eye(len(dag), dtype=np.bool_)
-    return np.argwhere(np.triu(same_family)).astype(np.int32)
+def pairs(dag: NDArray[np.bool_], lags: int = 0) -> NDArray[np.int32]:
+    """The pairs of variables, or of nodes of an unrolled `dag`, whose products are requested, `[n_pairs, 2]`.
+
+    They share a family: they are adjacent in the moral graph, or every variable with itself. Of series, they are also
+    the pairs in the forecast of one variable: the variable itself, and the lagged parents of its ancestors within the
+    time step. For the persistence forecast, each variable is also paired with itself one step before.
+    """
+    requested = moral_graph(dag)
+    if lags:
+        d = len(dag) // (lags + 1)
+        sources = dag.copy()
+        for j in range(d):
+            ancestors = reachable(dag[:d, :d].T, (j,))
+            sources[d:, j] = dag[d:, :d][:, ancestors].any(axis=1)
+            sources[d + j, j] = True
+        sources[:d] = False
+        requested |= moral_graph(sources)
+    return np.argwhere(np.triu(requested | np.eye(len(dag), dtype=np.bool_))).astype(np.int32)
 
 
 def pooled_moments(
@@ -157,17 +192,44 @@ def pooled_moments(
     return means, covariance + np.triu(covariance, 1).T
 
 
-def network(server: Server, settings: Regressions) -> GaussianNetwork:
+def network(server: Server, settings: Regressions) -> Network:
     """The network of the server's final state, by least squares; intercepts are computed from the means of all rows."""
-    d, group = len(server.variables), server.group if len(server.group) else np.zeros(len(server.variables), np.int64)
-    weights, intercepts, variances = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-    for k, moments in enumerate(np.split(server.moments, int(group.max()) + 1)):
+    n, lags = len(server.variables), settings.lags
+    group, requested = server.group if len(server.group) else np.zeros(n, np.int64), pairs(server.dag, lags)
+    weights, intercepts, variances = np.zeros((n, n)), np.zeros(n), np.zeros(n)
+    for k, sums in enumerate(np.split(server.moments, int(group.max()) + 1)):
         own = group == k
-        means, covariance = pooled_moments(moments, pairs(server.dag), d, center=settings.center)
+        means, covariance = pooled_moments(sums, requested, n, center=settings.center)
         found = regression_weights(covariance, server.dag)
         weights[:, own], intercepts[own] = found[:, own], (means - means @ found)[own]
         variances[own] = residual_variances(covariance, found)[own]
-    return GaussianNetwork(Structure(server.variables, weights), intercepts, variances)
+    if not lags:
+        return linear_network(Structure(server.variables, weights), intercepts, variances)
+    d = n // (lags + 1)
+    structure = Structure(server.variables[:d], weights[:d, :d], lagged=weights[d:, :d].reshape(lags, d, d))
+    return linear_network(structure, intercepts[:d], variances[:d], means[:d], np.diag(covariance)[:d].copy())
+
+
+def forecasts(server: Server, settings: Regressions, fitted: Network) -> Forecasts:
+    """The errors of forecasts by the network `fitted` to series, and of persistence forecasts.
+
+    With `center`, moments and errors are about each silo's own means, so each silo forecasts from its own level.
+    """
+    n, lags = len(server.variables), settings.lags
+    d = n // (lags + 1)
+    means, covariance = pooled_moments(server.moments, pairs(server.dag, lags), n, center=settings.center)
+
+    def mean_squares(lagged: FloatArray) -> FloatArray:
+        """The variances `[d]` of x_t − y_t `lagged`, where y_t `[lags·d]` are the rows before."""
+        residual_map = np.concatenate([np.eye(d), -lagged])
+        products = np.einsum("ij,ik,kj->j", residual_map, covariance, residual_map, optimize=True)
+        return np.asarray(np.maximum(products, 0.0))
+
+    _, reduced = fitted.reduced_form()
+    return Forecasts(
+        model=mean_squares(reduced.reshape(lags * d, d)),
+        persistence=mean_squares(np.eye(lags * d, d)) + (means[:d] - means[d : 2 * d]) ** 2,
+    )
 
 
 def _joined(each: Sequence[Silo], used: NDArray[np.bool_]) -> Silo:

@@ -24,7 +24,7 @@ from ..graphs.structure import Structure
 from ..privacy.disclosure_control import CountTable, publishable_tables
 from ..statistics.count_tables import PAD, count, offsets
 from ..statistics.rows import ConditionRows, Rows, open_conditions, open_rows
-from .networks import DiscreteNetwork
+from .networks import Network
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def families(dag: NDArray[np.bool_]) -> NDArray[np.int16]:
     return sets
 
 
-def network(server: Server, ess: float, *, blank: bool = False) -> DiscreteNetwork:
+def network(server: Server, ess: float, *, blank: bool = False) -> Network:
     """The network of the server's final state; parents are in the order of the variables.
 
     With `blank`, tables are computed from publishable counts (`privacy/disclosure_control.py`), not from exact counts.
@@ -166,7 +166,7 @@ def network(server: Server, ess: float, *, blank: bool = False) -> DiscreteNetwo
     for v, (table, cells) in enumerate(zip(exact, counts, strict=True)):
         parents[names[v]] = tuple(names[u] for u in table.variables if u != v)
         tables[names[v]] = smooth_counts(np.moveaxis(cells, table.variables.index(v), -1), ess)
-    return DiscreteNetwork(names, dict(server.levels), parents, tables)
+    return Network(names, server.levels, parents, tables)
 
 
 def count_tables(server: Server) -> list[CountTable]:

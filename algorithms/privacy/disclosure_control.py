@@ -41,7 +41,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -316,22 +315,8 @@ def _narrow_by(
     return changed
 
 
-class PublishedTables(Protocol):
-    """A published network of probability tables, such as `DiscreteNetwork`."""
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The names of the variables."""
-        ...
-
-    @property
-    def tables(self) -> Mapping[str, FloatArray]:
-        """By variable, its probabilities; the first axes are the levels of the parents, and the last its own levels."""
-        ...
-
-
-def estimated_counts(network: PublishedTables, ess: float, rows: int) -> dict[str, FloatArray]:
-    """The counts behind the tables of a published `network`: an attack that undoes the smoothing.
+def estimated_counts(tables: Mapping[str, FloatArray], ess: float, rows: int) -> dict[str, FloatArray]:
+    """The counts behind the `tables` of a published network (`Network.tables`): an attack that undoes the smoothing.
 
     A probability is (N + α)/(N_row + r α) with the public α = `ess`/cells. So the number of rows N_row of a parent
     configuration is estimated as the smallest number, up to `rows`, for which all its counts are whole or half numbers.
@@ -342,7 +327,7 @@ def estimated_counts(network: PublishedTables, ess: float, rows: int) -> dict[st
     dict of str to ndarray
         By variable, the estimated counts in the shape of its table.
     """
-    return {name: _unsmoothed(np.asarray(network.tables[name]), ess, rows) for name in network.variables}
+    return {name: _unsmoothed(table, ess, rows) for name, table in tables.items()}
 
 
 TOLERANCE = 1e-6

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.protocol import Broadcast, FederatedAlgorithm, Reply, Server, Silo
 from ..core.schema import FloatArray, ImputationModel, Schema
+from ..errors import BadInput
 from ..graphs.structure import unrolled_names
 from .moments import CentredMoments, Chunked, Table, column_summaries, products
 
@@ -261,6 +263,27 @@ def window_schema(schema: Schema, lags: int) -> Schema:
         units=schema.units * (lags + 1),
         empty=empty,
         imputation_model=_window_model(schema, lags),
+    )
+
+
+def over_windows(
+    rowwise: FederatedAlgorithm[Server, Silo, Broadcast, Reply], lags: int
+) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+    """The algorithm for series that works on their windows as `rowwise` works on independent rows."""
+
+    def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
+        if silo not in schema.stretches:
+            raise BadInput("windows are made of time series")
+        rows = windows_of(table, schema.stretches[silo], lags)
+        return rowwise.open_silo(rows, window_schema(schema, lags), silo, rng)
+
+    units = rowwise.entry_units
+    assert units is not None
+    return replace(
+        rowwise,
+        open_silo=open_silo,
+        open_server=lambda schema: rowwise.open_server(window_schema(schema, lags)),
+        entry_units=lambda schema, request: units(window_schema(schema, lags), request),
     )
 
 

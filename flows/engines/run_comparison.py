@@ -17,7 +17,7 @@ from urllib.parse import quote
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import parse_bif
 from fedbnsl.algorithms.parameters.network_json import network_from_json
-from fedbnsl.algorithms.parameters.networks import BayesianNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.data.folder.about import read_about
 from fedbnsl.data.folder.folder import TRUTH, place_of
 from fedbnsl.data.folder.truth import read_structure
@@ -51,7 +51,7 @@ def read_run(folder: Path) -> PastRun:
         return PastRun(name or folder.name, structure, None)
 
 
-def network_in(folder: Path) -> BayesianNetwork | None:
+def network_in(folder: Path) -> Network | None:
     """The model of the run in `folder`, None if there is no model; raises `BadInput` if the model is damaged."""
     bif, other = folder / "model.bif", folder / "model.json"
     try:

@@ -24,11 +24,8 @@ from fedbnsl.algorithms.parameters.inference import (
     NetworkQuery,
     Value,
     answer,
-    as_mixed,
-    intervened,
 )
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
-from fedbnsl.algorithms.parameters.networks import BayesianNetwork, DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.parameters.prediction import predictions
 from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES, apply, inverse
 from fedbnsl.data.folder.columns import Column, read_columns
@@ -155,7 +152,7 @@ def _comparison(sign: str) -> Comparison:
     return "<" if sign == "<" else ">" if sign == ">" else "="
 
 
-def _network(result: RunResult) -> BayesianNetwork:
+def _network(result: RunResult) -> Network:
     """The model of the run; raises `BadInput` with the reason if there is none."""
     try:
         return network_of(result)
@@ -237,45 +234,30 @@ def simulate(result: RunResult, rows: int, *, do: Mapping[str, Value] | None = N
         raise BadInput(f"rows is {rows}: it must be from 1 to {MAX_ROWS:,}")
     network, rng = _network(result), np.random.default_rng(seed)
     chosen = _on_model_scale(NetworkQuery(do=do or {}), _formulas(result), result).do
-    if isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
+    if network.lags:
         table = _series(network, rows, chosen, rng)
-        return _as_frame(result, network.variables, as_mixed(network).levels, table)
-    mixed = intervened(as_mixed(network), chosen)
-    table, _ = mixed.sample(rows, rng)
-    return _as_frame(result, mixed.variables, mixed.levels, table)
+    else:
+        table, _ = network.intervened(chosen).sample(rows, rng)
+    return _as_frame(result, network.variables, network.levels, table)
 
 
-def _series(
-    network: DynamicGaussianNetwork | DynamicMixedNetwork, rows: int, do: Mapping[str, Value], rng: np.random.Generator
-) -> FloatArray:
+def _series(network: Network, rows: int, do: Mapping[str, Value], rng: np.random.Generator) -> FloatArray:
     """A series `[rows, d]` of a network over time, after `BURN_IN` steps.
 
     Raises `BadInput` for an unknown variable, and if the series of the network are not stationary.
     """
-    names, mixed = network.variables, as_mixed(network)
-    settings = {names[mixed.index(name)]: mixed.code(name, value) for name, value in do.items() if name in names}
+    names, radius = network.variables, network.spectral_radius
     unknown = [name for name in do if name not in names]
     if unknown:
         raise BadInput(f"there is no variable '{unknown[0]}': {choices_text(unknown[0], names)}")
-    if isinstance(network, DynamicMixedNetwork):
-        table = network.series(BURN_IN + rows, rng, {names.index(name): value for name, value in settings.items()})
-        if not np.isfinite(table).all():
-            raise BadInput("the series of this model are not stationary: they grow beyond all numbers")
-        return table[-rows:]
-    if network.spectral_radius >= 1 and not settings:
-        radius = f"{network.spectral_radius:.3g}"
-        raise BadInput(f"the series of this model are not stationary: their spectral radius is {radius}, not below 1")
-    lags, W, A = network.structure.lags, network.structure.weights.copy(), network.lagged.copy()
-    intercepts, sd = network.intercepts.copy(), np.sqrt(network.variances)
-    for name, value in settings.items():
-        v = names.index(name)
-        W[:, v], A[:, :, v], intercepts[v], sd[v] = 0.0, 0.0, value, 0.0
-    mixing = np.linalg.inv(np.eye(len(names)) - W)
-    table = np.tile(network.means, (BURN_IN + rows + lags, 1))
-    for t in range(lags, len(table)):
-        past = table[t - lags : t][::-1]
-        table[t] = (intercepts + np.einsum("ki,kij->j", past, A) + sd * rng.standard_normal(len(names))) @ mixing
-    return np.asarray(table[-rows:])
+    if radius is not None and radius >= 1 and not do:
+        raise BadInput(
+            f"the series of this model are not stationary: their spectral radius is {radius:.3g}, not below 1"
+        )
+    table = network.series(BURN_IN + rows, rng, do)
+    if not network.linear and not np.isfinite(table).all():
+        raise BadInput("the series of this model are not stationary: they grow beyond all numbers")
+    return table[-rows:]
 
 
 def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed: int = 0) -> "pd.DataFrame":
@@ -305,26 +287,25 @@ def predict(result: RunResult, path: Path, targets: Sequence[str] = (), *, seed:
         Without targets, also for a table that has no empty cell to predict.
     """
     network = _network(result)
-    if isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
+    if network.lags:
         raise BadInput("the model of a time series forecasts: found.result.parameters.network.forecast(past) in Python")
-    mixed = as_mixed(network)
     for name in targets:
-        mixed.index(name)
-    table = _read(path, mixed.variables, mixed.levels, _formulas(result))
+        network.index(name)
+    table = _read(path, network.variables, network.levels, _formulas(result))
     for name in targets:
-        table[:, mixed.index(name)] = np.nan
-    chosen = list(targets) or [name for v, name in enumerate(mixed.variables) if np.isnan(table[:, v]).any()]
+        table[:, network.index(name)] = np.nan
+    chosen = list(targets) or [name for v, name in enumerate(network.variables) if np.isnan(table[:, v]).any()]
     if not chosen:
         raise BadInput(f"{path}: no cell is empty: give --target NAME to predict a variable in every row")
-    found = predictions(mixed, table, chosen, np.random.default_rng(seed))
+    found = predictions(network, table, chosen, np.random.default_rng(seed))
     filled, certainties = table.copy(), {}
     for name, own in found.items():
-        filled[own.rows, mixed.index(name)] = own.best
+        filled[own.rows, network.index(name)] = own.best
         certainties[name] = np.full(len(table), np.nan)
         certainties[name][own.rows] = own.certainty
-    frame = _as_frame(result, mixed.variables, mixed.levels, filled)
+    frame = _as_frame(result, network.variables, network.levels, filled)
     for name, values in certainties.items():
-        kind = "P" if name in mixed.levels else "sd"
+        kind = "P" if name in network.levels else "sd"
         scale = " on the model's scale" if kind == "sd" and name in result.schema.transforms else ""
         frame[f"{kind}({name}){scale}"] = values
     return frame

@@ -15,12 +15,14 @@ from fedbnsl.algorithms.core.spec import EVENTS, SERIES, Algorithm, AlgorithmSpe
 from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness, series_findings
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.graphs.cpdag import dag_extension
+from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
 from fedbnsl.algorithms.graphs.strengths import averaged_network, edge_shares, edge_strengths, inclusion_threshold
-from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.moments import secure_additive, secure_linear
 from fedbnsl.algorithms.parameters import mixed_families, regressions, tables
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.forecast_errors import ForecastErrors, start_forecasts
+from fedbnsl.algorithms.parameters.forecast_errors import forecasts as forecast_errors
+from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Refit, Server, refit_start
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.families import SecureSearch
@@ -30,7 +32,7 @@ from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric
 from .job import ExchangeResult, Job, Session, extra_exchange
 from .preparation import outlier_refusal, with_knowledge
 from .score import structure_scores
-from .series_model import LOST, SMALL_CELL_NOTES, labelled_series_model, learned, series_model, small_cells_note
+from .series_model import LOST, SMALL_CELL_NOTES, learned, small_cells_note
 
 
 def parameters(
@@ -77,16 +79,16 @@ def _parameters(
         return _by_product(algorithm, last.server, structure)
     if session.schema.kind == "discrete":
         return _tables(job, session, algorithm, chosen.dag, chosen.how)
-    if session.schema.kind == "mixed":
-        if session.schema.has_targets:
-            return Parameters(None, "mixed networks have no parameters where experiments have set variables")
-        return _mixed(job, session, algorithm, chosen.dag, chosen.how, fitted)
-    if structure.lags and session.schema.levels:
-        return labelled_series_model(job, session, algorithm, structure, chosen)
-    if structure.lags:
-        return series_model(job, session, algorithm, structure, chosen)
+    if session.schema.kind == "mixed" and session.schema.has_targets:
+        return Parameters(None, "mixed networks have no parameters where experiments have set variables")
+    names = unrolled_names(structure.variables, structure.lags)
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        reason = f"a variable has the name {duplicate}, which another variable has at an earlier time"
+        return Parameters(None, reason)
+    if session.schema.kind == "mixed" or (structure.lags and session.schema.levels):
+        return _families(job, session, algorithm, structure, chosen, fitted)
     note = LINEAR_NOTE if is_nonlinear(job, last) else OWN_WEIGHTS_NOTE if has_own_weights(job) else ""
-    return _regressions(job, session, algorithm, chosen.dag, note, chosen.how)
+    return _regressions(job, session, algorithm, structure, chosen, "" if structure.lags else note)
 
 
 def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
@@ -98,8 +100,8 @@ def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Para
     how = "from the released private moments, at no further privacy cost; no mean was released, so every intercept is 0"
     if structure.lags:
         how += ", and the first values have the variances of the noise"
-        return Parameters(DynamicGaussianNetwork(structure, zeros, variances, zeros, variances), how)
-    return Parameters(GaussianNetwork(structure, zeros, variances), how)
+        return Parameters(linear_network(structure, zeros, variances, zeros, variances), how)
+    return Parameters(linear_network(structure, zeros, variances), how)
 
 
 def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
@@ -119,22 +121,32 @@ def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bo
     return learned(tables.network(server, settings.ess, blank=blank), notes, found)
 
 
-def _mixed(
+def _families(
     job: Job,
     session: Session,
     algorithm: Algorithm,
-    dag: NDArray[np.bool_],
-    how: str,
+    structure: Structure,
+    chosen: Extension,
     fitted: ExchangeResult | None,
 ) -> Parameters:
-    found = fitted or fit_mixed_families(job, session, algorithm, dag, "parameters")
+    """The model of numbers and labels for the DAG that was `chosen`; of series, with the errors of its forecasts."""
+    assert chosen.dag is not None
+    found = fitted or fit_mixed_families(job, session, algorithm, chosen.dag, "parameters", lagged=structure.lagged)
     if found.lost:
         return LOST
     server: mixed_families.Server = found.last.server
-    rows = mixed_families.contributing_rows(server)
-    summary = f"regressions, tables and logistic regressions on {rows:,} rows"
-    fitted_network = mixed_families.network(server, job.settings.smoothing, blank=job.settings.small_cells == "blank")
-    return learned(fitted_network, (summary, small_cells_note(job), how), found)
+    rows, blank = mixed_families.contributing_rows(server), job.settings.small_cells == "blank"
+    network = mixed_families.network(server, job.settings.smoothing, lags=structure.lags, blank=blank)
+    where = f"the same and earlier times, at {rows:,} times" if structure.lags else f"{rows:,} rows"
+    summary = f"regressions, tables and logistic regressions on {where}"
+    notes = (summary, small_cells_note(job), job.adjustment.description, chosen.how)
+    model = learned(replace(network, adjustment=job.adjustment), notes, found)
+    if not structure.lags:
+        return model
+    spec = AlgorithmSpec("forecast-errors", ForecastErrors(algorithm.needs_secure_sum, job.center_series))
+    checked = extra_exchange(job, session, spec, "forecasts", start_forecasts(session.schema, network))
+    errors = None if checked.lost else forecast_errors(checked.last.server, network)
+    return replace(model, forecasts=errors, bytes_sent=found.bytes_sent + checked.bytes_sent)
 
 
 LINEAR_NOTE = "linear, though the learner is nonlinear: parameters are slopes, weights are strengths of effects"
@@ -155,17 +167,25 @@ def has_own_weights(job: Job) -> bool:
 
 
 def _regressions(
-    job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], note: str, how: str
+    job: Job, session: Session, algorithm: Algorithm, structure: Structure, chosen: Extension, note: str
 ) -> Parameters:
-    settings = regressions.Regressions(job.center, masked=algorithm.needs_secure_sum)
-    start = regressions.start(session.schema, dag)
-    found = extra_exchange(job, session, AlgorithmSpec("regressions", settings), "parameters", start)
+    """The model of numbers for the DAG that was `chosen`; of series, with the errors of its forecasts."""
+    assert chosen.dag is not None
+    lags = structure.lags
+    name, center = ("lagged-regressions", job.center_series) if lags else ("regressions", job.center)
+    settings = regressions.Regressions(center, algorithm.needs_secure_sum, lags)
+    start = regressions.start(session.schema, chosen.dag, structure.lagged)
+    found = extra_exchange(job, session, AlgorithmSpec(name, settings), "parameters", start)
     if found.lost:
         return LOST
     server = found.last.server
-    fitted = f"each variable regressed on its parents over {regressions.contributing_rows(server):,} rows"
+    rows, network = regressions.contributing_rows(server), regressions.network(server, settings)
+    where = f"at the same and at earlier times, at {rows:,} times" if lags else f"over {rows:,} rows"
+    fitted = f"each variable regressed on its parents {where}"
     fitted += ", without rows in which an experiment targeted the variable" * session.schema.has_targets
-    return learned(regressions.network(server, settings), (fitted, note, how), found)
+    notes = (fitted, job.adjustment.description, note, chosen.how)
+    model = learned(replace(network, adjustment=job.adjustment), notes, found)
+    return replace(model, forecasts=regressions.forecasts(server, settings, network)) if lags else model
 
 
 def refit(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Server | None:
@@ -264,12 +284,22 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
 
 
 def fit_mixed_families(
-    job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], name: str
+    job: Job,
+    session: Session,
+    algorithm: Algorithm,
+    dag: NDArray[np.bool_],
+    name: str,
+    *,
+    lagged: FloatArray | None = None,
 ) -> ExchangeResult:
-    """The result of the exchange that fits the parameters of a mixed network with this `dag` `[d, d]`."""
-    settings = mixed_families.MixedFamilies(job.settings.smoothing, masked=algorithm.needs_secure_sum)
-    spec = AlgorithmSpec("mixed-families", settings)
-    return extra_exchange(job, session, spec, name, mixed_families.start(session.schema, dag))
+    """The result of the exchange that fits the parameters of a mixed network with this `dag` `[d, d]`.
+
+    Of series, also with these `lagged` edges `[lags, d, d]`.
+    """
+    lags = 0 if lagged is None else len(lagged)
+    settings = mixed_families.MixedFamilies(job.settings.smoothing, algorithm.needs_secure_sum, lags)
+    spec = AlgorithmSpec("lagged-families" if lags else "mixed-families", settings)
+    return extra_exchange(job, session, spec, name, mixed_families.start(session.schema, dag, lagged))
 
 
 def not_diagnosed(refusal: str) -> Diagnosed:

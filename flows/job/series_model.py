@@ -1,24 +1,16 @@
-"""The notes on the models of runs, and the exchanges that fit models of time series after the rounds."""
+"""The notes on the models of runs, and the metrics of models of time series."""
 
-from dataclasses import replace
-from typing import Any
-
-import numpy as np
-
-from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.graphs.cpdag import Extension
-from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
-from fedbnsl.algorithms.parameters import lagged_families, lagged_regressions, mixed_families, regressions
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.tracking.result import Metric, Parameters
 
-from .job import ExchangeResult, Job, Session, extra_exchange
+from .job import ExchangeResult, Job
 
 LOST = Parameters(None, "too few silos responded when the parameters were estimated")
 
 
-def learned(network: Any, notes: tuple[str, ...], found: ExchangeResult) -> Parameters:
+def learned(network: Network, notes: tuple[str, ...], found: ExchangeResult) -> Parameters:
     """The model `network` of a run with its notes, and a note on the silos that were lost when it was fitted."""
     lost = f"without {', '.join(found.last.lost)}" if found.last.lost else ""
     return Parameters(network, "; ".join(part for part in (*notes, lost) if part), found.bytes_sent)
@@ -38,59 +30,6 @@ def small_cells_note(job: Job) -> str:
     return SMALL_CELL_NOTES[job.settings.small_cells] + merged * (job.settings.small_cells == "blank")
 
 
-def _name_twice(structure: Structure) -> str:
-    """The reason for no model if a variable has the name of another variable at an earlier time; otherwise empty."""
-    names = unrolled_names(structure.variables, structure.lags)
-    duplicate = next((name for name in names if names.count(name) > 1), None)
-    return f"a variable has the name {duplicate}, which another variable has at an earlier time" if duplicate else ""
-
-
-def labelled_series_model(
-    job: Job, session: Session, algorithm: Algorithm, structure: Structure, chosen: Extension
-) -> Parameters:
-    """The model of series with labels for the DAG that was `chosen`, with the errors of its forecasts."""
-    if reason := _name_twice(structure):
-        return Parameters(None, reason)
-    assert chosen.dag is not None
-    masked, ess = algorithm.needs_secure_sum, job.settings.smoothing
-    spec = AlgorithmSpec("lagged-families", lagged_families.LaggedFamilies(ess, masked, structure.lags))
-    start = lagged_families.start(session.schema, chosen.dag, structure)
-    found = extra_exchange(job, session, spec, "parameters", start)
-    if found.lost:
-        return LOST
-    server: mixed_families.Server = found.last.server
-    fitted = lagged_families.network(server, structure, ess, blank=job.settings.small_cells == "blank")
-    windows = mixed_families.contributing_rows(server)
-    summary = f"regressions, tables and logistic regressions on the same and earlier times, at {windows:,} times"
-    notes = (summary, small_cells_note(job), job.adjustment.description, chosen.how)
-    spec = AlgorithmSpec("forecast-errors", lagged_families.ForecastErrors(masked, job.center_series))
-    checked = extra_exchange(job, session, spec, "forecasts", lagged_families.start_forecasts(session.schema, fitted))
-    errors = None if checked.lost else lagged_families.forecasts(checked.last.server, fitted)
-    model = learned(replace(fitted, adjustment=job.adjustment), notes, found)
-    return replace(model, forecasts=errors, bytes_sent=found.bytes_sent + checked.bytes_sent)
-
-
-def series_model(
-    job: Job, session: Session, algorithm: Algorithm, structure: Structure, chosen: Extension
-) -> Parameters:
-    """The model of series of numbers for the DAG that was `chosen`, with the errors of its forecasts."""
-    if reason := _name_twice(structure):
-        return Parameters(None, reason)
-    assert chosen.dag is not None
-    masked = algorithm.needs_secure_sum
-    settings = lagged_regressions.LaggedRegressions(job.center_series, masked, structure.lags)
-    start = lagged_regressions.start(session.schema, chosen.dag, structure)
-    found = extra_exchange(job, session, AlgorithmSpec("lagged-regressions", settings), "parameters", start)
-    if found.lost:
-        return LOST
-    server = found.last.server
-    windows = regressions.contributing_rows(server)
-    fitted = f"each variable regressed on its parents at the same and at earlier times, at {windows:,} times"
-    network, forecasts = lagged_regressions.network(server, settings)
-    network = replace(network, adjustment=job.adjustment)
-    return replace(learned(network, (fitted, job.adjustment.description, chosen.how), found), forecasts=forecasts)
-
-
 def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
     """The metrics of a model of time series: its lags, its spectral radius, and the errors of its forecasts.
 
@@ -104,9 +43,9 @@ def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
         "forecast_mse": None,
         "persistence_mse": None,
     }
-    if forecasts is None:
+    if network is None or forecasts is None:
         return found
-    numbers = network.numbers if isinstance(network, DynamicMixedNetwork) else np.ones(len(forecasts.model), np.bool_)
+    numbers = network.numbers
     for name, errors in (("forecast", forecasts.model), ("persistence", forecasts.persistence)):
         found |= {f"{name}_mse": float(errors[numbers].mean())} if numbers.any() else {}
         found |= {f"{name}_wrong": float(errors[~numbers].mean())} if not numbers.all() else {}

@@ -10,6 +10,7 @@ import pytest
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import silo_files
 from fedbnsl.flows.job.check import create_job
@@ -103,7 +104,7 @@ def learned(services, name):
         "edges": wire.encode(result.structure),
         "figures": {key: value for key, value in result.metrics.items() if "seconds" not in key},
         "rounds": [{key: value for key, value in row.items() if "seconds" not in key} for row in result.rounds],
-        "model": network and network.as_json(),
+        "model": network and network_as_json(network),
         "said": (result.basis, result.diagnosed.findings, result.parameters.how),
         "strengths": result.confidence and wire.encode(result.confidence.strengths),
     }

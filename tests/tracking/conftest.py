@@ -8,8 +8,8 @@ import pytest
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
+from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.tracking.result import Parameters, RunResult
 
 
@@ -40,7 +40,7 @@ def chain() -> RunResult:
         metrics=metrics | {"seconds": 1.5, "bytes_up": 300, "bytes_down": 100, "formula_megabytes": 0.0008},
         refit={"north": {"consensus": 0.31, "refitted": 0.25}, "south": {"consensus": 0.4, "refitted": 0.35}},
         parameters=Parameters(
-            GaussianNetwork(structure, np.array([0.0, 0.0, 3.0]), np.array([1.0, 0.25, 4.0])),
+            linear_network(structure, np.array([0.0, 0.0, 3.0]), np.array([1.0, 0.25, 4.0])),
             "each variable regressed on its parents over 70 rows",
             96,
         ),
@@ -75,7 +75,7 @@ def over_time(chain: RunResult) -> RunResult:
     true_W = W.copy()
     true_W[1, 2] = 1.0
     truth = Structure(names, true_W, lagged=0.4 * np.eye(3)[None])
-    network = DynamicGaussianNetwork(learned, np.array([0.0, 1.0, 0.0]), np.ones(3), np.zeros(3), np.full(3, 4.0))
+    network = linear_network(learned, np.array([0.0, 1.0, 0.0]), np.ones(3), np.zeros(3), np.full(3, 4.0))
     metrics = chain.metrics | compare(learned, truth)
     metrics |= {"spectral_radius": 0.5, "forecast_mse": 2.0, "persistence_mse": 4.0}
     local = dict.fromkeys(chain.schema.rows, learned)

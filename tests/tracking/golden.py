@@ -17,13 +17,13 @@ from fedbnsl.algorithms.graphs.changes import structure_changes
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.lagged_regressions import Forecasts
-from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, Drift, DynamicGaussianNetwork, GaussianNetwork
-from fedbnsl.algorithms.statistics.coding import Coding
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
+from fedbnsl.algorithms.parameters.networks import Drift, Network, linear_network
 from fedbnsl.tracking.comparison import Comparison
 from fedbnsl.tracking.report.report import COUNTS, SCORES
 from fedbnsl.tracking.result import Confidence, Diagnosed, Parameters, PrivacySpent, RunResult
+from tests.algorithms.parameters.networks import numbered
 
 NAMES = ("age", "dose", "pain", "sleep", "fever", "blood")
 
@@ -133,7 +133,7 @@ FIT = Fit(
 def weighted_run():
     """A run that learned a weighted DAG, with a truth, findings, knowledge, and an earlier run."""
     structure, truth = Structure(NAMES, matrix(NAMES, LEARNED)), Structure(NAMES, matrix(NAMES, TRUE))
-    network = GaussianNetwork(
+    network = linear_network(
         structure,
         np.array([0.13, -1.9, 2.7, 0.031, -4.4, 5.6]),
         np.array([0.21, 1.7, 0.93, 3.9, 0.077, 2.2]),
@@ -285,7 +285,7 @@ def tables():
         name: rng.dirichlet(np.full(len(levels[name]), 3.0), tuple(len(levels[one]) for one in parents[name]))
         for name in NAMES
     }
-    return DiscreteNetwork(NAMES, levels, parents, drawn)
+    return Network(NAMES, levels, parents, drawn)
 
 
 def pag_run():
@@ -360,7 +360,7 @@ def dynamic_confidence():
 
 def dynamic_network(structure):
     """The coefficients, means and variances of the run on time series."""
-    return DynamicGaussianNetwork(
+    return linear_network(
         structure,
         np.array([0.12, -0.34, 0.56]),
         np.array([0.91, 1.43, 0.27]),
@@ -471,8 +471,8 @@ def mixed_run():
         empty={"south": (141, 0, 423, 7), "north": (0, 62, 93, 311)},
         aside={"id": "a different value in every row", "note": "free text", "code": "a different value in every row"},
     )
-    network = MixedNetwork(
-        Coding(names, (1, 2, 1, 1), (False, True, False, True)),
+    network = numbered(
+        names,
         levels,
         ((1, 2), (), (1,), (2,)),
         (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.tracking.result import Parameters
 
 
@@ -16,7 +16,7 @@ def discrete(levels, seed=0):
     tables = {
         name: rng.dirichlet(np.ones(len(of[name])), tuple(len(of[parent]) for parent in parents[name])) for name in of
     }
-    return DiscreteNetwork(tuple(of), of, parents, tables)
+    return Network(tuple(of), of, parents, tables)
 
 
 def of(chain, network):

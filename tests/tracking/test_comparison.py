@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import Drift, GaussianNetwork, drift_of
+from fedbnsl.algorithms.parameters.networks import Drift, drift_of, linear_network
 from fedbnsl.tracking.comparison import PastRun, changes_by_fate, compare_runs
 from fedbnsl.tracking.outputs import changes_csv, write_outputs
 from fedbnsl.tracking.report.report import report_html
@@ -17,7 +17,7 @@ def repeated(chain):
     """The chain a → b → c, compared with a run with a weaker a → b, a reversed edge c → b, and a → c."""
     weights = np.array([[0.0, 1.0, 0.5], [0.0, 0.0, 0.0], [0.0, -0.5, 0.0]])
     earlier = Structure(("a", "b", "c"), weights)
-    network = GaussianNetwork(earlier, np.zeros(3), np.ones(3))
+    network = linear_network(earlier, np.zeros(3), np.ones(3))
     now = PastRun("now", chain.structure, chain.parameters.network)
     changes = compare_runs(PastRun("yesterday", earlier, network), now)
     return replace(chain, changes=changes, metrics=chain.metrics | changes.metrics)
@@ -95,10 +95,10 @@ def test_edges_without_weights_are_not_said_to_have_moved(chain):
 
 def test_a_drift_of_rounding_alone_is_no_drift():
     structure = Structure(("a", "b"), np.array([[0.0, 2.0], [0.0, 0.0]]))
-    before = GaussianNetwork(structure, np.zeros(2), np.array([1.0, 0.25]))
-    rounded = GaussianNetwork(structure, np.array([1e-8, 0.0]), np.array([1.0, 0.25 * (1 + 1e-7)]))
+    before = linear_network(structure, np.zeros(2), np.array([1.0, 0.25]))
+    rounded = linear_network(structure, np.array([1e-8, 0.0]), np.array([1.0, 0.25 * (1 + 1e-7)]))
     assert drift_of(before, rounded).by_variable == {"a": 0.0, "b": 0.0}
-    moved = GaussianNetwork(structure, np.array([0.0, 0.01]), np.array([1.0, 0.25]))
+    moved = linear_network(structure, np.array([0.0, 0.01]), np.array([1.0, 0.25]))
     found = drift_of(before, moved).by_variable
     assert (found["a"], found["b"]) == (0.0, pytest.approx(0.01**2 / (2 * 0.25)))
 
@@ -106,6 +106,6 @@ def test_a_drift_of_rounding_alone_is_no_drift():
 def test_the_drift_is_the_divergence_of_the_later_run_from_the_earlier_one():
     """From N(0, 1) to N(0, 4), it is (4 - 1 - ln 4) / 2; the other way, it would be (1/4 - 1 + ln 4) / 2."""
     structure = Structure(("a",), np.zeros((1, 1)))
-    runs = [PastRun(str(v), structure, GaussianNetwork(structure, np.zeros(1), np.array([v]))) for v in (1.0, 4.0)]
+    runs = [PastRun(str(v), structure, linear_network(structure, np.zeros(1), np.array([v]))) for v in (1.0, 4.0)]
     assert compare_runs(*runs).drift.total == pytest.approx(0.8068528, abs=1e-7)
     assert compare_runs(*runs[::-1]).drift.total == pytest.approx(0.3181472, abs=1e-7)

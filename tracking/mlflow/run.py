@@ -19,6 +19,7 @@ from fedbnsl.algorithms.effects.answer import Effect, value_text
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 
 from ..model import why_no_model
 from ..outputs import AVERAGED, CHANGES, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, flat_metrics
@@ -79,7 +80,7 @@ def ending_of(result: RunResult) -> RunEnd:
         metrics=flat_metrics(result),
         tags=tags | ({"warning": " ".join(warnings)} if warnings else {}),
         privacy=asdict(result.privacy) if result.privacy else None,
-        network=None if network is None else network.as_json(),
+        network=None if network is None else network_as_json(network),
         parameters=reason or result.parameters.how,
         candidates=_candidates(result.tuning) if result.tuning else (),
         register=result.register,

@@ -32,7 +32,7 @@ MODEL_SCHEME = "models:/"
 
 
 def save_pyfunc(network: dict[str, Any], folder: Path, identity: dict[str, Any]) -> None:
-    """Write a network in the form of `as_json` to the new `folder` as an MLflow model.
+    """Write a network in the form of `network_as_json` to the new `folder` as an MLflow model.
 
     `identity` becomes part of the model's description (`MLmodel`). The inputs of the model may have any type, because
     MLflow would refuse integers for a column of doubles.
@@ -54,21 +54,12 @@ def save_pyfunc(network: dict[str, Any], folder: Path, identity: dict[str, Any])
         warnings.simplefilter("ignore", UserWarning)
         mlflow.pyfunc.save_model(
             str(folder),
-            python_model=str(Path(__file__).parent / _code(network)),
+            python_model=str(Path(__file__).parent / "pyfunc_model.py"),
             artifacts={"network": str(source)},
             signature=signature,
             pip_requirements=[f"{name}=={version(name)}" for name in ("mlflow", "numpy", "pandas", "pgmpy")],
             mlflow_model=Model(**identity),
         )
-
-
-def _code(network: dict[str, Any]) -> str:
-    """The name of the file with the code that predicts from `network`."""
-    if "tables" in network:
-        return "pyfunc_discrete.py"
-    if "families" in network:
-        return "pyfunc_mixed.py"
-    return "pyfunc_dynamic.py" if "lags" in network else "pyfunc_model.py"
 
 
 def load_pgmpy(uri: str, store: str | None = None) -> Any:

@@ -16,8 +16,6 @@ from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.core.protocol import ENDED_EARLY
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, MixedNetwork
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork
 from fedbnsl.algorithms.privacy.disclosure_control import MIN_COUNT
 
 from ..comparison import COUNTED
@@ -375,18 +373,8 @@ def _model(result: RunResult) -> ReportTable | None:
     network = result.parameters.network
     if network is None:
         return None
-    kind, count = "linear Gaussian network", 0
-    if isinstance(network, DynamicGaussianNetwork):
-        kind = f"dynamic linear Gaussian network with {pluralize(network.structure.lags, 'lag')}"
-    if isinstance(network, DynamicMixedNetwork):
-        kind = f"mixed network over time with {pluralize(network.lags, 'lag')}: regressions and probability tables"
-    if isinstance(network, MixedNetwork):
-        kind = "mixed network: linear and logistic regressions, and probability tables"
-    if isinstance(network, DiscreteNetwork):
-        kind = "discrete network"
-        count = sum(table.size - table.size // table.shape[-1] for table in network.tables.values())
-    rows: list[tuple[str, object]] = [("kind", kind), ("parameters", result.parameters.how)]
-    rows += [("free parameters", count)] if count else []
+    rows: list[tuple[str, object]] = [("kind", network.kind), ("parameters", result.parameters.how)]
+    rows += [("free parameters", network.free_parameters)] if network.discrete else []
     rows += [("file", ", ".join(model_file(result)) or "none: BIF cannot represent its labels")]
     undeclared = [name for name in result.schema.levels if name not in result.about.get("levels", {})]
     rows += [("levels", UNDECLARED_LEVELS)] * (bool(undeclared) and result.small_cells is not None)
@@ -418,10 +406,10 @@ def _intensities(result: RunResult) -> dict[str, Any] | None:
 def _forecasts(result: RunResult) -> dict[str, ReportTable | None] | None:
     """The dynamics and the forecast errors of a model of time series; None for other models."""
     network = result.parameters.network
-    if not isinstance(network, DynamicGaussianNetwork | DynamicMixedNetwork):
+    if network is None or not network.lags:
         return None
-    dynamics: list[tuple[str, object]] = [("Lags: maximum number of steps back", network.structure.lags)]
-    if isinstance(network, DynamicGaussianNetwork):
+    dynamics: list[tuple[str, object]] = [("Lags: maximum number of steps back", network.lags)]
+    if network.linear:
         radius = result.metrics.get("spectral_radius")
         dynamics.append(("Spectral radius: shocks fade out if it is below 1", radius))
     return {"dynamics": ReportTable(("dynamics", ""), dynamics), "errors": forecast_table(result, network)}

@@ -15,16 +15,13 @@ import numpy as np
 from fedbnsl.algorithms.effects.answer import (
     Effect,
     Estimator,
-    FromMixed,
     FromMoments,
-    FromTables,
     effect_of,
     model_estimator,
 )
 from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 
 from ..result import RunResult, strengths_in
 
@@ -89,7 +86,7 @@ def _described(result: RunResult, edges: list[Edge]) -> Iterator[Statement]:
     for edge in edges:
         if result.structure.kind == "pag":
             yield Statement(edge, f"{_pag_sentence(edge)}{_support(result, edge)}.")
-        elif isinstance(network, DynamicGaussianNetwork):
+        elif network is not None and network.lags and network.linear:
             yield _over_time(result, network, edge)
         else:
             one = (sizes.largest(edge) if len(edges) <= MAX_ESTIMATED else None) or _by_weight(result, edge)
@@ -112,21 +109,19 @@ class _Sizes:
         network, silos = result.parameters.network, [one for one in result.schema.silos if one not in result.lost]
         self.estimator: Estimator | None = None
         self.has_intervals = result.privacy is None
-        if network is None or isinstance(network, DynamicGaussianNetwork):
+        if network is None or (network.lags and network.linear):
             return
-        if isinstance(network, DynamicMixedNetwork):
-            network = network.unrolled()
+        network = network.unrolled()
         self.graph = network.structure
         self.estimator = model_estimator(network, sum(result.schema.rows[one] for one in silos), len(silos))
         d = len(network.variables)
         self.mean, self.sd, self.rows = np.zeros(d), np.ones(d), np.empty((0, d))
         if isinstance(self.estimator, FromMoments):
             self.sd = np.sqrt(np.diag(self.estimator.moments.covariance))
-        elif isinstance(self.estimator, FromMixed):
-            self.rows, _ = self.estimator.network.sample(SAMPLED_ROWS, np.random.default_rng(0))
+            return
+        self.rows, _ = network.sample(SAMPLED_ROWS, np.random.default_rng(0))
+        if not network.discrete:
             self.mean, self.sd = self.rows.mean(axis=0), self.rows.std(axis=0)
-        elif isinstance(self.estimator, FromTables):
-            self.rows = self.estimator.network.sample_codes(SAMPLED_ROWS, np.random.default_rng(0)).astype(np.float64)
 
     def largest(self, edge: Edge) -> _Size | None:
         """The greatest effect among the contrasts of the edge's levels; None if it cannot be computed."""
@@ -225,7 +220,7 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _over_time(result: RunResult, network: DynamicGaussianNetwork, edge: Edge) -> Statement:
+def _over_time(result: RunResult, network: Network, edge: Edge) -> Statement:
     names = network.variables
     i, j = names.index(edge.source), names.index(edge.target)
     weight = edge.weight or 0.0

@@ -23,8 +23,7 @@ from fedbnsl.algorithms.graphs.edges import (
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 
 from ..comparison import Comparison
 from ..result import FoundTargets, RunResult, SiloEdge, radius_of, silo_edges
@@ -332,12 +331,12 @@ def silo_scores(result: RunResult) -> ReportTable | None:
 # Forecasts.
 
 
-def forecast_table(result: RunResult, network: DynamicGaussianNetwork | DynamicMixedNetwork) -> ReportTable | None:
+def forecast_table(result: RunResult, network: Network) -> ReportTable | None:
     """The errors of the model's forecasts and of persistence forecasts, side by side; None if they are unknown."""
     forecasts, metrics = result.parameters.forecasts, result.metrics
     if forecasts is None:
         return None
-    errors = zip(network.structure.variables, forecasts.model, forecasts.persistence, strict=True)
+    errors = zip(network.variables, forecasts.model, forecasts.persistence, strict=True)
     means = {"mse": "mean over variables", "wrong": "mean share of wrong labels"}
     rows = [
         *(

@@ -7,8 +7,8 @@ from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.network_json import network_from_json
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
+from fedbnsl.algorithms.parameters.networks import linear_network
 
 LENGTHS = (40, 23)
 TIMES = np.concatenate([np.arange(n) for n in LENGTHS])[:, None]
@@ -67,9 +67,9 @@ def test_a_forecast_continues_trend_and_season(adjustment):
     if adjustment.detrend and adjustment.difference:
         means = np.zeros(2)
     structure = Structure(("a", "b"), np.zeros((2, 2)), lagged=np.zeros((1, 2, 2)))
-    network = DynamicGaussianNetwork(structure, means, np.ones(2), means, np.ones(2), adjustment)
+    network = linear_network(structure, means, np.ones(2), means, np.ones(2), adjustment)
     np.testing.assert_allclose(network.forecast(rows[:40]), rows[40])
-    again = network_from_json(network.as_json(), "model.json")
+    again = network_from_json(network_as_json(network), "model.json")
     assert again.adjustment == adjustment
     np.testing.assert_allclose(again.forecast(rows[:40]), rows[40])
     with pytest.raises(ValueError, match="needs a past"):

@@ -13,7 +13,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import implied_tables
 from fedbnsl.algorithms.diagnosis.implied import adjusted_p_values, fisher_c, fit_of_moments, nats
 from fedbnsl.algorithms.graphs.dag import topological_order
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.score.families import Batch
 from fedbnsl.algorithms.score.gaussian import score_covariance
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -182,8 +182,8 @@ def labels_of(seed, n=(300, 700, 1500), d=6):
         name: rng.dirichlet(np.ones(len(levels[name])), [len(levels[one]) for one in own])
         for name, own in parents.items()
     }
-    model = DiscreteNetwork(names, levels, parents, tables)
-    rows = {f"silo-{k}": model.sample_codes(size, rng) for k, size in enumerate(n)}
+    model = Network(names, levels, parents, tables)
+    rows = {f"silo-{k}": model.sample(size, rng)[0].astype(np.int64) for k, size in enumerate(n)}
     schema = Schema(names, {silo: len(one) for silo, one in rows.items()}, "discrete", levels)
     return rows, schema, dag
 

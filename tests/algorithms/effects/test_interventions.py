@@ -6,12 +6,11 @@ from math import prod
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.effects import interventions
 from fedbnsl.algorithms.effects.identification import optimal_adjustment_set
 from fedbnsl.algorithms.effects.interventions import direct_mixed_effect, discrete_effect, joint_table, mixed_effect
-from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
-from fedbnsl.algorithms.statistics.coding import Coding
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.networks import Network
+from tests.algorithms.parameters.networks import numbered
 
 
 def random_network(seed, d=5, density=0.5):
@@ -24,7 +23,7 @@ def random_network(seed, d=5, density=0.5):
     for name in names:
         shape = [len(levels[one]) for one in (*parents[name], name)]
         tables[name] = rng.dirichlet(np.ones(shape[-1]), shape[:-1])
-    return DiscreteNetwork(names, levels, parents, tables)
+    return Network(names, levels, parents, tables)
 
 
 def whole_table(network, fixed=None):
@@ -72,7 +71,7 @@ def test_the_g_formula_is_the_truncated_factorisation(seed):
 
 
 def test_the_interval_of_a_table_without_covariates_is_that_of_two_proportions():
-    network = DiscreteNetwork(
+    network = Network(
         ("x", "y"),
         {"x": ("0", "1"), "y": ("0", "1")},
         {"x": (), "y": ("x",)},
@@ -100,18 +99,16 @@ def test_the_standard_error_is_the_spread_of_adjusted_estimates():
     assert error == pytest.approx(np.std(found), rel=0.1)
 
 
-def test_a_table_that_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr(interventions, "MAX_JOINT_CELLS", 4)
+def test_a_table_that_is_too_large_is_refused():
     with pytest.raises(ValueError, match="cells would be needed, more than 4"):
-        joint_table(random_network(0), random_network(0).variables)
+        joint_table(random_network(0), random_network(0).variables, max_cells=4)
 
 
 def mixed():
     """Z → x, z → y, x → y, y → s; x has labels, y is a number, s a label with a logistic regression."""
     names, levels = ("s", "y", "x", "z"), {"s": ("no", "yes"), "x": ("a", "b", "c")}
-    coding = Coding(names, (1, 1, 2, 1), (True, False, True, False))
-    return MixedNetwork(
-        coding,
+    return numbered(
+        names,
         levels,
         ((1,), (2, 3), (3,), ()),
         (
@@ -142,9 +139,8 @@ def test_the_interval_of_a_linear_direct_effect_is_that_of_least_squares():
 
 def logistic(intercepts, weights):
     """x, z → s, with s of three levels by a logistic regression of a label x and a number z."""
-    coding = Coding(("s", "x", "z"), (2, 1, 1), (True, True, False))
-    return MixedNetwork(
-        coding,
+    return numbered(
+        ("s", "x", "z"),
         {"s": ("no", "some", "much"), "x": ("a", "b")},
         ((1, 2), (), ()),
         (Logistic(intercepts, weights), Tabular(np.array([0.6, 0.4])), Linear(0.0, np.empty(0), 1.0)),
@@ -171,10 +167,9 @@ def test_intervals_of_logistic_direct_effects_cover_the_truth():
 
 
 def test_intervals_of_tabular_direct_effects_are_those_of_proportions():
-    coding = Coding(("x", "y"), (1, 1), (True, True))
     shares = np.array([[0.7, 0.3], [0.4, 0.6]])
-    network = MixedNetwork(
-        coding, {"x": ("a", "b"), "y": ("n", "m")}, ((), (0,)), (Tabular(np.array([0.8, 0.2])), Tabular(shares))
+    network = numbered(
+        ("x", "y"), {"x": ("a", "b"), "y": ("n", "m")}, ((), (0,)), (Tabular(np.array([0.8, 0.2])), Tabular(shares))
     )
     found = direct(network, "x", "y", ("a", "b"), rows=500, n=100_000)["m"]
     expected = np.sqrt(0.3 * 0.7 / 400 + 0.6 * 0.4 / 100)
@@ -199,8 +194,7 @@ def test_mixed_effects_by_simulation_remove_confounding():
 
 
 def test_a_tabular_treatment_can_be_fixed():
-    coding = Coding(("x", "y"), (1, 1), (True, False))
-    network = MixedNetwork(
-        coding, {"x": ("a", "b")}, ((), (0,)), (Tabular(np.array([0.5, 0.5])), Linear(0.0, np.array([1.5]), 1.0))
+    network = numbered(
+        ("x", "y"), {"x": ("a", "b")}, ((), (0,)), (Tabular(np.array([0.5, 0.5])), Linear(0.0, np.array([1.5]), 1.0))
     )
     assert mixed_effect(network, "x", "y", ("b", "a"))[""].value == pytest.approx(-1.5)

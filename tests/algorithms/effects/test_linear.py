@@ -7,10 +7,11 @@ from fedbnsl.algorithms.effects.linear import (
     Estimate,
     WithinMoments,
     adjusted_effect,
-    implied_moments,
     joint_effects,
     sensitivity,
 )
+from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import linear_network
 from tests.algorithms.unequal import stacked, unequal
 
 TABLES = unequal(dag=True)
@@ -59,6 +60,13 @@ def test_path_products_equal_adjustment_in_a_saturated_graph():
     alone = adjusted_effect(moments, 1, 4, (0,))
     assert one.value == pytest.approx(alone.value, rel=1e-9)
     assert one.standard_error == pytest.approx(alone.standard_error, rel=0.02)
+
+
+def implied_moments(weights, variances, rows, silos):
+    """The moments of a linear network without means."""
+    structure = Structure(tuple("abcd"[: len(weights)]), weights)
+    _, covariance = linear_network(structure, np.zeros(len(weights)), variances).joint_normal()
+    return WithinMoments(covariance, rows, silos)
 
 
 def test_jointly_set_variables_do_not_pass_effects_on():

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
-from fedbnsl.algorithms.statistics.coding import Coding
+from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 
 LEVELS = {"c": ("low", "high"), "a": ("x", "y", "z"), "b": ("no", "yes"), "e": ("0", "1")}
 
@@ -16,7 +15,7 @@ def discrete(seed=1):
     parents = {"c": (), "a": (), "b": ("a", "c"), "e": ("b", "a")}
     shapes = {name: [len(LEVELS[one]) for one in (*own, name)] for name, own in parents.items()}
     tables = {name: rng.dirichlet(np.ones(shape[-1]), tuple(shape[:-1])) for name, shape in shapes.items()}
-    return DiscreteNetwork(tuple(LEVELS), LEVELS, parents, tables)
+    return Network(tuple(LEVELS), LEVELS, parents, tables)
 
 
 def joint(network, do=None):
@@ -49,15 +48,21 @@ def exact(network, targets, given, do=None):
 def normal():
     """x → y → z, x → z, with intercepts, and its draws."""
     W = np.array([[0, 1.5, -0.7], [0, 0, 2.0], [0, 0, 0]])
-    return GaussianNetwork(Structure(("x", "y", "z"), W), np.array([1.0, -2.0, 0.5]), np.array([1.0, 0.25, 4.0]))
+    return linear_network(Structure(("x", "y", "z"), W), np.array([1.0, -2.0, 0.5]), np.array([1.0, 0.25, 4.0]))
 
 
 def mixed():
     """label g → number x → label h, and g → h."""
-    coding = Coding(("g", "x", "h"), (1, 1, 1), (True, False, True))
     local = (
         Tabular(np.array([0.7, 0.3])),
         Linear(1.0, np.array([2.0]), 0.5),
         Logistic(np.array([0.0, -1.0]), np.array([[0.0, 0.0], [0.5, 0.8]])),
     )
-    return MixedNetwork(coding, {"g": ("a", "b"), "h": ("no", "yes")}, ((), (0,), (0, 1)), local)
+    return numbered(("g", "x", "h"), {"g": ("a", "b"), "h": ("no", "yes")}, ((), (0,), (0, 1)), local)
+
+
+def numbered(variables, levels, parents, local, lags=0):
+    """A network whose parents are numbers of nodes, and whose distributions are in the order of the nodes."""
+    nodes = unrolled_names(variables, lags)
+    parents = {name: tuple(nodes[u] for u in own) for name, own in zip(nodes, parents, strict=True)}
+    return Network(variables, levels, parents, dict(zip(nodes, local, strict=True)), lags)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fedbnsl.algorithms.core.schema import name_fault
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import format_bif, parse_bif
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.data.generators.linear import random_dag
 from fedbnsl.data.generators.random_network import random_network
 
@@ -56,7 +56,7 @@ def networks(draw):
         parents[name] = tuple(names[u] for u in rng.permutation(np.flatnonzero(dag[:, v])))
         shape = tuple(len(levels[parent]) for parent in parents[name])
         tables[name] = rng.dirichlet(np.full(len(levels[name]), draw(st.sampled_from([0.05, 1.0]))), shape)
-    return DiscreteNetwork(names, levels, parents, tables)
+    return Network(names, levels, parents, tables)
 
 
 @given(networks())
@@ -81,7 +81,7 @@ def test_what_is_written_is_read_back_bit_for_bit(network):
     ],
 )
 def test_letters_that_end_a_name_are_written_by_their_codes(word, written):
-    network = DiscreteNetwork((word,), {word: ("no", word)}, {word: ()}, {word: np.array([0.5, 0.5])})
+    network = Network((word,), {word: ("no", word)}, {word: ()}, {word: np.array([0.5, 0.5])})
     text = format_bif(network)
     assert f"variable {written} {{" in text
     assert f"{{ no, {written} }}" in text

@@ -3,12 +3,12 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork, drift_of
+from fedbnsl.algorithms.parameters.networks import Network, drift_of, linear_network
 
 
 def gaussian(weights, intercepts, variances, names="abc"):
     weights = np.array(weights, float)
-    return GaussianNetwork(Structure(tuple(names), weights), np.array(intercepts, float), np.array(variances, float))
+    return linear_network(Structure(tuple(names), weights), np.array(intercepts, float), np.array(variances, float))
 
 
 def moments(network):
@@ -66,7 +66,7 @@ def test_an_edge_turned_within_its_class_adds_nothing():
 def discrete(first, second, names=("a", "b"), levels=("no", "yes")):
     a, b = names
     tables = {a: np.array(first, float), b: np.array(second, float)}
-    return DiscreteNetwork((a, b), {a: levels, b: levels}, {a: (), b: (a,)}, tables)
+    return Network((a, b), {a: levels, b: levels}, {a: (), b: (a,)}, tables)
 
 
 def test_the_drift_of_discrete_networks_is_their_divergence_whatever_the_order_of_levels():
@@ -79,7 +79,7 @@ def test_the_drift_of_discrete_networks_is_their_divergence_whatever_the_order_o
 
 
 def test_drawn_rows_have_the_probabilities_of_the_network():
-    rows = discrete([0.3, 0.7], [[0.8, 0.2], [0.1, 0.9]]).sample_codes(40_000, np.random.default_rng(1))
+    rows, _ = discrete([0.3, 0.7], [[0.8, 0.2], [0.1, 0.9]]).sample(40_000, np.random.default_rng(1))
     assert rows[:, 0].mean() == pytest.approx(0.7, abs=0.01)
     assert rows[rows[:, 0] == 0, 1].mean() == pytest.approx(0.2, abs=0.01)
     assert rows[rows[:, 0] == 1, 1].mean() == pytest.approx(0.9, abs=0.01)

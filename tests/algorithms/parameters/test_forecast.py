@@ -6,7 +6,7 @@ import pytest
 
 from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.networks import linear_network
 
 W = np.array([[0.0, 0.6, 0.0], [0.0, 0.0, -0.5], [0.0, 0.0, 0.0]])
 A = np.array(
@@ -19,7 +19,7 @@ def network(scale=1.0, adjustment=None):
     mixing = np.linalg.inv(np.eye(3) - W - scale * A.sum(axis=0))
     intercepts = np.array([1.0, -2.0, 0.5])
     options = {} if adjustment is None else {"adjustment": adjustment}
-    return DynamicGaussianNetwork(
+    return linear_network(
         structure, intercepts, np.array([1.0, 0.5, 2.0]), intercepts @ mixing, np.array([3.0, 2.0, 4.0]), **options
     )
 

@@ -6,11 +6,11 @@ import pytest
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import inference
-from fedbnsl.algorithms.parameters.inference import Event, NetworkQuery, answer, as_mixed, intervened
-from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
-from fedbnsl.algorithms.statistics.coding import Coding
-from tests.algorithms.parameters.networks import LEVELS, discrete, exact, mixed, normal
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.inference import Event, NetworkQuery, answer
+from fedbnsl.algorithms.parameters.network_json import network_as_json
+from fedbnsl.algorithms.parameters.networks import linear_network
+from tests.algorithms.parameters.networks import LEVELS, discrete, exact, mixed, normal, numbered
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_tables_agree_with_pgmpy():
     from fedbnsl.tracking.model import as_pgmpy
 
     network = discrete(5)
-    theirs = VariableElimination(as_pgmpy(network.as_json())).query(["a"], {"e": "1"}, show_progress=False)
+    theirs = VariableElimination(as_pgmpy(network_as_json(network))).query(["a"], {"e": "1"}, show_progress=False)
     ours = answer(network, NetworkQuery(("a",), given={"e": "1"})).probabilities
     for label in LEVELS["a"]:
         assert ours[label,] == pytest.approx(theirs.get_value(a=label), abs=1e-9)
@@ -62,7 +62,7 @@ def test_tables_agree_with_pgmpy():
 
 def test_numbers_have_the_conditional_normal_distribution():
     network = normal()
-    rows, _ = as_mixed(network).sample(400_000, np.random.default_rng(0))
+    rows, _ = network.sample(400_000, np.random.default_rng(0))
     design = np.column_stack([np.ones(len(rows)), rows[:, [0, 2]]])
     weights = np.linalg.lstsq(design, rows[:, 1])[0]
     found = answer(network, NetworkQuery(("y",), given={"x": "2", "z": "-3"}))
@@ -84,7 +84,7 @@ def test_an_intervention_on_a_number_leaves_its_causes_as_they_were():
 
 def test_a_network_over_time_is_asked_about_its_times():
     structure = Structure(("u", "v"), np.array([[0, 0.5], [0, 0]]), lagged=np.array([[[0.8, 0], [0, 0.3]]]))
-    network = DynamicGaussianNetwork(structure, np.zeros(2), np.ones(2), np.array([1.0, 2.0]), np.ones(2))
+    network = linear_network(structure, np.zeros(2), np.ones(2), np.array([1.0, 2.0]), np.ones(2))
     found = answer(network, NetworkQuery(("v",), given={"u[t-1]": 2, "v[t-1]": -1}))
     assert found.mean == pytest.approx(0.5 * 0.8 * 2 - 0.3)
     assert found.sd == pytest.approx(np.sqrt(1.25))
@@ -122,8 +122,8 @@ def test_the_error_of_a_sampled_share_is_the_one_that_other_samples_show(compari
 
 
 def test_an_intervention_removes_the_arrows_into_what_is_set():
-    network = intervened(mixed(), {"h": "no"})
-    assert network.parents == ((), (0,), ())
+    network = mixed().intervened({"h": "no"})
+    assert network.parents == {"g": (), "x": ("g",), "h": ()}
     assert network.local[2].table.tolist() == [1.0, 0.0]
 
 
@@ -155,8 +155,18 @@ def test_impossible_and_unlikely_evidence_is_refused():
     network.tables["b"][..., :] = [1.0, 0.0]
     with pytest.raises(BadInput, match="the evidence b=yes has probability 0 under the model"):
         answer(network, NetworkQuery(("a",), given={"b": "yes"}))
-    wide = MixedNetwork(
-        Coding(("u", "x", "h"), (1, 1, 1), (False, False, True)),
+    never = numbered(
+        ("h", "x"),
+        {"h": ("no", "yes")},
+        ((), (0,)),
+        (Tabular(np.array([1.0, 0.0])), Linear(0.0, np.array([1.0]), 1.0)),
+    )
+    with pytest.raises(BadInput, match="the evidence h=yes has probability 0 under the model"):
+        answer(never, NetworkQuery(("x",), given={"h": "yes"}))
+    with pytest.raises(BadInput, match="the given values of h have probability 0 under the model"):
+        never.query("x", {"h": "yes"}, np.random.default_rng(0))
+    wide = numbered(
+        ("u", "x", "h"),
         {"h": ("no", "yes")},
         ((), (0,), (1,)),
         (

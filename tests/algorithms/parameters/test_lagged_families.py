@@ -12,15 +12,16 @@ from fedbnsl.algorithms.core.adjustment import Adjustment
 from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters import lagged_families
-from fedbnsl.algorithms.parameters.lagged_families import ForecastErrors, LaggedFamilies
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, Linear, Logistic, MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.network_json import network_from_json
-from fedbnsl.algorithms.statistics.coding import Coding
+from fedbnsl.algorithms.parameters import forecast_errors, mixed_families
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.forecast_errors import ForecastErrors
+from fedbnsl.algorithms.parameters.mixed_families import MixedFamilies
+from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
 from fedbnsl.algorithms.statistics.lagged import windows
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.tasks.transport.in_process import InProcessFederation
 from tests.algorithms.losing import Losing, last_of
+from tests.algorithms.parameters.networks import numbered
 
 WITHIN = np.zeros((4, 4))
 LAGGED = np.zeros((1, 4, 4))
@@ -42,16 +43,16 @@ def graph(data):
 
 
 def fitted(data, structure, lost=()):
-    algorithm = registry.build(AlgorithmSpec("lagged-families", LaggedFamilies(lags=1)))
+    algorithm = registry.build(AlgorithmSpec("lagged-families", MixedFamilies(lags=1)))
     federation = Losing(data.schema, data.tables, dict.fromkeys(lost, 1))
-    start = lagged_families.start(data.schema, structure.adjacency, structure)
-    return lagged_families.network(last_of(algorithm, federation, start).server, structure, 1.0)
+    start = mixed_families.start(data.schema, structure.adjacency, structure.lagged)
+    return mixed_families.network(last_of(algorithm, federation, start).server, 1.0, lags=1)
 
 
 def forecast(data, network, lost=(), *, center=True):
     algorithm = registry.build(AlgorithmSpec("forecast-errors", ForecastErrors(center=center)))
     federation = Losing(data.schema, data.tables, dict.fromkeys(lost, 1))
-    return last_of(algorithm, federation, lagged_families.start_forecasts(data.schema, network)).server
+    return last_of(algorithm, federation, forecast_errors.start_forecasts(data.schema, network)).server
 
 
 @pytest.mark.parametrize("lost", [(), ("silo-2",)])
@@ -63,21 +64,21 @@ def test_families_and_errors_are_those_of_pooled_windows(data, lost):
     rows, about = np.concatenate(parts), np.concatenate([part - part.mean(axis=0) for part in parts])
     for child, parent in ((v, u), (u, 4 + v)):
         slope = about[:, parent] @ about[:, child] / (about[:, parent] @ about[:, parent])
-        local = network.over_time.local[child]
+        local = network.local[child]
         assert local.weights == pytest.approx([slope], rel=1e-6)
         assert local.variance == pytest.approx(np.mean((about[:, child] - slope * about[:, parent]) ** 2), rel=1e-6)
     counts = pd.crosstab(rows[:, s], rows[:, t]).to_numpy() + 1 / 6
-    np.testing.assert_allclose(network.over_time.local[t].table, counts / counts.sum(axis=1, keepdims=True), rtol=1e-6)
+    np.testing.assert_allclose(network.local[t].table, counts / counts.sum(axis=1, keepdims=True), rtol=1e-6)
     assert (network.structure.weights == structure.weights).all()
     assert (network.structure.lagged == structure.lagged).all()
     server = forecast(data, network, lost)
-    errors = lagged_families.forecasts(server, network)
+    errors = forecast_errors.forecasts(server, network)
     assert server.rows == len(rows)
-    left = about[:, u] - network.over_time.local[u].weights[0] * about[:, 4 + v]
+    left = about[:, u] - network.local[u].weights[0] * about[:, 4 + v]
     # The means of the rows and of the rows before differ by the ends of the series.
     assert errors.model[u] == pytest.approx(np.mean(left**2), rel=1e-3)
     assert errors.persistence[u] == pytest.approx(np.mean((about[:, u] - about[:, 4 + u]) ** 2), rel=1e-3)
-    likeliest = network.over_time.local[s].table.argmax(axis=1)[rows[:, 4 + s].astype(int)]
+    likeliest = network.local[s].table.argmax(axis=1)[rows[:, 4 + s].astype(int)]
     assert errors.model[s] == pytest.approx(np.mean(rows[:, s] != likeliest))
     assert errors.persistence[t] == pytest.approx(np.mean(rows[:, t] != rows[:, 4 + t]))
 
@@ -86,14 +87,13 @@ def test_families_and_errors_are_those_of_pooled_windows(data, lost):
 def by_hand():
     """a = .8 a[t-1] + N(0, 1); s = on with the log odds 3 a; b = 2 [s = on] + N(0, .04)."""
     names, levels = ("a", "s", "b"), {"s": ("off", "on"), "s[t-1]": ("off", "on")}
-    coding = Coding((*names, *(f"{name}[t-1]" for name in names)), (1,) * 6, (False, True, False) * 2)
     local = (
         Linear(0.0, np.array([0.8]), 1.0),
         Logistic(np.zeros(2), np.array([[0.0], [3.0]])),
         Linear(0.0, np.array([2.0]), 0.04),
         *(Linear(0.0, np.empty(0), 1.0), Tabular(np.array([0.5, 0.5])), Linear(0.0, np.empty(0), 1.0)),
     )
-    return DynamicMixedNetwork(names, MixedNetwork(coding, levels, ((3,), (0,), (1,), (), (), ()), local))
+    return numbered(names, levels, ((3,), (0,), (1,), (), (), ()), local, lags=1)
 
 
 def test_a_forecast_averages_over_what_happens_in_the_same_row(by_hand):
@@ -127,18 +127,18 @@ def test_a_drawn_series_follows_the_network_and_what_is_fixed(by_hand):
     table = by_hand.series(20_000, np.random.default_rng(1), {})
     assert table[1:, 0] @ table[:-1, 0] / (table[:-1, 0] @ table[:-1, 0]) == pytest.approx(0.8, abs=0.02)
     assert table[:, 1].mean() == pytest.approx(0.5, abs=0.05)
-    fixed = by_hand.series(500, np.random.default_rng(1), {1: 1.0})
+    fixed = by_hand.series(500, np.random.default_rng(1), {"s": "on"})
     assert (fixed[:, 1] == 1).all()
     assert fixed[:, 2].mean() == pytest.approx(2.0, abs=0.05)
 
 
 def test_a_network_over_time_reads_back(by_hand):
-    adjusted = DynamicMixedNetwork(by_hand.variables, by_hand.over_time, Adjustment(detrend=True))
-    again = network_from_json(json.loads(json.dumps(adjusted.as_json())), "model.json")
-    assert isinstance(again, DynamicMixedNetwork)
-    assert again.as_json() == adjusted.as_json()
+    adjusted = replace(by_hand, adjustment=Adjustment(detrend=True))
+    again = network_from_json(json.loads(json.dumps(network_as_json(adjusted))), "model.json")
+    assert again.lags == 1
+    assert network_as_json(again) == network_as_json(adjusted)
     assert again.adjustment == adjusted.adjustment
-    assert again.levels == {"s": ("off", "on")}
+    assert again.levels == {"s": ("off", "on"), "s[t-1]": ("off", "on")}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"nodes": []}'])
@@ -146,7 +146,7 @@ def test_a_request_without_a_network_is_refused(data, content):
     algorithm = registry.build(AlgorithmSpec("forecast-errors", ForecastErrors()))
     federation = InProcessFederation(data.schema, data.tables)
     with pytest.raises(BadInput, match="a request for forecasts"):
-        federation.exchange(algorithm, 1, lagged_families.ForecastRequest(content))
+        federation.exchange(algorithm, 1, forecast_errors.ForecastRequest(content))
 
 
 def test_numbers_are_forecast_about_the_means_of_their_silo(data):
@@ -156,7 +156,7 @@ def test_numbers_are_forecast_about_the_means_of_their_silo(data):
     for k, table in enumerate(apart.values()):
         table[:, u] += 50.0 * k
     other = replace(data, tables=apart)
-    plain, centred = (lagged_families.forecasts(forecast(one, network), network) for one in (data, other))
+    plain, centred = (forecast_errors.forecasts(forecast(one, network), network) for one in (data, other))
     np.testing.assert_allclose(plain.model, centred.model, atol=1e-9)
-    free = lagged_families.forecasts(forecast(other, network, center=False), network)
+    free = forecast_errors.forecasts(forecast(other, network, center=False), network)
     assert free.model[u] > 100 * plain.model[u]

@@ -7,16 +7,17 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.protocol import rounds, silo_generator
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.lagged_regressions import LaggedRegressions, build, network, pairs, start
 from fedbnsl.algorithms.parameters.networks import unrolled_weights
+from fedbnsl.algorithms.parameters.regressions import Regressions, build, forecasts, network, pairs, start
 from tests.algorithms.parameters.series import NAMES, all_windows, dynamic, federation, series
 
 
 def learned(tables, schema, structure, *, secure=False, **given):
-    settings = LaggedRegressions(lags=structure.lags, **given)
-    begun = start(schema, structure.adjacency, structure)
+    settings = Regressions(lags=structure.lags, **given)
+    begun = start(schema, structure.adjacency, structure.lagged)
     (only,) = rounds(build(settings), federation(tables, schema, secure=secure), resume=(0, begun))
-    return network(only.server, settings)
+    found = network(only.server, settings)
+    return found, forecasts(only.server, settings, found)
 
 
 def regressed(rows, structure):
@@ -95,8 +96,8 @@ def test_a_silo_sends_no_moment_that_nothing_needs():
     assert {(b, a), (a, 4 + c), (b, 4 + c), (d, 4 + d), (4 + c, 4 + b)} <= asked
     assert not {(d, c), (c, b), (c, a), (d, 4 + c), (c, 4 + b)} & asked
     tables, schema = series(structure, 0)
-    algorithm = build(LaggedRegressions(lags=1))
+    algorithm = build(Regressions(lags=1))
     silo = algorithm.open_silo(tables["s0"], schema, "s0", silo_generator(0, "s0"))
-    _, reply = algorithm.local_solve(silo, algorithm.broadcast(start(schema, structure.adjacency, structure)))
+    _, reply = algorithm.local_solve(silo, algorithm.broadcast(start(schema, structure.adjacency, structure.lagged)))
     assert reply.values.shape == (1 + 8 + len(asked),)
     assert reply.values[0] == pytest.approx(1 / 3)

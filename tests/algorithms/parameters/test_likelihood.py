@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, MixedNetwork, Tabular
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, DynamicGaussianNetwork, GaussianNetwork
-from fedbnsl.algorithms.statistics.coding import Coding
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
+from tests.algorithms.parameters.networks import numbered
 
 
 def test_a_gaussian_network_is_a_normal_distribution():
@@ -16,12 +16,12 @@ def test_a_gaussian_network_is_a_normal_distribution():
     back = np.linalg.inv(np.eye(3) - W)
     rows = np.random.default_rng(0).normal(size=(5, 3))
     joint = stats.multivariate_normal(intercepts @ back, back.T @ np.diag(variances) @ back)
-    found = GaussianNetwork(Structure(("a", "b", "c"), W), intercepts, variances).log_likelihood(rows)
+    found = linear_network(Structure(("a", "b", "c"), W), intercepts, variances).log_likelihood(rows)
     assert found == pytest.approx(joint.logpdf(rows))
 
 
 def test_a_discrete_network_multiplies_its_tables():
-    network = DiscreteNetwork(
+    network = Network(
         ("x", "y"),
         {"x": ("0", "1"), "y": ("a", "b", "c")},
         {"x": ("y",), "y": ()},
@@ -32,8 +32,8 @@ def test_a_discrete_network_multiplies_its_tables():
 
 
 def test_a_mixed_network_multiplies_densities_and_probabilities():
-    network = MixedNetwork(
-        Coding(("g", "x", "h"), (1, 1, 1), (True, False, True)),
+    network = numbered(
+        ("g", "x", "h"),
         {"g": ("a", "b"), "h": ("u", "v")},
         ((), (0,), (1,)),
         (
@@ -49,6 +49,6 @@ def test_a_mixed_network_multiplies_densities_and_probabilities():
 
 def test_rows_of_time_series_have_none():
     structure = Structure(("a",), np.zeros((1, 1)), lagged=np.full((1, 1, 1), 0.5))
-    network = DynamicGaussianNetwork(structure, *(np.ones(1),) * 4)
+    network = linear_network(structure, *(np.ones(1),) * 4)
     with pytest.raises(ValueError, match="rows of time series are not independent"):
         network.log_likelihood(np.ones((2, 1)))

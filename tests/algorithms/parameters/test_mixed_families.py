@@ -8,8 +8,9 @@ from scipy.optimize import minimize
 
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
 from fedbnsl.algorithms.parameters.mixed_families import MixedFamilies, build, network, start
-from fedbnsl.algorithms.parameters.mixed_network import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.algorithms.statistics import em
 from fedbnsl.data.federated import mixed, with_gaps
 from fedbnsl.tasks.transport.in_process import InProcessFederation
@@ -77,14 +78,15 @@ def test_the_logistic_regression_is_the_penalised_maximum(whole):
 def test_however_the_rows_are_split(whole, secure):
     """The silos have equal means of numbers, because differences between silos are removed."""
     parts = {"a": np.concatenate([whole, whole]), "b": whole}
-    twice = learned({"s": np.concatenate([whole, whole, whole])}).as_json()
-    split = learned(parts, secure=secure).as_json()
+    twice = network_as_json(learned({"s": np.concatenate([whole, whole, whole])}))
+    split = network_as_json(learned(parts, secure=secure))
     for name in NAMES:
-        for key in ("intercept", "variance"):
-            if key in twice["families"][name]:
-                assert split["families"][name][key] == pytest.approx(twice["families"][name][key], rel=1e-5)
+        if "variance" in twice["cpds"][name]:
+            mine, theirs = (found["cpds"][name] for found in (split, twice))
+            assert mine["variance"] == pytest.approx(theirs["variance"], rel=1e-5)
+            assert mine["coefficients"]["(Intercept)"] == pytest.approx(theirs["coefficients"]["(Intercept)"], rel=1e-5)
     for label in LEVELS["stage"]:
-        mine, theirs = (found["families"]["stage"]["coefficients"][label]["dose"] for found in (split, twice))
+        mine, theirs = (found["cpds"]["stage"]["coefficients"][label]["dose"] for found in (split, twice))
         assert mine == pytest.approx(theirs, abs=1e-4)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.parameters.inference import NetworkQuery, answer, as_mixed
+from fedbnsl.algorithms.parameters.inference import NetworkQuery, answer
 from fedbnsl.algorithms.parameters.prediction import predictions
-from tests.algorithms.parameters.networks import LEVELS, discrete, exact, mixed, normal
+from tests.algorithms.parameters.networks import discrete, exact, mixed, normal
 
 RNG = np.random.default_rng
 
@@ -33,7 +33,6 @@ def test_labels_are_predicted_from_their_markov_blanket_or_by_a_query():
         shares = exact(network, ("a",), one)
         assert found.best[k] == shares.argmax()
         assert found.certainty[k] == pytest.approx(shares.max(), abs=1e-12)
-    assert list(LEVELS) == list(as_mixed(network).variables)
 
 
 def test_a_number_with_a_label_below_it_is_integrated():

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.networks import linear_network
 
 
 def network(W, A, intercepts=(0.0, 0.0)):
     structure = Structure(("x", "y"), np.array(W, float), lagged=np.array(A, float))
-    return DynamicGaussianNetwork(structure, np.array(intercepts), np.ones(2), np.zeros(2), np.ones(2))
+    return linear_network(structure, np.array(intercepts), np.ones(2), np.zeros(2), np.ones(2))
 
 
 def test_a_forecast_by_hand():
@@ -33,4 +33,4 @@ def test_two_lags_by_the_roots_of_their_polynomial():
 
 def test_a_static_structure_is_no_dynamic_network():
     with pytest.raises(ValueError, match="lags"):
-        DynamicGaussianNetwork(Structure(("x",), np.zeros((1, 1))), np.zeros(1), np.ones(1), np.zeros(1), np.ones(1))
+        linear_network(Structure(("x",), np.zeros((1, 1))), np.zeros(1), np.ones(1), np.zeros(1), np.ones(1))

@@ -12,7 +12,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.parameters.tables import smooth_counts
 from fedbnsl.algorithms.privacy.disclosure_control import (
     MIN_COUNT,
@@ -253,20 +253,20 @@ def network_of(tables, ess):
     levels = {name: tuple(map(str, range(table.shape[-1]))) for name, table in zip(names, tables, strict=True)}
     parents = {name: ("x0",) if table.ndim == 2 else () for name, table in zip(names, tables, strict=True)}
     smooth = {name: smooth_counts(table.astype(float), ess) for name, table in zip(names, tables, strict=True)}
-    return DiscreteNetwork(names, levels, parents, smooth)
+    return Network(names, levels, parents, smooth)
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=4, unique=True), st.sampled_from([0.5, 1.0, 10.0]))
 def test_smoothing_hides_nothing(counts, ess):
     single = np.array([0, *counts])
     table = np.array([single, single[::-1] + 1])
-    found = estimated_counts(network_of([np.full(2, 40), table], ess), ess, 500)
+    found = estimated_counts(network_of([np.full(2, 40), table], ess).tables, ess, 500)
     np.testing.assert_allclose(found["x1"][0], single, atol=1e-4)
 
 
 def test_a_blank_configuration_is_estimated_as_one_without_rows():
     table = publishable_counts(np.array([[40, 60], [1, 1]]))
-    found = estimated_counts(network_of([np.full(2, 40), table], 1.0), 1.0, 500)
+    found = estimated_counts(network_of([np.full(2, 40), table], 1.0).tables, 1.0, 500)
     assert found["x1"][1].tolist() == pytest.approx([0.0, 0.0])
 
 

@@ -9,7 +9,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.moments.secure_linear import SecureLinear
-from fedbnsl.algorithms.parameters import lagged_regressions
+from fedbnsl.algorithms.parameters import regressions
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation, build
 from fedbnsl.algorithms.statistics.lagged import window_schema, windows
 from fedbnsl.data.federated import FederatedData, pool, time_series, with_gaps
@@ -136,11 +136,11 @@ def test_the_regressions_of_a_model_use_windows_with_gaps():
     learner, found = learned(tables, schema)
     structure = learner.structure(found)
     model = by_em(tables, schema, tolerance=1e-6, rounds=200).imputation_model
-    settings = lagged_regressions.LaggedRegressions(lags=structure.lags, center=True)
-    start = lagged_regressions.start(schema, structure.adjacency != 0, structure)
+    settings = regressions.Regressions(lags=structure.lags, center=True)
+    start = regressions.start(schema, structure.adjacency != 0, structure.lagged)
     federation = Losing(replace(schema, imputation_model=model), tables, {})
-    last = last_of(lagged_regressions.build(settings), federation, start)
-    network, _ = lagged_regressions.network(last.server, settings)
+    last = last_of(regressions.build(settings), federation, start)
+    network = regressions.network(last.server, settings)
     assert abs(network.structure.weights[0, 1] - 0.8) < 0.15
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.parameters.mixed_network import MixedNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.tracking.outputs import flat_metrics, json_text
 
 NUMBERS = prepare("homogeneous", variables=5, silos=3, rows=120, seed=1)
@@ -79,7 +79,7 @@ def test_a_pag_without_edges_is_still_a_pag(kept):
 def test_mixed_tables_with_their_regressions(kept):
     found, again = kept(prepare("mixed", variables=6, silos=2, rows=150, seed=3))
     check_same(found, again)
-    assert isinstance(again.model, MixedNetwork)
+    assert isinstance(again.model, Network)
     rows, drawn = (one.model.sample(40, np.random.default_rng(0))[0] for one in (found, again))
     assert (rows == drawn).all()
     with pytest.raises(ValueError, match="pgmpy has no networks of mixed variables"):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.flows.learn import learn
@@ -43,7 +44,7 @@ def test_learners_of_windows_are_the_same_on_both_engines(server, tmp_path, algo
     assert finished.result.structure.weights.tobytes() == alone.structure.weights.tobytes()
     assert finished.result.structure.lagged.tobytes() == alone.structure.lagged.tobytes()
     assert finished.result.structure.lagged.any()
-    assert finished.result.parameters.network.as_json() == alone.parameters.network.as_json()
+    assert network_as_json(finished.result.parameters.network) == network_as_json(alone.parameters.network)
     errors = [one.parameters.forecasts for one in (finished.result, alone)]
     assert errors[0].model.tobytes() == errors[1].model.tobytes()
 

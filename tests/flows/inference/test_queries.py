@@ -10,7 +10,7 @@ import fedbnsl
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.inference import Event, NetworkQuery
-from fedbnsl.algorithms.parameters.networks import DynamicGaussianNetwork
+from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.flows.cli.main import main
 from fedbnsl.flows.inference.queries import _series, interventions, parse
 
@@ -168,7 +168,7 @@ def test_a_simulated_series_follows_its_model():
 def test_a_series_that_is_not_stationary_is_not_simulated(weight, refused):
     """A unit root counts, too; with `do` on the only such variable, the others are stationary."""
     structure = Structure(("a", "b"), np.zeros((2, 2)), lagged=np.array([[[weight, 0.0], [0.0, 0.5]]]))
-    network = DynamicGaussianNetwork(structure, *(np.ones(2),) * 4)
+    network = linear_network(structure, *(np.ones(2),) * 4)
     rng = np.random.default_rng(0)
     if refused:
         with pytest.raises(BadInput, match=f"not stationary: their spectral radius is {weight:g}, not below 1"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedbnsl import learn, prepare
-from fedbnsl.algorithms.parameters.mixed_network import Tabular
+from fedbnsl.algorithms.parameters.distributions import Tabular
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_smoothing_is_the_prior_of_its_tables(series, result):
     """Rows of the prior are spread evenly over the cells, so more of them make every table flatter."""
 
     def spreads(one):
-        return [local.table.std() for local in one.parameters.network.unrolled().local if isinstance(local, Tabular)]
+        return [local.table.std() for local in one.parameters.network.local if isinstance(local, Tabular)]
 
     smooth = learned(series, smoothing=40.0)
     np.testing.assert_array_equal(smooth.structure.weights, result.structure.weights)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.parameters.network_json import network_from_json
+from fedbnsl.algorithms.parameters.network_json import network_as_json, network_from_json
 from fedbnsl.algorithms.privacy.disclosure_control import estimated_counts
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.networks.published import read_bif
@@ -92,7 +92,7 @@ def test_undoing_the_smoothing_recovers_the_carrier_only_from_kept_counts(of_pat
     found = {}
     for choice, options in {"keep": ("--small-cells", "keep"), "blank": ()}.items():
         _, out, folder = of_patients(capsys, "yes", *options)
-        found[choice] = estimated_counts(read_bif(out / "model.bif"), 1.0, ROWS)
+        found[choice] = estimated_counts(read_bif(out / "model.bif").tables, 1.0, ROWS)
     exact = small_counts(folder)
     assert exact[1].tolist() == [0, 1]
     np.testing.assert_allclose(found["keep"]["ill"], exact, atol=1e-3)
@@ -199,7 +199,7 @@ def test_a_regression_does_not_predict_the_value_of_one_row(rare):
     indicator = {"a": 0.0, "b": weights[0], "rare": weights[1]}
     others = [indicator[name] for name in LEVELS["centre"] if name != rare]
     assert indicator[rare] in others
-    network_from_json(json.loads(json.dumps(blank.as_json())), "written")
+    network_from_json(json.loads(json.dumps(network_as_json(blank))), "written")
     assert "levels of fewer than 3 rows are merged" in result_of(data, **ARCS).parameters.how
 
 

@@ -17,7 +17,7 @@ from fedbnsl.algorithms.core.spec import AlgorithmSpec
 from fedbnsl.algorithms.diagnosis import exchange, missingness, tables
 from fedbnsl.algorithms.dynamic.lag_order import LagOrder
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters import lagged_regressions, mixed_families, regressions
+from fedbnsl.algorithms.parameters import mixed_families, regressions
 from fedbnsl.algorithms.parameters import tables as family_tables
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
 from fedbnsl.algorithms.statistics.moments import Units, units_of
@@ -270,11 +270,11 @@ def test_lagged_regressions_and_forecasts(series, lost, secure, center):
     lagged[0, 0, 1] = lagged[0, 1, 1] = lagged[1, 0, 0] = 1.0
     within = np.zeros((3, 3))
     within[1, 2] = 1.0
-    structure = Structure(("x", "y", "z"), within, lagged=lagged)
-    how = lagged_regressions.LaggedRegressions(center, lags=2)
-    start = lagged_regressions.start(series.data.schema, within != 0, structure)
+    how = regressions.Regressions(center, lags=2)
+    start = regressions.start(series.data.schema, within != 0, lagged)
     server = last_of(series, AlgorithmSpec("lagged-regressions", how), start, lost, secure).server
-    network, forecasts = lagged_regressions.network(server, how)
+    network = regressions.network(server, how)
+    forecasts = regressions.forecasts(server, how, network)
     parts = [windows(frame, 2) for frame in frames]
     rows = np.vstack(parts)
     about = centred(parts) if center else rows - rows.mean(axis=0)

@@ -4,17 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedbnsl.algorithms.parameters.mixed_network import DynamicMixedNetwork, Linear, Logistic, MixedNetwork, Tabular
-from fedbnsl.algorithms.statistics.coding import Coding
+from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
+from fedbnsl.algorithms.parameters.network_json import network_as_json
 from fedbnsl.tracking.mlflow.saved_model import load_pgmpy, save_pyfunc
 from fedbnsl.tracking.model import pgmpy_model
+from tests.algorithms.parameters.networks import numbered
 from tests.tracking.labelled import discrete, of
 
 
 def test_a_saved_model_predicts_from_parents(chain, tmp_path, capfd):
     import mlflow.pyfunc
 
-    save_pyfunc(chain.parameters.network.as_json(), tmp_path / "model", {})
+    save_pyfunc(network_as_json(chain.parameters.network), tmp_path / "model", {})
     files = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not [name for name in files if name.endswith((".pkl", ".pickle"))]
     assert {"network.json", "pyfunc_model.py"} <= files
@@ -32,7 +33,7 @@ def test_a_saved_discrete_model_predicts_the_likeliest_label(chain, tmp_path, ca
     import mlflow.pyfunc
 
     network = discrete(("0", "1", "<5"), 5)
-    save_pyfunc(network.as_json(), tmp_path / "model", {})
+    save_pyfunc(network_as_json(network), tmp_path / "model", {})
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     table = pd.DataFrame({"smoke": ["0", "<5"], "lung cancer": ["1", "1"], "c-3": ["0", "0"]})
     levels = network.levels
@@ -54,9 +55,8 @@ def test_a_saved_discrete_model_predicts_the_likeliest_label(chain, tmp_path, ca
 def test_a_saved_mixed_model_predicts_means_and_likeliest_labels(chain, tmp_path, capfd):
     import mlflow.pyfunc
 
-    coding = Coding(("dose", "sex", "stage", "weight"), (1, 1, 2, 1), (False, True, True, False))
-    network = MixedNetwork(
-        coding,
+    network = numbered(
+        ("dose", "sex", "stage", "weight"),
         {"sex": ("f", "m"), "stage": ("i", "ii", "iii")},
         ((), (), (0, 1), (0, 2)),
         (
@@ -66,7 +66,7 @@ def test_a_saved_mixed_model_predicts_means_and_likeliest_labels(chain, tmp_path
             Linear(50.0, np.array([2.0, 4.0, -3.0]), 1.0),
         ),
     )
-    save_pyfunc(network.as_json(), tmp_path / "model", {})
+    save_pyfunc(network_as_json(network), tmp_path / "model", {})
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     table = pd.DataFrame(
         {"dose": [0.0, 1.0, 9.0], "sex": ["f", "m", "m"], "stage": ["i", "ii", "iii"], "weight": [0.0, 0.0, 0.0]}
@@ -77,7 +77,7 @@ def test_a_saved_mixed_model_predicts_means_and_likeliest_labels(chain, tmp_path
     assert found["stage"].tolist() == ["i", "ii", "iii"]
     np.testing.assert_allclose(found["weight"], [50.0, 56.0, 65.0])
     codes = np.array([[0.0, 0, 0, 0], [1.0, 1, 1, 0], [9.0, 1, 2, 0]])
-    for v, name in enumerate(coding.variables):
+    for v, name in enumerate(network.variables):
         expected = network.given_parents(v, codes)
         mine = found[name] if expected.ndim == 1 else [network.levels[name].index(label) for label in found[name]]
         np.testing.assert_allclose(mine, expected if expected.ndim == 1 else expected.argmax(axis=1))
@@ -90,17 +90,15 @@ def test_a_saved_model_of_series_with_labels_predicts_from_the_rows_before(tmp_p
     """s = on with the log odds 3 a, a = .8 a[t-1]."""
     import mlflow.pyfunc
 
-    names, labels = ("a", "s", "a[t-1]", "s[t-1]"), ("off", "on")
+    labels = ("off", "on")
     local = (
         Linear(0.0, np.array([0.8]), 1.0),
         Logistic(np.zeros(2), np.array([[0.0], [3.0]])),
         Linear(0.0, np.empty(0), 1.0),
         Tabular(np.array([0.5, 0.5])),
     )
-    whole = MixedNetwork(
-        Coding(names, (1,) * 4, (False, True) * 2), {"s": labels, "s[t-1]": labels}, ((2,), (0,), (), ()), local
-    )
-    save_pyfunc(DynamicMixedNetwork(("a", "s"), whole).as_json(), tmp_path / "model", {})
+    network = numbered(("a", "s"), {"s": labels, "s[t-1]": labels}, ((2,), (0,), (), ()), local, lags=1)
+    save_pyfunc(network_as_json(network), tmp_path / "model", {})
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     capfd.readouterr()
     rows = pd.DataFrame({"a": [1.0, -2.0, 0.5], "s": ["on", "off", "off"]}, index=[7, 8, 9])

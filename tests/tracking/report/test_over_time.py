@@ -7,6 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.parameters.networks import linear_network
 from fedbnsl.tracking.report.report import COUNTS, SCORES, report_html, warnings
 from fedbnsl.tracking.result import stability_warning
 from tests.tracking.report.page import one_line
@@ -87,7 +88,8 @@ def test_a_silo_whose_own_structure_explodes_is_named(over_time):
 
 
 def test_levels_taken_for_effects_and_useless_forecasts_are_warnings(over_time):
-    network = replace(over_time.parameters.network, means=np.array([0.0, -90.0, 1.0]))  # its standard deviation is 2
+    before, off_zero = over_time.parameters.network, np.array([0.0, -90.0, 1.0])  # the standard deviations are 2
+    network = linear_network(before.structure, before.intercepts, before.variances, off_zero, before.spreads)
     high = replace(over_time, parameters=replace(over_time.parameters, network=network))
     (said,) = warnings(high)
     assert said.startswith("Not centred: the mean of b is 45 standard deviations from zero.")

@@ -9,7 +9,7 @@ from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE, TAIL
 from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.networks import Network, linear_network
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.report.statements import MAX_STATEMENTS, statements
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Parameters, RunResult
@@ -45,7 +45,7 @@ def chain():
     """B = 2 A + C + e, with Var A = 4, Var C = 1, Var e = 1."""
     weights = np.array([[0, 2.0, 0], [0, 0, 0], [0, 1.0, 0]])
     structure = Structure(NAMES, weights)
-    return structure, GaussianNetwork(structure, np.zeros(3), np.array([4.0, 1.0, 1.0]))
+    return structure, linear_network(structure, np.zeros(3), np.array([4.0, 1.0, 1.0]))
 
 
 def test_an_edge_of_numbers_has_the_effect_of_one_standard_deviation():
@@ -73,7 +73,7 @@ def test_an_edge_of_labels_names_the_levels_that_differ_most():
         "b": np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]]),
     }
     levels = {"a": ("low", "mid", "top"), "b": ("no", "yes")}
-    network = DiscreteNetwork(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
+    network = Network(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
     (one,) = statements(run(network.structure, network)).sentences
     assert "with a = top instead of low, the probability of b = yes is higher by 0.7 (95 % interval" in one.text
 
@@ -109,7 +109,7 @@ def test_no_sentence_is_about_a_level_that_hardly_any_row_has():
     """Otherwise a declared level without rows would be the reference of all comparisons."""
     levels = {"a": ("Ja", "no", "yes"), "b": ("no", "yes")}
     tables = {"a": np.array([0.001, 0.599, 0.4]), "b": np.array([[0.01, 0.99], [0.8, 0.2], [0.3, 0.7]])}
-    network = DiscreteNetwork(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
+    network = Network(("a", "b"), levels, {"a": (), "b": ("a",)}, tables)
     structure = Structure(("a", "b"), np.array([[0, 1.0], [0, 0]]))
     (one,) = statements(run(structure, network)).sentences
     assert "with a = yes instead of no, the probability of b = yes is higher by 0.5 " in one.text
@@ -119,7 +119,7 @@ def test_only_the_strongest_of_many_edges_are_stated():
     names = tuple(f"x{k}" for k in range(9))
     weights = np.triu(np.arange(81.0).reshape(9, 9), 1) / 100
     structure = Structure(names, weights)
-    found = statements(run(structure, GaussianNetwork(structure, np.zeros(9), np.ones(9))))
+    found = statements(run(structure, linear_network(structure, np.zeros(9), np.ones(9))))
     assert len(found.sentences) == MAX_STATEMENTS
     assert found.weaker == 36 - MAX_STATEMENTS
     sizes = [one.size for one in found.sentences]
@@ -162,7 +162,7 @@ def test_a_sentence_affirms_where_the_labels_deny(levels, said):
     """The report formerly said "with smoke = no instead of yes, the probability of cancer = no is higher"."""
     table = {"a": np.array([0.5, 0.5]), "b": np.array([[0.8, 0.2], [0.2, 0.8]])}
     structure = Structure(("a", "b"), np.array([[0, 1.0], [0, 0]]))
-    network = DiscreteNetwork(("a", "b"), {"a": levels, "b": levels}, {"a": (), "b": ("a",)}, table)
+    network = Network(("a", "b"), {"a": levels, "b": levels}, {"a": (), "b": ("a",)}, table)
     text = statements(run(structure, network)).sentences[0].text
     assert said in text
     low, high = (float(end) for end in text.split("interval ")[1].split(")")[0].split(" to "))

@@ -1,35 +1,25 @@
-"""Parameters and forecast errors of series with labels: the families of their windows, in a few exchanges after a run.
+"""Errors of the forecasts of a network of series with labels: one exchange after its parameters were fitted.
 
-A window has x_t and the rows before it side by side. It is a row of a mixed table, `[n_windows, (lags + 1)·d]`. The
-families of the variables at t are fitted by the exchanges of `mixed_families.py`: regressions of numbers, tables and
-logistic regressions of labels, on parents at the same and at earlier times. The variables at earlier times have no
-parents.
-
-One more sum has the errors of forecasts. The coordinator sends the network, which is the result of the run. Each silo
-forecasts its rows from the rows before them. For a number, it sends the sum of squared errors in units of the number's
-variance. For a label, it sends the number of rows whose label is not the likeliest. It sends the same sums for a
-persistence forecast, which repeats the row before. With `center`, forecasts of numbers are relative to each silo's own
-means. Cost at a silo: `DRAWS` samples for each window.
+The coordinator sends the network, which is the result of the run. Each silo forecasts its rows from the rows before
+them. For a number, it sends the sum of squared errors in units of the number's variance. For a label, it sends the
+number of rows whose label is not the likeliest. It sends the same sums for a persistence forecast, which repeats the
+row before. With `center`, forecasts of numbers are relative to each silo's own means. Cost at a silo: `DRAWS` samples
+for each window. (Of numbers alone, summed moments determine the errors, as in `regressions.py`.)
 """
 
 import json
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
-from ..errors import BadInput, require
-from ..graphs.edges import padded_lagged_weights
-from ..graphs.structure import Structure, empty_structure
-from ..statistics.lagged import window_schema, windows
-from . import mixed_families
-from .lagged_regressions import Forecasts
-from .mixed_families import Broadcast, MixedFamilies, Reply, Server, Silo
-from .mixed_network import DynamicMixedNetwork, Linear
-from .network_json import network_from_json
-from .networks import unrolled_weights
+from ..errors import BadInput
+from ..graphs.structure import empty_structure
+from ..statistics.lagged import windows
+from .mixed_families import Reply
+from .network_json import network_as_json, network_from_json
+from .networks import Network
 
 DRAWS = 50
 """number of samples for the forecast of a window"""
@@ -37,47 +27,16 @@ CHUNK = 400
 """number of windows that are forecast at a time"""
 
 
-@dataclass(frozen=True)
-class LaggedFamilies(MixedFamilies):
-    """Settings of the exchanges that fit the families."""
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """Errors of forecasts of the next row, `[d]` each, over the windows that a network was fitted to.
 
-    lags: int = 1
-    """number of earlier rows in a window"""
+    `model` has the errors of the network's forecast from the past; `persistence` has the errors of x̂_t = x_{t−1}. The
+    error of a number is the mean squared error, and the error of a label is the share of wrong labels.
+    """
 
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.lags >= 1, "lags", self.lags, "at least 1")
-
-
-def start(schema: Schema, dag: NDArray[np.bool_], structure: Structure) -> Server:
-    """The server's state before the exchanges, for `dag` `[d, d]` and the lagged edges of `structure`."""
-    lagged = padded_lagged_weights(structure, structure.lags)
-    over_time = unrolled_weights(dag.astype(np.float64), lagged) != 0
-    return mixed_families.start(window_schema(schema, structure.lags), over_time)
-
-
-def build(settings: LaggedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
-    """The exchanges, which begin in the state `start(...)`."""
-    plain = mixed_families.build(MixedFamilies(settings.ess, settings.masked))
-
-    def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
-        rows = windows(table, schema.stretches[silo], settings.lags)
-        return plain.open_silo(rows, window_schema(schema, settings.lags), silo, rng)
-
-    units = plain.entry_units
-    assert units is not None
-    return replace(
-        plain,
-        open_silo=open_silo,
-        open_server=lambda schema: plain.open_server(window_schema(schema, settings.lags)),
-        entry_units=lambda schema, request: units(window_schema(schema, settings.lags), request),
-    )
-
-
-def network(server: Server, structure: Structure, ess: float, *, blank: bool = False) -> DynamicMixedNetwork:
-    """The network of the server's final state, over the variables of `structure`; `blank` as in `mixed_families`."""
-    return DynamicMixedNetwork(structure.variables, mixed_families.network(server, ess, blank=blank))
+    model: FloatArray
+    persistence: FloatArray
 
 
 @dataclass(frozen=True)
@@ -117,9 +76,9 @@ class ForecastSilo:
     all_stretches: tuple[int, ...]
 
 
-def start_forecasts(schema: Schema, fitted: DynamicMixedNetwork) -> ForecastServer:
+def start_forecasts(schema: Schema, fitted: Network) -> ForecastServer:
     """The server's state before the exchange."""
-    return ForecastServer(schema, json.dumps(fitted.as_json()))
+    return ForecastServer(schema, json.dumps(network_as_json(fitted)))
 
 
 def build_forecasts(
@@ -164,18 +123,18 @@ def build_forecasts(
     )
 
 
-def requested_network(content: str, d: int) -> DynamicMixedNetwork:
+def requested_network(content: str, d: int) -> Network:
     """The network over time in the `content` of a request; raises `BadInput` unless it is one of d variables."""
     try:
         found = network_from_json(json.loads(content), "a request for forecasts")
     except json.JSONDecodeError:
         raise BadInput("a request for forecasts has no network") from None
-    if not isinstance(found, DynamicMixedNetwork) or len(found.variables) != d:
+    if not found.lags or len(found.variables) != d:
         raise BadInput(f"a request for forecasts has no network over time of {d} variables")
     return found
 
 
-def forecast_errors(fitted: DynamicMixedNetwork, rows: FloatArray, *, center: bool) -> FloatArray:
+def forecast_errors(fitted: Network, rows: FloatArray, *, center: bool) -> FloatArray:
     """The summed errors of the network's forecasts of the windows `rows` and of persistence, `[2·d]`.
 
     For a number, these are squared errors in units of its variance. For a label, this is the number of forecasts whose
@@ -184,22 +143,26 @@ def forecast_errors(fitted: DynamicMixedNetwork, rows: FloatArray, *, center: bo
     d = len(fitted.variables)
     found, numbers = np.zeros(2 * d), fitted.numbers
     if center:
-        means = np.array([one.intercept if isinstance(one, Linear) else 0.0 for one in fitted.over_time.local[d:]])
-        columns = np.tile(numbers, fitted.lags + 1)
-        rows = rows + np.where(columns, np.tile(means[:d], fitted.lags + 1) - rows.mean(axis=0), 0.0)
-    rng = np.random.default_rng(0)
+        columns, means = np.tile(numbers, fitted.lags + 1), np.tile(fitted.means, fitted.lags + 1)
+        rows = rows + np.where(columns, means - rows.mean(axis=0), 0.0)
+    rng, spreads = np.random.default_rng(0), _positive_spreads(fitted)
     for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
         expected = fitted.expected(part[:, d:], DRAWS, rng)
         for v, forecast in enumerate(expected):
             if numbers[v]:
-                errors = (part[:, [v]] - np.column_stack([forecast, part[:, d + v]])) ** 2 / fitted.spreads[v]
+                errors = (part[:, [v]] - np.column_stack([forecast, part[:, d + v]])) ** 2 / spreads[v]
             else:
                 errors = part[:, [v]] != np.column_stack([forecast.argmax(axis=1), part[:, d + v]])
             found[[v, d + v]] += errors.sum(axis=0)
     return found
 
 
-def forecasts(server: ForecastServer, fitted: DynamicMixedNetwork) -> Forecasts:
+def forecasts(server: ForecastServer, fitted: Network) -> Forecasts:
     """The errors of both forecasts by variable; errors of numbers are in the squares of their units."""
-    model, persistence = np.array(server.errors).reshape(2, -1) * fitted.spreads
+    model, persistence = np.array(server.errors).reshape(2, -1) * _positive_spreads(fitted)
     return Forecasts(model, persistence)
+
+
+def _positive_spreads(fitted: Network) -> FloatArray:
+    """The units of squared errors, `[d]`; a constant number has a tiny unit."""
+    return np.maximum(fitted.spreads, 1e-300)
