@@ -358,18 +358,14 @@ def decode_fixed(total: Ring, fraction_bits: int = FRACTION_BITS) -> FloatArray:
     return np.ldexp(total.view(np.int64).astype(np.float64), -fraction_bits)
 
 
-def gather(dense: NDArray[Number], positions: NDArray[np.int64], labels: Labels = None) -> NDArray[Number]:
-    """The entries of `dense` `[length]` at public `positions`; all other entries must be 0.
+def gather(dense: NDArray[Number], positions: NDArray[np.int64]) -> NDArray[Number]:
+    """The entries of `dense` `[length]` at public `positions`; all other entries are left out, whatever they are.
 
     The coordinator must fix the positions, because positions that a silo chooses would reveal where its vector is
-    nonzero. Raises `BadInput`, naming the position, if another entry is not 0, and, as `scatter` does, for invalid
-    positions.
+    nonzero. For the same reason, a silo does not say whether it leaves out an entry that is not 0. Raises `BadInput`,
+    as `scatter` does, for invalid positions.
     """
     _check_positions(positions, len(dense))
-    omitted = np.asarray(dense != 0)
-    omitted[positions] = False
-    for index in np.flatnonzero(omitted)[:1]:
-        raise BadInput(f"{_name(index, labels)} is not 0: only {len(positions)} other, public positions are sent")
     return dense[positions]
 
 

@@ -21,6 +21,7 @@ from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.cpdag import dag_extension, impose_knowledge, truth_with_knowledge
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters import tables
+from fedbnsl.algorithms.privacy.disclosure_control import share_class
 from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.statistics.em import ExpectationMaximisation
 from fedbnsl.algorithms.statistics.moments import Units, units_of
@@ -90,7 +91,7 @@ def _with_covariance(job: Job, session: Session, spec: AlgorithmSpec, screens: i
     how = f"second moments are estimated by EM in {pluralize(exchanges, 'exchange')}"
     lines = _summary(session.schema, how)
     if screens:
-        lines += f" {100 * screened:.2g} % of the cells were set aside because they do not fit their row."
+        lines += f" {share_class(screened)} of the cells were set aside because they do not fit their row."
     return replace(job, imputation_model=model, imputation_cost=ImputationCost(lines, exchanges, sent))
 
 
@@ -98,7 +99,7 @@ def _summary(schema: Schema, how: str) -> str:
     """The share of empty cells, their treatment, and what the treatment assumes, as two sentences."""
     empty = sum(sum(counts) for counts in schema.empty.values())
     share = empty / (sum(schema.rows.values()) * len(schema.variables))
-    return f"{100 * share:.2g} % of the cells are empty: {how}. This is valid if values are missing at random (MAR)."
+    return f"{share_class(share)} of the cells are empty: {how}. This is valid if values are missing at random (MAR)."
 
 
 def _stochastic_em(job: Job, session: Session, *, masked: bool) -> Job:

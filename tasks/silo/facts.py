@@ -45,6 +45,12 @@ def _declaration_faults(silo: str, schema: Schema, own: Declared) -> Iterator[st
     """What `schema` says against the owner's declaration, or against itself."""
     if silo not in schema.rows:
         yield "it does not name this silo"
+    if any(rows < 1 for rows in schema.rows.values()):
+        yield "it names a silo without rows"
+    if len(schema.units) not in (0, len(schema.variables)):
+        yield "its units are not one for each column"
+    if any(len(counts) != len(schema.variables) for counts in schema.empty.values()):
+        yield "its empty cells are not one number for each column"
     if len(set(schema.variables)) < len(schema.variables) or not set(schema.levels) <= set(schema.variables):
         yield "its columns are not distinct, or it has levels of other columns"
     if any(not (math.isfinite(unit) and unit > 0 and math.frexp(unit)[0] == 0.5) for unit in schema.units):

@@ -229,7 +229,7 @@ class Journal:
         Raises `ValueError` unless `number` follows the last finished round.
         """
         db = self._db
-        with self._transaction():
+        with self.transaction():
             last = db.execute("SELECT round FROM standings WHERE run = ?", (run,)).fetchone()
             if number != (last[0] if last else 0) + 1:
                 raise ValueError(f"round {number} of run {run} cannot follow round {last[0] if last else 0}")
@@ -340,21 +340,21 @@ class Journal:
 
         Later publications are then not compared with earlier ones.
         """
-        with self._transaction():
+        with self.transaction():
             for table in ("versions", "summed_units", "disclosed"):
                 self._db.execute(f"DELETE FROM {table}")
 
     def forget(self, run: str) -> None:
         """Delete the records of a finished run, except charges, the silos in its sums, and its disclosure statement."""
-        with self._transaction():
-            for table in ("answers", "standings", "sums", "pins", "terms"):
+        with self.transaction():
+            for table in ("answers", "standings", "pins", "terms"):
                 self._db.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
         if self.path is not None:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """One transaction: rolled back if the block raises."""
+    def transaction(self) -> Iterator[None]:
+        """One transaction, in which no other process writes; it is rolled back if the block raises."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield

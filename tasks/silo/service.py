@@ -268,9 +268,9 @@ class SiloService:
         if answer is None or last != number:
             raise Refused(f"{self.name} refuses to unmask: it has not just masked a summand of round {number}")
         self._policy.check_sum(self.name, len(survivors))
-        self._gate.check_sums(terms, survivors)
+        with self._journal.transaction():  # another process of this silo may be asked for another sum
+            self._gate.check_sums(terms, survivors, record=True)
         content = self._secure_sums.answer(terms, number, request)
-        self._gate.check_sums(terms, survivors, record=True)
         self._record(terms, number, replace(answer, release=replace(answer.release, silos=survivors)), len(content))
         del self._summands[terms.run_id]
         return content

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Any, Protocol
 
 from fedbnsl.algorithms.core import wire
@@ -26,7 +27,7 @@ from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_
 from fedbnsl.algorithms.secure.sparse import SumLost
 
 from ..rounds import Start, Wait, in_threads
-from ..silo.messages import Method, MethodCall, unpack_answer
+from ..silo.messages import Method, MethodCall, SiloFailed, unpack_answer
 from ..silo.runs import RunTerms, SecureSumRequest
 
 
@@ -72,6 +73,26 @@ class PackedAnswer:
     def release(self) -> None:
         """Stop waiting for the answer."""
         self.pending.release()
+
+
+def read_replies(algorithm: Algorithm, answers: Mapping[str, bytes]) -> dict[str, Any]:
+    """The replies in the `answers` of silos; raises `SiloFailed`, naming the silo, for bytes that are no reply.
+
+    If replies are summed, their summands must have the shape that most silos send.
+    """
+    replies, shapes = dict[str, Any](), dict[str, tuple[int, ...]]()
+    for silo, packed in answers.items():
+        try:
+            replies[silo] = wire.decode(algorithm.reply_type, packed)
+            shapes[silo] = algorithm.summand(replies[silo]).shape if algorithm.summand else ()
+        except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as fault:
+            raise SiloFailed(f"silo {silo}: its reply cannot be read ({type(fault).__name__})") from None
+    usual = max(shapes.values(), key=[*shapes.values()].count, default=())
+    for silo, shape in shapes.items():
+        if shape != usual:
+            sizes = f"{prod(shape):,} numbers, those of others have {prod(usual):,}"
+            raise SiloFailed(f"silo {silo}: its reply has {sizes}")
+    return replies
 
 
 POLL_SECONDS = 0.2
@@ -300,7 +321,7 @@ class SiloFederation:
         answers = self.ask(
             "solve", self.terms, number, packed, tolerates_dropout=algorithm.tolerates_dropout, start=start
         )
-        replies = {silo: wire.decode(algorithm.reply_type, reply) for silo, reply in answers.items()}
+        replies = read_replies(algorithm, answers)
         sizes = (len(packed), sum(map(len, answers.values())))
         return gather(algorithm, replies), traffic_of(algorithm, broadcast, replies, sizes)
 

@@ -71,15 +71,15 @@ class Line:
         return self.transport.ask(phase, heard)
 
 
-def sum_of(services, asked, number=1, broadcast=None, silent=None):
+def sum_of(services, asked, number=1, broadcast=None, silent=None, sparse=None):
     """The sum of round `number`, as a coordinator computes it that pretends not to hear a silo."""
     algorithm = asked.algorithm()
     message = algorithm.broadcast(algorithm.open_server(asked.schema)) if broadcast is None else broadcast
     packed = wire.encode(message)
     roster = Roster(InProcessTransport(services), asked.schema.silos, Patience(absent=60.0))
-    line = Line(SecureTransport(roster, asked, number, packed, None, tolerates_dropout=True), silent)
+    line = Line(SecureTransport(roster, asked, number, packed, sparse, tolerates_dropout=True), silent)
     session = masked.session_of(
-        asked.run_id, number, masked.new_attempt(), asked.schema, asked.exchange_digest(packed, None)
+        asked.run_id, number, masked.new_attempt(), asked.schema, asked.exchange_digest(packed, sparse)
     )
-    encoding = masked.encoding_of(algorithm, asked.schema, message)
+    encoding = masked.encoding_of(algorithm, asked.schema, message, sparse)
     return masked.masked_round(algorithm, session, line, message, 0, encoding)[0]

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
+from fedbnsl.algorithms.core.protocol import Sparse
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.resampling.bootstrap import Bootstrap
+from fedbnsl.algorithms.score.arcs import Arcs, dag_of
 from fedbnsl.algorithms.secure.masks import Refused
 from fedbnsl.algorithms.statistics.rows import Query
 from fedbnsl.data.folder.about import declarations
@@ -33,6 +35,7 @@ from .coordinator import ABOUT, ROWS, SCHEMA, SILOS, opened, sum_of, terms, writ
 LABELS = dict.fromkeys("uvw", ("no", "yes"))
 LABELLED = Schema(("u", "v", "w"), dict.fromkeys(SILOS, ROWS), "discrete", LABELS)
 ABOUT_LABELS = {"kind": "discrete", "levels": {name: [*levels] for name, levels in LABELS.items()}}
+PAIRS = np.array([[0, 1]], np.int16)
 UNCENTRED = {"center": False}
 
 
@@ -297,3 +300,53 @@ class TestChangedRows:
             ask(services["a"], "describe", declarations(ABOUT))
             with pytest.raises(FewRowsChanged):
                 sum_of(services, terms("third", spec))
+
+
+class TestOneBitEach:
+    """No cell of a silo decides whether it masks: a coordinator could ask for one bit of it in each run."""
+
+    def test_which_entries_are_sent(self, tmp_path, words):
+        """The silo leaves out entries that are not 0 without a word."""
+        folder = write_federation(tmp_path, words, ABOUT_LABELS, LABELLED.variables)
+        asked, query = terms("r", registry.specify("fed-pc"), "", LABELLED, ABOUT_LABELS), Query("tables", PAIRS)
+        with opened(folder, SILOS) as services:
+            whole = sum_of(services, terms("whole", registry.specify("fed-pc"), "", LABELLED, ABOUT_LABELS), 1, query)
+            part = sum_of(services, asked, 1, query, sparse=Sparse(np.array([1, 3]), 4))
+            np.testing.assert_array_equal(part.total, np.where([0, 1, 0, 1], whole.total, 0))
+
+    @pytest.mark.parametrize("rows", [0, -ROWS, -1])
+    def test_how_many_rows_others_have(self, tmp_path, words, rows):
+        folder = write_federation(tmp_path, words, ABOUT_LABELS, LABELLED.variables)
+        lie = replace(LABELLED, rows=LABELLED.rows | {"d": rows})
+        with opened(folder, SILOS) as services, pytest.raises(NotAllowed, match="names a silo without rows"):
+            ask(services["a"], "admit", terms("r", registry.specify("fed-pc"), "", lie, ABOUT_LABELS), True)
+
+    @pytest.mark.parametrize("units", [(1.0, 2.0), (1.0, 1.0, 1.0, 4.0)])
+    def test_units_without_a_column(self, tmp_path, numbers, units):
+        folder = write_federation(tmp_path, numbers)
+        lie = replace(SCHEMA, units=units)
+        with opened(folder, SILOS) as services, pytest.raises(NotAllowed, match="one for each column"):
+            ask(services["a"], "admit", terms("r", None, "", lie), True)
+
+
+def test_two_processes_of_a_silo_unmask_one_sum(tmp_path, numbers, monkeypatch):
+    """Both have checked before either has recorded: what was recorded counts."""
+    folder = write_federation(tmp_path, numbers)
+    with opened(folder, SILOS) as first, opened(folder, SILOS) as second:
+
+        class Meanwhile(coordinator.Line):
+            def ask(self, phase, messages):
+                if phase == "unmask" and self.silent is None:
+                    monkeypatch.undo()
+                    sum_of(second, terms("other"), silent="d")
+                return super().ask(phase, messages)
+
+        monkeypatch.setattr(coordinator, "Line", Meanwhile)
+        with pytest.raises(NotAllowed, match="other silos than before"):
+            sum_of(first, terms("r"))
+
+
+@pytest.mark.parametrize("arcs", [[[0, 0]], [[0, 1], [1, 0]], [[0, 1], [1, 2], [2, 0]], [[0, 3]], [[0]], [0, 1]])
+def test_a_message_of_arcs_is_a_dag(arcs):
+    with pytest.raises(BadInput, match="arcs"):
+        dag_of(Arcs(np.array(arcs, np.uint16)), 3)

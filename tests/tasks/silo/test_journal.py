@@ -49,14 +49,15 @@ def test_runs_are_apart_and_a_finished_one_is_forgotten(tmp_path):
         assert journal.reply("other", 1, "b") == b"r2"
 
 
-def test_a_forgotten_run_leaves_no_seal_of_its_rows_and_no_sum(tmp_path):
+def test_a_forgotten_run_leaves_its_sums_but_no_seal_of_its_rows(tmp_path):
+    """Another process of the silo may still have masked a summand of the run."""
     with Journal(tmp_path / "a.sqlite") as journal:
         assert journal.pin("run", "rows as they were")
         assert journal.record_sum("run", 1, ("a", "b", "c"))
         assert not journal.pin("run", "other rows")
         journal.forget("run")
         assert journal.pin("run", "other rows")
-        assert journal.record_sum("run", 1, ("a", "b"))
+        assert not journal.record_sum("run", 1, ("a", "b"))
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
