@@ -2,9 +2,10 @@
 
 `python benchmarks/lies.py [LEARNER ...]` runs the learners, by default all without an ε, on five kinds of data. In the
 first rounds of a run, a copy of a silo's state also gets some 50 to 120 lies in place of each broadcast: numbers that
-are not finite, huge or negative, arrays that are shorter, longer, narrower, wider or empty, other words. A silo must
-answer or refuse within 20 s; compiled code must not read or write outside its arrays. Compiled functions have bounds
-checks here, which takes minutes to compile. Exit code 1 if compiled code leaves its arrays or a silo does not end.
+are not finite, huge or negative, arrays that are shorter, longer, narrower, wider or empty, pairs in both orders, other
+words. A silo must answer or refuse within 20 s; compiled code must not read or write outside its arrays. Compiled
+functions have bounds checks here, which takes minutes to compile. Exit code 1 if compiled code leaves its arrays or a
+silo does not end.
 `--record` writes the table to `results/lies.json`.
 """
 
@@ -94,12 +95,15 @@ def false_entries(value: np.ndarray[Any, Any]) -> Lies:
 
 
 def false_shapes(value: np.ndarray[Any, Any]) -> Lies:
-    """Yield the array with a row or column less or more, and without rows."""
+    """Yield the array with a row or column less or more, without any, with equal columns, and in both orders."""
     if value.ndim and len(value):
         yield from (("shorter", value[:-1].copy()), ("longer", np.concatenate([value, value[-1:]])))
         yield "empty", value[:0].copy()
     if value.ndim == 2 and value.shape[1]:
         yield from (("narrower", value[:, :-1].copy()), ("wider", np.concatenate([value, value[:, -1:]], axis=1)))
+        yield from (("without columns", value[:, :0].copy()), ("in one dimension", value.ravel()))
+        yield "columns alike", np.repeat(value[:, :1], value.shape[1], axis=1)
+        yield "both ways", np.concatenate([value, value[:, ::-1]])
 
 
 def is_sent(lie: Any) -> bool:
