@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from fedbnsl.algorithms.core.compiled import on_numba
+from fedbnsl.algorithms.compiled import on_numba
 
 NOTICE = "compiling numerical code, once after installation: a minute or two"
 COMPILE_SECONDS = 2.0

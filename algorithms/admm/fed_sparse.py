@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Schema
 from ..errors import require

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray
 from ..statistics.count_tables import PAD, TableReader, Tables, offsets
 from .search import Results

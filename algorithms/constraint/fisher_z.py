@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, erfc, stdtr
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray
 from ..statistics.coding import Blocks, log_residual_det
 from ..statistics.count_tables import PAD

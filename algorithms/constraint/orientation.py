@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.knowledge import Prior
 from ..graphs.dag import VStructure, transitive_closure
 from ..graphs.kernels import implied_arrows

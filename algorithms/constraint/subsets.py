@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray
 from ..statistics.count_tables import PAD
 

@@ -87,7 +87,7 @@ _OF_QUERY: dict[str, Statistic] = {
 
 
 @dataclass(frozen=True)
-class Release:
+class SiloRelease:
     """What a reply discloses about a silo's rows; the gate decides on it before the reply is computed."""
 
     algorithm: str
@@ -105,7 +105,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Disclosed(Release):
+class Disclosed(SiloRelease):
     """A line of the disclosure statement: the messages of a run that differ only in round and size."""
 
     part: str = ""

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import erf
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.promise import Cost, Promise, ReplaceOne, no_cost
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput, require

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..admm.consensus import Change, Terms, change_between
 from ..admm.order_refinement import forward
 from ..admm.problem import soft_threshold
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.promise import Release
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput

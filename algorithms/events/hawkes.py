@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray
 
 DEVICE, TIME, EVENT, START, END = range(5)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray
 from .hawkes import DEVICE, END, EVENT, START, TIME, Design, observation_time
 

@@ -10,7 +10,7 @@ algorithm to construct a consistent extension of a partially oriented graph".
 
 import numpy as np
 
-from ..core.compiled import njit
+from ..compiled import njit
 
 SMALL = 64
 """largest number of variables of a graph for which numba is not imported"""

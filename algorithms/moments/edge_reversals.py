@@ -12,7 +12,7 @@ children have changed.
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray
 from ..graphs.dag import topological_order
 from ..graphs.kernels import successor_lists

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
 

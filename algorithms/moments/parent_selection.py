@@ -7,7 +7,7 @@ costs O(k·p²).
 
 import numpy as np
 
-from ..core.compiled import njit
+from ..compiled import njit
 
 # A candidate is collinear if its residual variance given the chosen parents is below this share of its variance.
 COLLINEARITY_TOLERANCE = 1e-3

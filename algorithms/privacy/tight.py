@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.promise import ULP, Cost, ReplaceOne
 from ..core.schema import FloatArray
 from ..errors import BadInput

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.knowledge import Prior
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.dag import topological_order

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.knowledge import Prior
 from ..core.schema import FloatArray
 from ..graphs.cpdag import cpdag, member_of, pdag_with_knowledge

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import AUTO, FloatArray, Lags, Schema, check_lags, require_fixed_lags, require_lags
 from ..errors import BadInput, require
 from ..statistics.count_tables import PAD

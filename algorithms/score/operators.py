@@ -24,7 +24,7 @@ Checking a condition on paths takes a search through the whole graph, so it is l
 
 import numpy as np
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..graphs.kernels import extension
 from .cliques import (
     MAX_CLIQUES,

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray, Schema
 from .moments import ROUNDING, Chunked, Found, Table, column_units, over_parts, pooled_packing
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..errors import BadInput
 from .count_tables import PAD, Codes, DistinctCodes, TableRefused, count_limits, counted, offsets
 

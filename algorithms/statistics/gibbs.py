@@ -10,7 +10,7 @@ same values.
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import ImputationModel
 from ..errors import BadInput
 from ..graphs.dag import topological_order

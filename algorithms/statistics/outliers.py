@@ -17,7 +17,7 @@ in 16,000.
 
 import numpy as np
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray, Schema, Transform
 from .coding import coding_of
 from .em import expected_moments, inverse_of_observed, patterns

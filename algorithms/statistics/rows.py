@@ -17,7 +17,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.compiled import njit
+from ..compiled import njit
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .coding import coded_units

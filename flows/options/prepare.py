@@ -298,7 +298,7 @@ class Sachs(DataRecipe):
         return discrete_sachs(self.silos, self.rows or DISCRETE_SACHS_ROWS, self.seed)
 
 
-class Network(DataRecipe):
+class PublishedNetwork(DataRecipe):
     """Draw rows from a published network, or from your own BIF file."""
 
     model_config = ConfigDict(title="network: a published network")
@@ -469,7 +469,7 @@ Recipe = (
     | Mixed
     | Surrogate
     | Sachs
-    | Network
+    | PublishedNetwork
     | Lucas
     | Split
     | Amputate

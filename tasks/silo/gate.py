@@ -1,6 +1,6 @@
 """The gate of a silo: the one place that decides what may leave it, and the permanent record of what has left.
 
-Everything that leaves a silo about its rows is a `Release`: a kind of statistic, the silos mixed in it, the rows
+Everything that leaves a silo about its rows is a `SiloRelease`: a kind of statistic, the silos mixed in it, the rows
 that enter it, whether the coordinator chose its arguments, and its ε. `Gate.check` decides on each release, before it
 is computed, from the owner's policy and from the record; `Gate.record` then records it. Both use the owner's facts and
 the request itself. A coordinator's names of runs decide nothing: they only group the lines of its disclosure statement.
@@ -30,7 +30,7 @@ import numpy as np
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.experiments import Unit, smallest_group
-from fedbnsl.algorithms.core.release import FIXED_SUMS, Disclosed, Release, Statistic, statistic_of
+from fedbnsl.algorithms.core.release import FIXED_SUMS, Disclosed, SiloRelease, Statistic, statistic_of
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm, AlgorithmSpec
 
@@ -46,11 +46,11 @@ Form = tuple[object, ...]
 """all fields of a line of a disclosure statement except its numbers"""
 
 
-def release_of(terms: RunTerms, silo: str, broadcast: object, *, behind_masks: bool) -> Release:
+def release_of(terms: RunTerms, silo: str, broadcast: object, *, behind_masks: bool) -> SiloRelease:
     """The release with which `silo` would answer `broadcast` (decoded) under `terms`."""
     spec, algorithm = terms.spec_value, terms.algorithm()
     statistic = statistic_of(algorithm.releases, broadcast)
-    return Release(
+    return SiloRelease(
         algorithm=" of ".join([*(one.name for one in reversed(spec.wrappers)), spec.name]),
         statistic=statistic,
         silos=terms.schema.silos if behind_masks else (silo,),
@@ -141,7 +141,7 @@ class Gate:
             if reason:
                 self._refuse(spec, f"level sums allows only masked sums of moments and counts: {reason}")
 
-    def check(self, terms: RunTerms, number: int, release: Release) -> None:
+    def check(self, terms: RunTerms, number: int, release: SiloRelease) -> None:
         """Raise `NotAllowed` for a `release` in round `number` that the owner does not allow."""
         spec, algorithm = terms.spec_value, terms.algorithm()
         if not 1 <= number <= algorithm.max_rounds:
@@ -203,7 +203,7 @@ class Gate:
         return tuple(dict.fromkeys([whole, *parts]))
 
     def record(
-        self, terms: RunTerms, release: Release, size: int, numbers: int = 0, rho: float = 0.0, smallest: int = 0
+        self, terms: RunTerms, release: SiloRelease, size: int, numbers: int = 0, rho: float = 0.0, smallest: int = 0
     ) -> None:
         """Record that a reply of `size` bytes leaves, with this number of `numbers` and this `smallest` count."""
         figures: dict[str, Any] = {"numbers": numbers, "rho": rho, "smallest": smallest, "times": 1, "bytes": size}
@@ -302,7 +302,7 @@ def numbers_in(reply: object) -> int:
     return sum(numbers_in(getattr(reply, name)) for name in names)
 
 
-def smallest_count(algorithm: Algorithm, release: Release, reply: object) -> int:
+def smallest_count(algorithm: Algorithm, release: SiloRelease, reply: object) -> int:
     """The smallest count above 0 in the `reply` of an unmasked release; 0 for a release without public counts."""
     if release.statistic != "counts" or release.masked or release.private or algorithm.summand is None:
         return 0

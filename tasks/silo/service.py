@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
 from fedbnsl.algorithms.core.protocol import pack_state
-from fedbnsl.algorithms.core.release import Disclosed, Release, Statistic
+from fedbnsl.algorithms.core.release import Disclosed, SiloRelease, Statistic
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.core.spec import Algorithm
 from fedbnsl.algorithms.errors import BadInput, quoted
@@ -106,7 +106,7 @@ class Answer:
     """A silo's reply to a broadcast; it is encoded at its first use, because some replies are masked instead."""
 
     reply: Any
-    release: Release
+    release: SiloRelease
     """the release that the gate allowed"""
 
     @cached_property
@@ -416,7 +416,7 @@ class SiloService:
             raise NotAllowed(f"silo {self.name}: its owner's policy refuses {refusal}") from None
 
     def _journaled_answer(
-        self, algorithm: Algorithm, run_id: str, number: int, binding: str, release: Release
+        self, algorithm: Algorithm, run_id: str, number: int, binding: str, release: SiloRelease
     ) -> Answer | None:
         """The stored answer of a finished round, or None; without a durable journal, only the latest is stored."""
         if self._source.durable:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from fedbnsl.algorithms.core.compiled import _locked, digest_of, njit, on_numba
+from fedbnsl.algorithms.compiled import _locked, digest_of, njit, on_numba
 from fedbnsl.algorithms.score.operators import best_operator, refresh
 
 
@@ -28,7 +28,7 @@ def test_a_compiled_function_calls_another():
 
 PROGRAM = """
 import sys
-from fedbnsl.algorithms.core.compiled import on_numba
+from fedbnsl.algorithms.compiled import on_numba
 from fedbnsl.algorithms.moments.elimination import _eliminate
 from fedbnsl.algorithms.events import hawkes
 called = []
@@ -72,7 +72,7 @@ def test_small_graphs_need_no_numba_and_have_the_same_results():
 KEPT = """
 import sys, time
 from numba.core.caching import IndexDataCacheFile
-from fedbnsl.algorithms.core.compiled import njit
+from fedbnsl.algorithms.compiled import njit
 
 @njit(cache=True)
 def double(x):
@@ -118,7 +118,7 @@ def test_processes_that_compile_at_once_do_not_exchange_their_functions(tmp_path
 
 CALLEE = """
 import numpy as np
-from fedbnsl.algorithms.core.compiled import njit
+from fedbnsl.algorithms.compiled import njit
 FACTOR, TABLE = {factor}, np.array([{entry}])
 
 @njit(cache=True)
@@ -128,7 +128,7 @@ def inner(x):
 CALLER = """
 import numpy as np
 from callee import FACTOR, TABLE, inner
-from fedbnsl.algorithms.core.compiled import njit
+from fedbnsl.algorithms.compiled import njit
 
 @njit(cache=True)
 def outer(x):
@@ -165,7 +165,7 @@ def test_a_file_system_without_locks_is_used_all_the_same(tmp_path, monkeypatch)
 
 
 def test_a_digest_is_the_same_in_every_process():
-    command = "from fedbnsl.algorithms.core.compiled import digest_of; from fedbnsl.algorithms.score.operators import *"
+    command = "from fedbnsl.algorithms.compiled import digest_of; from fedbnsl.algorithms.score.operators import *"
     command = f"{command}; print(digest_of(refresh))"
     other = subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout.strip()
     assert other == digest_of(refresh)
