@@ -90,9 +90,6 @@ def network_from_json(content: dict[str, Any], origin: str) -> Network:
         raise BadInput(f"{origin}: not a network in the format of fedbnsl: {type(error).__name__}: {error}") from None
 
 
-gaussian_from_json = network_from_json
-
-
 def _distribution(content: dict[str, Any], name: str, levels: Levels) -> Distribution:
     if "table" in content:
         return Tabular(np.array(content["table"], np.float64))

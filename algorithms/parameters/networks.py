@@ -457,9 +457,6 @@ class Network:
 
 
 MIXED = "mixed network: linear and logistic regressions, and probability tables"
-DiscreteNetwork = Network
-GaussianNetwork = Network
-"""the names under which the published and random networks of the package `data` know the class"""
 
 
 def linear_network(

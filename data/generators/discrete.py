@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 
 from ..defaults import DEGREE, LEVELS
 from ..federated import FederatedData
@@ -38,9 +38,7 @@ def discrete(
     return hide(draw_discrete_silos(model, silos, rows, seed, about), latent, stream(seed, "latent"))
 
 
-def random_model(
-    variables: int, seed: int, degree: float, levels: Levels, concentration: float | None
-) -> DiscreteNetwork:
+def random_model(variables: int, seed: int, degree: float, levels: Levels, concentration: float | None) -> Network:
     """A random network on an ER graph of mean `degree`. Raises `BadInput` for an invalid value."""
     if variables < 2:
         raise BadInput(f"variables: {variables} is less than 2")

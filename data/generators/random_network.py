@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 
 CONCENTRATIONS = (0.1, 1.0)
 """range from which each row's Dirichlet concentration is drawn uniformly, as in the program of Wang, Ma & Wang 2023"""
@@ -22,7 +22,7 @@ def random_network(
     levels: tuple[int, int],
     concentration: float | None,
     rng: np.random.Generator,
-) -> DiscreteNetwork:
+) -> Network:
     """Draw levels and tables for `dag` [n_variables, n_variables]; `levels` are the minimum and maximum of a variable.
 
     Every row of a table is drawn from Dirichlet(a, ..., a) with a = `concentration`. If `concentration` is None, a is
@@ -43,7 +43,7 @@ def random_network(
             )
         parents[name] = tuple(variables[parent] for parent in given)
         tables[name] = dirichlet_rows(math.prod(shape[:-1]), shape[-1], concentration, rng).reshape(shape)
-    return DiscreteNetwork(variables, labels, parents, tables)
+    return Network(variables, labels, parents, tables)
 
 
 def random_levels(dag: NDArray[np.bool_], levels: tuple[int, int], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.dag import topological_order
 from fedbnsl.algorithms.graphs.pag import pag_of
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 
 from ..defaults import NOISE, Noise
 from ..federated import FederatedData, discrete, silo_names
@@ -28,7 +28,7 @@ BLOCK_ROWS = 8192
 """number of rows that are drawn at once, which bounds memory and keeps a block's columns in the cache"""
 
 
-def forward_sample(network: DiscreteNetwork, rows: int, rng: np.random.Generator) -> Codes:
+def forward_sample(network: Network, rows: int, rng: np.random.Generator) -> Codes:
     """Draw `rows` ≥ 1 rows from `network`: level codes [n_rows, n_variables], columns in the order of its variables.
 
     A cell's level is the inverse of the cumulative distribution, given its parents' levels, at a uniform number. The
@@ -75,7 +75,7 @@ def cumulative_rows(table: FloatArray) -> FloatArray:
     return np.asarray(sums / sums[..., -1:])
 
 
-def _plan(network: DiscreteNetwork) -> Iterator[tuple[int, list[int], FloatArray]]:
+def _plan(network: Network) -> Iterator[tuple[int, list[int], FloatArray]]:
     """Yield each variable after its parents: its number, the numbers of its parents, its cumulative tables."""
     place = {name: number for number, name in enumerate(network.variables)}
     for v in topological_order(network.structure.adjacency):
@@ -99,9 +99,7 @@ def check_counts(silos: int, rows: int, seed: int) -> None:
             raise BadInput(f"{parameter}: {value} is less than {least}")
 
 
-def draw_discrete_silos(
-    network: DiscreteNetwork, silos: int, rows: int, seed: int, about: Mapping[str, Any]
-) -> FederatedData:
+def draw_discrete_silos(network: Network, silos: int, rows: int, seed: int, about: Mapping[str, Any]) -> FederatedData:
     """Draw silos of `rows` rows each from `network`; the truth is its DAG.
 
     The rows are one stream divided into silos, so that the union of the silos does not depend on their number. Raises

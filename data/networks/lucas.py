@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbnsl.algorithms.core.schema import FloatArray
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork
+from fedbnsl.algorithms.parameters.networks import Network
 
 from ..defaults import Version
 from ..federated import FederatedData
@@ -70,7 +70,7 @@ def lucas(version: Version, silos: int, rows: int, seed: int) -> FederatedData:
     return draw_discrete_silos(lucas_network(version), silos, rows, seed, about)
 
 
-def lucas_network(version: Version) -> DiscreteNetwork:
+def lucas_network(version: Version) -> Network:
     """The network of LUCAS0, 1 or 2. Raises `BadInput` for another version."""
     if version not in get_args(Version):
         raise BadInput(f"version: {version!r} is not one of {', '.join(get_args(Version))}")
@@ -80,4 +80,4 @@ def lucas_network(version: Version) -> DiscreteNetwork:
         share = np.array(ones).reshape((2,) * len(parents))
         tables[name] = np.stack([1 - share, share], axis=-1)
     parents_of = {name: parents for name, (parents, _) in causes.items()}
-    return DiscreteNetwork(tuple(TABLES), dict.fromkeys(TABLES, LEVELS), parents_of, tables)
+    return Network(tuple(TABLES), dict.fromkeys(TABLES, LEVELS), parents_of, tables)

@@ -16,15 +16,15 @@ import numpy as np
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.bif import parse_bif
-from fedbnsl.algorithms.parameters.network_json import gaussian_from_json
-from fedbnsl.algorithms.parameters.networks import DiscreteNetwork, GaussianNetwork
+from fedbnsl.algorithms.parameters.network_json import network_from_json
+from fedbnsl.algorithms.parameters.networks import Network
 
 from ..defaults import DISCRETE, GAUSSIAN
 from ..federated import FederatedData, continuous, silo_names
 from ..generators.sampling import check_counts, draw_discrete_silos, hide, linear_sem, stream
 
 
-def read_bif(path: Path) -> DiscreteNetwork:
+def read_bif(path: Path) -> Network:
     """Read `path` (.bif or .bif.gz). Raises `BadInput` naming file, line and fault."""
     try:
         content = path.read_bytes()
@@ -55,15 +55,15 @@ REMEDY = "pip install 'pgmpy>=1.1,<1.3'"
 REPOSITORY = "bnlearn repository (CC BY-SA 3.0), file of the pgmpy wheel"
 
 
-def gaussian_network(name: str) -> GaussianNetwork:
+def gaussian_network(name: str) -> Network:
     """The Gaussian network `name` with its published coefficients. Raises `BadInput` for an unknown name."""
     if name not in GAUSSIAN:
         raise BadInput(f"network: {name!r} is not one of {', '.join(GAUSSIAN)}")
     path = carried_file("pgmpy", f"{FOLDER}/{name}.json", REMEDY)
-    return gaussian_from_json(json.loads(path.read_text(encoding="utf-8")), str(path))
+    return network_from_json(json.loads(path.read_text(encoding="utf-8")), str(path))
 
 
-def discrete_network(name: str) -> DiscreteNetwork:
+def discrete_network(name: str) -> Network:
     """The discrete network `name` with its published tables, or the network in a file (.bif or .bif.gz).
 
     Raises `BadInput` for an unknown name, and as `read_bif` does.
@@ -100,7 +100,7 @@ def network(name: str, silos: int, rows: int, seed: int, latent: int = 0) -> Fed
     return hide(whole, latent, stream(seed, "latent"))
 
 
-def _draw_gaussian(model: GaussianNetwork, silos: int, rows: int, seed: int, about: dict[str, Any]) -> FederatedData:
+def _draw_gaussian(model: Network, silos: int, rows: int, seed: int, about: dict[str, Any]) -> FederatedData:
     tables = {}
     truth, deviations = model.structure, np.sqrt(model.variances)
     for number, silo in enumerate(silo_names(silos)):
