@@ -19,8 +19,6 @@ from fedbnsl.data.folder.about import READ_ALL, Reading, declarations
 from fedbnsl.data.folder.chunked_table import open_table
 from fedbnsl.data.folder.folder import read_folder, read_schema, silo_files
 
-pytestmark = pytest.mark.xfail(reason="tables in memory and in passes have two tallies", strict=False)
-
 ROWS = 300
 RNG = np.random.default_rng(7)
 
