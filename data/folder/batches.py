@@ -429,7 +429,7 @@ class TextFile:
         elif column is None or f", column {quoted(column)}: " not in fault:
             raise BadInput(fault)
         else:
-            raise NotNumbersError(f"{fault}; if the column holds labels, declare it in about.json", column)
+            raise NotNumbersError(f"{fault}; if the column has labels, declare its levels in about.json", column)
 
     def _arrow_batches(self, names: Sequence[str], words: Collection[str]) -> Iterator[Any]:
         import pyarrow

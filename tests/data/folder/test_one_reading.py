@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedbnsl.algorithms.diagnosis.series_rows import PASSES_NOTE
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.data.folder import batches, chunked_table
 from fedbnsl.data.folder.about import READ_ALL, Reading, declarations
@@ -131,7 +132,34 @@ READING_TABLE = {
     "size": SIZE,
 }
 
-DIFFERENCES: dict[str, str] = {}
+TIMES = {"time": range(60), "x": SIZE[:60], "y": SIZE[60:120]}
+SERIES = {
+    "series": TIMES,
+    "series with dates": TIMES | {"time": DAYS[:28] + DAYS[28:56] + DAYS[56:60]},
+    "several series": {"series": ["a"] * 30 + ["b"] * 30} | TIMES | {"time": [*range(30), *range(30)]},
+    "series with a gap": TIMES | {"time": [*range(30), *range(40, 70)]},
+    "series with empty cells": TIMES | {"x": [*SIZE[:40], "", *SIZE[41:60]]},
+    "series with a word": TIMES | {"x": [*SIZE[:40], "tall", *SIZE[41:60]]},
+    "series with a time that occurs twice": TIMES | {"time": [*range(59), 58]},
+    "series with irregular times": TIMES | {"time": [*range(59), 60.5]},
+    "series with a constant": TIMES | {"x": ["1.5"]},
+    "series with labels": TIMES | {"x": ["red", "blue"]},
+    "series in another order": TIMES | {"time": [*range(30, 60), *range(30)]},
+}
+BY = {"silo": ["a", "b", "b"], "x": SIZE[:180], "y": [*SIZE[:90], "NA", *SIZE[91:180]], "id": range(180)}
+BY_TABLES = {
+    "one file of all silos": BY | {"y": SIZE[:180]},
+    "one file of all silos with missing marks": BY,
+    "one file of all silos with a word": BY | {"x": [*SIZE[:170], "tall", *SIZE[171:180]]},
+}
+
+BY_MARKS = "in memory, the marks of missing values among numbers are counted in the whole file, and no silo has them"
+DIFFERENCES = {
+    "series in another order": "series in passes must be sorted, and the error says so",
+    "series with irregular times": "the error of series in passes does not quote the time",
+    "one file of all silos with missing marks": BY_MARKS,
+    "one file of all silos with a word": BY_MARKS,
+}
 
 
 def law(names):
@@ -153,7 +181,7 @@ def outcome(read):
 
 def said(folder, reading, limit):
     """All that is read in `folder`: profiles, schema, notes, rows, or the errors in their place."""
-    about = folder / "about.json"
+    about = (folder if folder.is_dir() else folder.parent) / "about.json"
     declared = declarations(json.loads(about.read_text()) if about.exists() else {}, reading)
 
     def profile(silo, path):
@@ -166,7 +194,8 @@ def said(folder, reading, limit):
         tables = {
             silo: one if isinstance(one, np.ndarray) else np.concatenate([*one]) for silo, one in data.tables.items()
         }
-        return replace(data.schema, streamed=()), data.notes, {silo: one.tolist() for silo, one in tables.items()}
+        notes = tuple(note for note in data.notes if PASSES_NOTE not in note)
+        return replace(data.schema, streamed=()), notes, {silo: one.tolist() for silo, one in tables.items()}
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (chunked_table, batches):
@@ -177,7 +206,7 @@ def said(folder, reading, limit):
             (batches, "BLOCK_BYTES", 400),
         ):
             patch.setattr(module, name, size)
-        paths = silo_files(folder)
+        paths = silo_files(folder, reading.silos, reading.by)
         return (
             {silo: outcome(lambda silo=silo, path=path: profile(silo, path)) for silo, path in paths.items()},
             outcome(lambda: replace(read_schema(folder, reading), streamed=())),
@@ -226,6 +255,17 @@ def test_a_declaration(tmp_path, name):
 @pytest.mark.parametrize("name", law(READINGS))
 def test_an_option(tmp_path, name):
     check(write(tmp_path, table(READING_TABLE)), READINGS[name])
+
+
+@pytest.mark.parametrize("name", law(SERIES))
+def test_series(tmp_path, name):
+    complete = Reading(missing="complete-rows")
+    check(write(tmp_path, table(SERIES[name])), complete if "empty" in name else READ_ALL)
+
+
+@pytest.mark.parametrize("name", law(BY_TABLES))
+def test_a_file_of_all_silos(tmp_path, name):
+    check(write(tmp_path, table(BY_TABLES[name])) / "a.csv", Reading(by="silo"))
 
 
 CELLS = ["1", "2", "0", "-3", "0.5", "2.50", "1e3", "NA", "", "red", "blue", "12 %", "2020-01-31", "007", "1.0"]
