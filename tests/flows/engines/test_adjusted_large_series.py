@@ -128,7 +128,7 @@ def same(found, whole):
     np.testing.assert_allclose(found.structure.weights, whole.structure.weights, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.structure.lagged, whole.structure.lagged, rtol=0, atol=1e-9)
     assert found.structure.lagged.any()
-    assert [one.said for one in found.diagnosed.findings] == [one.said for one in whole.diagnosed.findings]
+    assert [one.message for one in found.diagnosed.findings] == [one.message for one in whole.diagnosed.findings]
     models = [one.parameters.network for one in (found, whole)]
     assert models[0].adjustment == models[1].adjustment
     assert models[0].adjustment
