@@ -13,12 +13,14 @@ executes the query again, so the query must return the same rows in the same ord
 """
 
 import codecs
+import io
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,21 +28,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray, check_names
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, quoted
 
 from .check import Keep, check_same_columns, is_repeated
-from .columns import EMPTY, HEADER, csv_fault
+from .columns import EMPTY, HEADER, with_point
 from .formats import BROKEN, cell_text, memory_limit, open_bytes, parquet_parts
 from .harmonise import check_harmonised, factor_of, harmonised
 from .scan import (
-    DECIMAL_COMMA,
     SNIFFED_ROWS,
     Form,
     Text,
+    cell_fault,
+    find_fault,
     first_rows,
     is_empty,
     label_of,
     number_of,
+    numbered_rows,
+    place_in_text,
+    place_of_row,
     read_header,
     text_of,
 )
@@ -83,9 +89,23 @@ class Source(Protocol):
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield batches of rows with the columns `names` in this order.
 
-        A text file yields numbers, except in the columns `words`. Raises `BadInput` for unreadable content.
+        A text file yields numbers, except in the columns `words`. Raises `BadInput` for unreadable content, and
+        `NotNumbersError` for a cell of a text file that should be a number.
         """
         ...
+
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0) in messages."""
+        ...
+
+
+class NotNumbersError(BadInput):
+    """A `column` of a text file that was read as numbers has a cell that is not a number."""
+
+    def __init__(self, message: str, column: str) -> None:
+        """An error with this `message`."""
+        super().__init__(message)
+        self.column = column
 
 
 def rows_at_once(columns: int) -> int:
@@ -131,6 +151,10 @@ class ParquetParts:
                 selected, size = [columns[name] for name in names], rows_at_once(len(names))
                 for batch in parquet.iter_batches(size, row_groups=groups, columns=selected, use_threads=False):
                     yield batch.select(selected)
+
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0): the file, and the row within the file."""
+        return place_of_row(self.path, row)
 
     def parts(self, columns: int) -> "Sequence[tuple[ParquetParts, int]]":
         """Consecutive row groups of at least `PART_CELLS` cells (see `parts_of`)."""
@@ -232,6 +256,10 @@ class QuerySource:
         for batch in result:
             yield batch.rename_columns(columns).select(list(names))
 
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0) of the result."""
+        return f"{self.path}: row {row + 1}"
+
     def _run(self) -> Any:
         """Yield the names of the columns, then batches of rows."""
         database, query = self._database_and_query
@@ -299,8 +327,12 @@ def _one_line(error: Exception) -> str:
 
 
 NO_FORM = Form()
+PLAIN_WHOLE = re.compile(r"(0|-?[1-9]\d{0,14})(\.0*)?", re.ASCII)
+"""pattern of a whole number that has one spelling as a label and as a float"""
 HEAD_BYTES = 1 << 20
 """size of the part of a file from which its dialect is detected"""
+UNREADABLE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*?)'")
+"""arrow's message on a cell that is not a number, with the column (from 0), the line and the content of the cell"""
 BLOCK_BYTES, MAX_BLOCK_BYTES, LINES_OF_BLOCK = 1 << 19, 1 << 24, 64
 """minimum and maximum size in bytes of the blocks in which a file is parsed, and the number of the longest lines that
 fit into a block between these sizes; pyarrow reads 32 blocks ahead"""
@@ -330,35 +362,76 @@ class TextFile:
         return text_of(str(self.path), content, self.form)
 
     @cached_property
-    def _header(self) -> tuple[str, ...]:
+    def header(self) -> tuple[str, ...]:
         """The columns in the header, including columns with the same name, which are marked (see `is_repeated`)."""
         return tuple(read_header(self.path, self._head, self.keep))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that can be read."""
-        return tuple(name for name in self._header if not is_repeated(name))
+        return tuple(name for name in self.header if not is_repeated(name))
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """The columns whose first cells are not all numbers or empty."""
-        rows = first_rows(self._head, SNIFFED_ROWS)[1:]
-        columns = dict(zip(self._header, zip(*rows, strict=True), strict=bool(rows)))
-        return frozenset(name for name, cells in columns.items() if not all(map(self._is_number, cells)))
+        """The columns whose first cells are not all numbers or empty, or of which one has an unusual whole number.
 
-    def _is_number(self, cell: str) -> bool:
-        label = cell.strip()
-        if self._head.decimal == "," and DECIMAL_COMMA.fullmatch(label):
-            label = label.replace(",", ".")
-        return is_empty(label) or not math.isnan(number_of(label))
+        A column of whole numbers may hold labels, and as numbers 007 would be 7.
+        """
+        rows = first_rows(self._head, SNIFFED_ROWS)[1:]
+        columns = dict(zip(self.header, zip(*rows, strict=True), strict=bool(rows)))
+        return frozenset(name for name, cells in columns.items() if not self._are_numbers(cells))
+
+    def _are_numbers(self, cells: Sequence[str]) -> bool:
+        labels = [self._with_point(cell.strip()) for cell in cells if not is_empty(cell.strip())]
+        numbers = list(map(number_of, labels))
+        if any(map(math.isnan, numbers)):
+            return False
+        return not all(number.is_integer() for number in numbers) or all(map(PLAIN_WHOLE.fullmatch, labels))
+
+    def _with_point(self, cell: str) -> str:
+        return with_point(cell, self._head.decimal)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on doubtful choices in reading the file."""
         return self._head.notes
 
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0): the last line of the row."""
+        with self._lines() as lines:
+            return place_in_text(self.path, lines, self._head.separator, row)
+
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows (see `Source.batches`)."""
+        import pyarrow
+
+        read = 0
+        try:
+            for batch in self._arrow_batches(names, words):
+                read += batch.num_rows
+                yield batch
+            return
+        except pyarrow.ArrowInvalid as error:
+            found = UNREADABLE.search(str(error))
+        except (pyarrow.ArrowException, *BROKEN) as error:
+            raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
+        column = None if found is None else self.header[int(found[1])]
+
+        def fault_of(name: str, cell: str) -> str | None:
+            label = self._with_point(cell.strip())
+            return cell_fault(cell) if name == column and not is_empty(label) and cell_fault(label) else None
+
+        with self._lines() as lines:
+            header = [*self.header, *[""] * self._head.unnamed]
+            fault = find_fault(self.path, lines, self._head.separator, header, fault_of)
+        if fault is None:  # unusual but allowed, such as a line of spaces
+            yield from self._row_batches(names, words, read)
+        elif column is None or f", column {quoted(column)}: " not in fault:
+            raise BadInput(fault)
+        else:
+            raise NotNumbersError(f"{fault}; if the column has labels, declare its levels in about.json", column)
+
+    def _arrow_batches(self, names: Sequence[str], words: Collection[str]) -> Iterator[Any]:
         import pyarrow
         import pyarrow.csv
 
@@ -367,37 +440,69 @@ class TextFile:
         longest = max(map(len, head.content.splitlines()), default=0)
         header = HEADER.match(head.content)
         assert header is not None
-        types = {name: text if name in words else pyarrow.float64() for name in self._header}
-        try:
-            with (
-                open_bytes(self.path) as file,
-                pyarrow.csv.open_csv(
-                    file,
-                    read_options=pyarrow.csv.ReadOptions(
-                        column_names=[*self._header, *unnamed],
-                        skip_rows=len(header[0].splitlines()),
-                        use_threads=False,
-                        block_size=max(BLOCK_BYTES, min(LINES_OF_BLOCK * longest, MAX_BLOCK_BYTES)),
-                        encoding=self.form.encoding or ("cp1252" if head.legacy else "utf8"),
-                    ),
-                    parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=head.separator),
-                    convert_options=pyarrow.csv.ConvertOptions(
-                        column_types=types | dict.fromkeys(unnamed, pyarrow.null()),
-                        strings_can_be_null=False,
-                        quoted_strings_can_be_null=False,
-                        null_values=EMPTY,
-                        decimal_point=head.decimal,
-                        include_columns=[*names, *unnamed],
-                    ),
-                ) as stream,
-            ):
-                for batch in stream:
-                    yield batch.select(list(names))
-        except pyarrow.ArrowInvalid as error:
-            fault = csv_fault(str(error), self._header, len(header[0].splitlines()))
-            raise BadInput(f"{self.path}: {fault}") from error
-        except (pyarrow.ArrowException, *BROKEN) as error:
-            raise BadInput(f"{self.path}: cannot be read: {str(error).splitlines()[0]}") from error
+        if len(head.content.encode()) < HEAD_BYTES and not head.content[header.end() :].strip():
+            return
+        types = {name: text if name in words else pyarrow.float64() for name in self.header}
+        with (
+            open_bytes(self.path) as file,
+            pyarrow.csv.open_csv(
+                file,
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=[*self.header, *unnamed],
+                    skip_rows=len(header[0].splitlines()),
+                    use_threads=False,
+                    block_size=max(BLOCK_BYTES, min(LINES_OF_BLOCK * longest, MAX_BLOCK_BYTES)),
+                    encoding=self.form.encoding or ("cp1252" if head.legacy else "utf8"),
+                ),
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=head.separator),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types=types | dict.fromkeys(unnamed, pyarrow.null()),
+                    strings_can_be_null=False,
+                    quoted_strings_can_be_null=False,
+                    null_values=EMPTY,
+                    decimal_point=head.decimal,
+                    include_columns=[*names, *unnamed],
+                ),
+            ) as stream,
+        ):
+            for batch in stream:
+                columns = batch.select(list(names)).columns
+                if head.decimal == ",":
+                    columns = [self._with_points(column) for column in columns]
+                yield pyarrow.RecordBatch.from_arrays(columns, names=list(names)) if names else batch.select([])
+
+    def _with_points(self, column: Any) -> Any:
+        """The arrow `column` with decimal points instead of commas."""
+        import pyarrow
+
+        if not pyarrow.types.is_dictionary(column.type):
+            return column
+        cells = [self._with_point(cell) for cell in column.dictionary.to_pylist()]
+        return pyarrow.array(cells, pyarrow.string()).take(column.indices)
+
+    def _row_batches(self, names: Sequence[str], words: Collection[str], read: int) -> Iterator[Any]:
+        """Yield the rows after the first `read` rows, which are read one by one."""
+        import pyarrow
+
+        with self._lines() as lines:
+            rows = (row for _, row in islice(numbered_rows(lines, self._head.separator), 1 + read, None))
+            while some := list(islice(rows, MAX_BATCH_ROWS)):
+                columns = dict(
+                    zip(self.header, zip(*(row[: len(self.header)] for row in some), strict=True), strict=True)
+                )
+                arrays = []
+                for name in names:
+                    cells = [self._with_point(cell) for cell in columns[name]]
+                    numbers = np.array([number_of(cell.strip()) for cell in cells])
+                    as_text = name in words
+                    arrays.append(
+                        pyarrow.array(cells if as_text else numbers, mask=None if as_text else np.isnan(numbers))
+                    )
+                yield pyarrow.RecordBatch.from_arrays(arrays, names=list(names))
+
+    def _lines(self) -> io.TextIOWrapper:
+        encoding = self.form.encoding or ("cp1252" if self._head.legacy else "utf-8-sig")
+        return io.TextIOWrapper(open_bytes(self.path), encoding=encoding, errors="replace", newline="")
 
 
 @dataclass(frozen=True)
@@ -430,22 +535,35 @@ class HarmonisedSource:
 
     def batches(self, names: Sequence[str], words: Collection[str] = ()) -> Iterator[Any]:
         """Yield the rows of the silo (see `Source.batches`)."""
+        import pyarrow
+
         by = () if self.form.rows is None else (self.form.rows[0],)
         text = frozenset(words) | {name for name, _ in self.form.recode} | set(by)
         for batch in self.source.batches([*names, *(one for one in by if one not in names)], text):
             own = (
                 batch
                 if self.form.rows is None
-                else batch.filter(self._own(batch.column(batch.schema.names.index(*by))))
+                else batch.filter(pyarrow.array(self._own(batch.column(batch.schema.names.index(*by)))))
             )
             yield self._harmonised(own.select(list(range(len(names)))), names)
 
-    def _own(self, column: Any) -> Any:
-        import pyarrow
+    def place(self, row: int) -> str:
+        """The place of row `row` (from 0) of the silo."""
+        if self.form.rows is None:
+            return self.source.place(row)
+        by, start = self.form.rows[0], 0
+        for batch in self.source.batches([by], [by]):
+            own = np.flatnonzero(self._own(batch.column(0)))
+            if row < len(own):
+                return self.source.place(start + int(own[row]))
+            row, start = row - len(own), start + batch.num_rows
+        return str(self.path)
 
+    def _own(self, column: Any) -> NDArray[np.bool_]:
+        """Whether each row belongs to the silo, by the `column` that names the silo."""
         cells, codes = cells_in(column)
         own = np.array([label_of(cell) == (self.form.rows or ("", ""))[1] for cell in cells], dtype=np.bool_)
-        return pyarrow.array(own[codes])
+        return np.asarray(own[codes])
 
     def _harmonised(self, batch: Any, names: Sequence[str]) -> Any:
         import pyarrow

@@ -30,7 +30,7 @@ from .chunked_table import ChunkedRows, Mapper, source_of
 from .dates import dates_of, periods_of, times_of
 from .formats import cell_text
 from .profile import BEYOND_RANGE, beyond
-from .scan import cell_fault, check_label_column, empty_cells, is_empty, labels_of
+from .scan import cell_fault, check_label_column, empty_cells, is_empty, label_of, labels_of
 from .series import (
     NOT_SERIES,
     ROUNDING,
@@ -257,11 +257,12 @@ class LargeSeries:
         begins = np.flatnonzero(np.diff(codes, prepend=-1))
         found = np.empty(len(begins), np.int64)
         for at, begin in enumerate(begins.tolist()):
-            label, place = labels[codes[begin]], self._place(start + begin, name)
+            label = labels[codes[begin]]
             if texts[codes[begin]] in faults:
-                raise BadInput(f"{place}: {faults[texts[codes[begin]]]}")
+                raise BadInput(f"{self._place(start + begin, name)}: {faults[texts[codes[begin]]]}")
             found[at] = numbers.setdefault(label, len(numbers))
             if found[at] < last:
+                place = self._place(start + begin, name)
                 raise BadInput(f"{place}: {quoted(label)} goes on after another series: {SORT}")
             last = int(found[at])
         return np.repeat(found, np.diff(np.append(begins, len(codes))))
@@ -298,7 +299,9 @@ class LargeSeries:
         """Raise `BadInput` for the first time of a series that is not later than the time before it."""
         for row in np.flatnonzero(difference <= 0)[:1]:
             name = self._keys.time or ""
-            place = f"{self._place(start + int(row), name)}: {quoted(cell_text(columns[name][int(row)].as_py()))}"
+            place = (
+                f"{self._place(start + int(row), name)}: {quoted(label_of(cell_text(columns[name][int(row)].as_py())))}"
+            )
             if difference[row] == 0:
                 raise BadInput(f"{place} is a duplicate in its series{NOT_SERIES}")
             raise BadInput(f"{place} is before the time of the row above: {SORT}")
@@ -370,7 +373,7 @@ class LargeSeries:
                 raise BadInput(f"{place}: 0 has no logarithm: use --transform sqrt or normal-scores")
 
     def _place(self, row: int, name: str) -> str:
-        return f"{self._path}: row {row + 1}, column {quoted(name)}"
+        return f"{self.source.place(row)}, column {quoted(name)}"
 
 
 def passes_notes(schema: Schema) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import FloatArray, Schema
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.moments import Chunked, Found
-from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import Declared
 from .batches import (
     IN_MEMORY_BYTES,
     HarmonisedSource,
+    NotNumbersError,
     ParquetParts,
     QuerySource,
     Source,
@@ -31,14 +31,14 @@ from .batches import (
     numbers_in,
 )
 from .check import Keep
-from .columns import Column, read_names
+from .columns import Column, left_out_names, read_names
 from .dates import date_faults, days_since
 from .formats import is_text, kind_of, parquet_parts, visible
 from .private_table import ClippedRows, PrivateTable
-from .profile import MAX_PROFILED_COLUMNS, SAMPLE_ROWS, Profile, derived_columns
-from .scan import Cells, cell_fault, codes_of, level_faults, parse_cells
-from .streaming_profile import StreamingProfile
+from .profile import Profile
+from .scan import Cells, codes_of, is_empty, parse_cells
 from .table import Table, read_table
+from .tally import TableTally, Values
 
 CHUNK_CELLS, MIN_CHUNK_ROWS = 1 << 19, 1 << 8
 """number of cells of a chunk, which then fits into a processor's cache, and minimum number of rows of a chunk"""
@@ -238,65 +238,68 @@ class LargeTable:
     declared: Declared
     mapper: Mapper = map
     """applies a function to each part, in this process or in several"""
+    text: frozenset[str] = frozenset()
+    """columns to read as text although their first cells are numbers"""
 
     def profile(self) -> Profile:
         """The profile of the table, as `Table.profile`, in one pass.
 
-        Raises `BadInput` naming file, row, column and value for a cell that is not as declared, and for an empty cell
-        if empty cells are refused.
+        A text file is read again if a column turns out not to hold numbers, or to have cells that mark a missing value.
+        Raises `BadInput` as `Table.profile` does.
         """
         names = [name for name in self.source.names if self.declared.keeps(name)]
+        if self.declared.reading.columns == "union":
+            names += [name for name in self.declared.complete if name not in names]
         parts, start = [], 0
-        for part, rows in parts_of(self.source, len(names)) or ((self.source, 0),):
+        for part, rows in parts_of(self.source, len(names)):
             parts.append((replace(self, source=part, mapper=map), start))
             start += rows
-        tallies, derived = {name: self._tally(name) for name in names}, tuple[tuple[str, ...], ...]()
-        for own, found in self.mapper(partial(_tallied, names), parts):
-            derived = derived or found
-            for name, tally in tallies.items():
-                tally.add_profile(own[name])
-        rows = next(iter(tallies.values())).rows if tallies else 0
-        place = str(self.source.path)
-        return Profile(
-            rows,
-            {name: tally.profile(place, name) for name, tally in tallies.items()},
-            self.source.notes,
-            derived=derived,
-        )
+        try:
+            first, *others = self.mapper(partial(_tallied, names), parts) if parts else [self.tally(names, 0)]
+        except NotNumbersError as error:
+            return replace(self, text=self.text | {error.column}).profile()
+        tally: TableTally = first
+        for other in others:
+            tally.merge(other)
+        plain = self.source.source if isinstance(self.source, HarmonisedSource) else self.source
+        if isinstance(plain, TextFile):
+            infinite = {name for name, column in tally.columns.items() if "infinite" in column.first}
+            if infinite:
+                return replace(self, text=self.text | infinite).profile()
+            self._count_marks(tally)
+        header = plain.header if isinstance(plain, TextFile) else self.source.names
+        by = self.source.form.rows[:1] if isinstance(self.source, HarmonisedSource) and self.source.form.rows else ()
+        left_out = (*left_out_names([name for name in header if name not in by], names), *by)
+        return tally.profile(self.source.place, self.source.notes, left_out)
 
-    def tallies(
-        self, names: Sequence[str], start: int
-    ) -> tuple[dict[str, StreamingProfile], tuple[tuple[str, ...], ...]]:
-        """The tallies of the columns `names` over the rows of this part, and the derived columns (`_derived`).
+    def tally(self, names: Sequence[str], start: int) -> TableTally:
+        """The tally of the columns `names` over the rows of this part; `start` is the number of rows before it."""
+        tally = TableTally(names, self.declared, start)
+        there = [name for name in names if name in self.source.names]
+        for batch in self.source.batches(there, self._text_columns(there)):
+            read = {name: self._read(name, column) for name, column in zip(there, batch.columns, strict=True)}
+            empty: Values = None, np.full(batch.num_rows, np.nan)
+            tally.count(tally.check({name: read.get(name, empty) for name in names}))
+        return tally
 
-        `start` is the number of rows before this part; derived columns are found only in the first part.
-        """
-        tallies, derived = {name: self._tally(name) for name in names}, tuple[tuple[str, ...], ...]()
-        text = {*self.source.words, *self.declared.fixed_dates}
-        words = frozenset(name for name in names if name in text or self._as_text(name))
-        for batch in self.source.batches(names, words):
-            columns = {name: self._read(name, column) for name, column in zip(names, batch.columns, strict=True)}
-            selected = self._selected_rows(columns, start)
-            for name, (cells, codes) in columns.items():
-                self._check_domain(name, codes if cells is None else cells.numbers[codes], start)
-                if isinstance(cells, Cells):
-                    self._check(name, cells, codes, start)
-                    tallies[name].add_cells(cells, codes if selected is None else codes[selected])
-                else:
-                    tallies[name].add_numbers(codes if selected is None else codes[selected])
-            if not start:
-                derived = self._derived({name: column for name, column in columns.items() if not tallies[name].words})
-            start += batch.num_rows
-        return tallies, derived
+    def _count_marks(self, tally: TableTally) -> None:
+        """Count the cells of a text file that mark a missing value in the columns that were read as numbers."""
+        as_text = self._text_columns(list(tally.columns))
+        gaps = [name for name, one in tally.columns.items() if one.numbers < one.rows and name not in as_text]
+        if not gaps or self.declared.complete:
+            return
+        for batch in self.source.batches(gaps, gaps):
+            for name, column in zip(gaps, batch.columns, strict=True):
+                cells, codes = cells_in(column)
+                for cell, count in zip(cells, np.bincount(codes, minlength=len(cells)).tolist(), strict=True):
+                    if count and cell.strip() and is_empty(cell.strip()):
+                        tally.columns[name].marks[cell.strip()] += count
 
-    def _derived(self, columns: dict[str, tuple[Cells | None, NDArray[Any]]]) -> tuple[tuple[str, ...], ...]:
-        """The columns of numbers that other columns determine, tested on some of the first rows."""
-        if self.declared.complete or not columns or len(columns) > MAX_PROFILED_COLUMNS:
-            return ()
-        numbers = [codes if cells is None else cells.numbers[codes] for cells, codes in columns.values()]
-        sample = np.column_stack(numbers)
-        sample = sample[:: max(1, len(sample) // SAMPLE_ROWS)]
-        return tuple(derived_columns(list(columns), sample, MAX_PROFILED_COLUMNS))
+    def _text_columns(self, names: Sequence[str]) -> frozenset[str]:
+        """The columns among `names` to read as text."""
+        text = {name for name in self.source.words if self.declared.kind_of(name) != "continuous"}
+        text |= {*self.declared.fixed_dates, *self.text}
+        return frozenset(name for name in names if name in text or self._as_text(name))
 
     def passes(self, schema: Schema, silo: str) -> ChunkedRows:
         """The rows in the form of `schema`, read in passes."""
@@ -305,87 +308,21 @@ class LargeTable:
         lacking = frozenset(schema.variables).difference(self.source.names) if union else frozenset[str]()
         return ChunkedRows(self.source, schema, schema.rows[silo], self.declared.marks, words, lacking, self.mapper)
 
-    def _tally(self, name: str) -> StreamingProfile:
-        is_declared = name in self.declared.levels or name in self.declared.columns
-        discrete = self.declared.kind_of(name) == "discrete"
-        report = self.declared.reading.dates == "days"
-        return StreamingProfile(discrete, unlimited=is_declared and discrete, report_dates=report)
-
     def _as_text(self, name: str) -> bool:
         return self.declared.kind_of(name) == "discrete" or name in self.declared.marks
 
-    def _read(self, name: str, column: Any) -> tuple[Cells | None, NDArray[Any]]:
-        """The distinct cells of a column and the index of the cell in each row, or None and the numbers."""
-        if name in self.declared.fixed_dates:
-            return None, self._days(name, column)
+    def _read(self, name: str, column: Any) -> Values:
         values = None if self._as_text(name) else numbers_in(column)
         if values is not None:
-            self._check_finite(name, values)
             return None, values
         texts, codes = cells_in(column)
         marks, words = self.declared.marks.get(name), self.declared.words.get(name, ())
         return parse_cells(texts, self.declared.levels.get(name), marks, words), codes
 
-    def _days(self, name: str, column: Any) -> FloatArray:
-        texts, codes = cells_in(column)
-        return days_in(self.source.path, name, texts, self.declared.fixed_dates[name])[codes]
 
-    def _selected_rows(
-        self, columns: dict[str, tuple[Cells | None, NDArray[Any]]], start: int
-    ) -> NDArray[np.bool_] | None:
-        """The rows to count: None for all rows, or the complete rows. Raises `BadInput` for a refused empty cell.
-
-        `start` is the number of rows in earlier batches.
-        """
-        reading, complete = self.declared.reading, self.declared.complete
-        refused = complete if reading.missing == "refuse" else ()
-        required = complete if reading.missing == "complete-rows" else ()
-        if any(name not in columns for name in required):
-            return np.zeros(len(next(iter(columns.values()))[1]), np.bool_)
-        empty = {name: _empty(*columns[name]) for name in {*refused, *required}}
-        self._refuse(refused, empty, start)
-        return ~np.any([empty[name] for name in required], axis=0) if required else None
-
-    def _refuse(self, names: Sequence[str], empty: dict[str, NDArray[np.bool_]], start: int) -> None:
-        """Raise `BadInput` for the first empty cell of the columns `names`."""
-        found = [(int(np.argmax(empty[name])), v) for v, name in enumerate(names) if empty[name].any()]
-        for row, v in sorted(found)[:1]:
-            place = self._place(start + row, names[v])
-            raise BadInput(f"{place}: the cell is empty, and --missing refuse allows no empty cells")
-
-    def _check(self, name: str, cells: Cells, codes: NDArray[np.int64], start: int) -> None:
-        """Raise `BadInput` for the first cell that does not fit the declaration of its column."""
-        kind, levels = self.declared.kind_of(name), self.declared.levels.get(name)
-        filled = [text for text, is_empty in zip(cells.texts, cells.empty, strict=True) if not is_empty]
-        faults: dict[str, str] = {}
-        if kind == "continuous":
-            faults = {text: fault for text in filled if (fault := cell_fault(text))}
-        elif levels is not None:
-            faults = level_faults(filled, levels)
-        wrong = np.array([text in faults for text in cells.texts], dtype=np.bool_)[codes]
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise BadInput(f"{self._place(start + row, name)}: {faults[cells.texts[codes[row]]]}")
-
-    def _check_domain(self, name: str, values: NDArray[Any], start: int) -> None:
-        """Raise `BadInput` for the first number below the domain of the transform that is requested for its column."""
-        requested = self.declared.transform_of(name)
-        row = None if requested is None else below_domain(values, requested)
-        if requested is not None and row is not None:
-            raise BadInput(domain_fault(self._place(start + row, name), values[row], requested))
-
-    def _check_finite(self, name: str, values: NDArray[np.float64]) -> None:
-        infinite = values[np.isinf(values)]
-        if len(infinite):
-            raise BadInput(f"{self.source.path}: column {quoted(name)}: {infinite[0]} is not finite")
-
-    def _place(self, row: int, name: str) -> str:
-        return f"{self.source.path}: row {row + 1}, column {quoted(name)}"
-
-
-def _tallied(names: Sequence[str], part: tuple[LargeTable, int]) -> Any:
+def _tallied(names: Sequence[str], part: tuple[LargeTable, int]) -> TableTally:
     table, start = part
-    return table.tallies(names, start)
+    return table.tally(names, start)
 
 
 AnyTable = Table | LargeTable | PrivateTable
@@ -407,10 +344,6 @@ def days_in(
     for fault in date_faults(cells.texts, cells.empty.tolist(), origin).values():
         raise BadInput(f"{path}: column {quoted(name)}: {fault}")
     return np.where(cells.empty, np.nan, days_since(cells.texts, origin))
-
-
-def _empty(cells: Cells | None, codes: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.isnan(codes) if cells is None else np.asarray(cells.empty[codes])
 
 
 def columns_in_memory(source: Source, keep: Keep) -> list[Column]:

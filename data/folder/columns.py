@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,6 @@ def _parquet_names(path: Path) -> list[str]:
 HEADER = re.compile(r"\s*[^\r\n]*(\r\n|\r|\n|\Z)")
 BLOCK_BYTES = 1 << 26
 """size of the blocks in which a file is parsed"""
-UNREADABLE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*?)'")
-"""arrow's message on a cell that is not a number, with the column (from 0), the line and the content of the cell"""
 EMPTY = sorted({variant for mark in MISSING for variant in (mark, mark.upper(), mark.capitalize(), mark.title())})
 EMPTY += ["NaN", "-NaN", "+NaN"]
 """the usual spellings of the markers of missing values"""
@@ -222,10 +221,17 @@ def first_fault(
 
         def fault_of(name: str, cell: str) -> str | None:
             faulty = faults.get(name)
-            read = harmonised_cells(form, name, [_with_point(cell, text.decimal)])[0] if faulty else cell
+            read = harmonised_cells(form, name, [with_point(cell, text.decimal)])[0] if faulty else cell
             return (faulty or {}).get(read)
 
-        found = find_fault(path, text, read_header(path, text, faults.__contains__), fault_of, form.rows)
+        found = find_fault(
+            path,
+            StringIO(text.content, newline=""),
+            text.separator,
+            read_header(path, text, faults.__contains__),
+            fault_of,
+            form.rows,
+        )
         if found is not None:
             return found
     row, v = min((_first(column, faults.get(column.name, {})), v) for v, column in enumerate(columns))
@@ -238,10 +244,10 @@ def _read_text(path: Path, text: Text, as_numbers: AsNumbers, keep: Keep) -> Rea
     header = read_header(path, text, keep)
     selected = [name for name in header if not is_repeated(name) and keep(name)]
     columns = _text_columns(path, text, header, selected, _numeric(text, header, selected, as_numbers))
-    return Read(columns, _left_out(header, selected), text.notes)
+    return Read(columns, left_out_names(header, selected), text.notes)
 
 
-def _left_out(header: Sequence[str], selected: Sequence[str]) -> tuple[str, ...]:
+def left_out_names(header: Sequence[str], selected: Sequence[str]) -> tuple[str, ...]:
     """The names of the columns in `header` that are not `selected`."""
     return tuple(dict.fromkeys(written_name(name) for name in header if name not in selected))
 
@@ -256,7 +262,7 @@ def _text_columns(
             return _arrow_columns(text, header, selected, attempt)
         except (pyarrow.ArrowInvalid, OverflowError) as error:
             fault = str(error).splitlines()[0]
-    found = find_fault(path, text, header, lambda name, cell: None)
+    found = find_fault(path, StringIO(text.content, newline=""), text.separator, header, lambda name, cell: None)
     if found is not None:
         raise BadInput(found)
     rows = first_rows(text, None)[1:]  # unusual but allowed, such as a line of spaces
@@ -280,7 +286,7 @@ def _numeric(text: Text, header: Sequence[str], selected: Sequence[str], as_numb
     for name, cells in zip(header, zip(*rows, strict=True), strict=bool(rows)):
         if name in choices and choices[name] is None:
             filled = [cell.strip() for cell in cells if not is_empty(cell.strip())]
-            values = np.array([number_of(_with_point(cell, text.decimal)) for cell in filled])
+            values = np.array([number_of(with_point(cell, text.decimal)) for cell in filled])
             if len(values) and not np.isnan(values).any() and (values != np.rint(values)).any():
                 numeric.add(name)
     return numeric
@@ -363,10 +369,11 @@ def _with_points(text: Text, column: Column) -> Column:
     """`column` with decimal points instead of commas."""
     if text.decimal == ".":
         return column
-    return Column(column.name, column.codes, [_with_point(cell, text.decimal) for cell in column.cells])
+    return Column(column.name, column.codes, [with_point(cell, text.decimal) for cell in column.cells])
 
 
-def _with_point(cell: str, decimal: str) -> str:
+def with_point(cell: str, decimal: str) -> str:
+    """A cell whose number has the mark `decimal`, with a decimal point."""
     return cell.replace(",", ".") if decimal == "," and DECIMAL_COMMA.fullmatch(cell.strip()) else cell
 
 
@@ -394,7 +401,7 @@ def _read_series(
             columns.append(NumberColumn(name, _finite(path, name, numbers, form)))
         else:
             columns.append(_factorized(name, series))
-    return Read(columns, _left_out(header, selected), notes)
+    return Read(columns, left_out_names(header, selected), notes)
 
 
 def _finite(path: Path, name: str, values: NDArray[np.float64], form: Form) -> NDArray[np.float64]:
@@ -418,15 +425,3 @@ def _first(column: Column, faults: Mapping[str, str]) -> int:
     """The first row with a fault; the number of rows if there is none."""
     wrong = np.array([cell in faults for cell in column.cells], dtype=np.bool_)[column.codes]
     return int(np.argmax(wrong)) if wrong.any() else len(wrong)
-
-
-def csv_fault(message: str, names: Sequence[str], skipped: int) -> str:
-    """The fault in arrow's `message` on a file with the columns `names`, with row and column if it is about a cell.
-
-    `skipped` is the number of lines before the first row.
-    """
-    found = UNREADABLE.search(message)
-    if found is None:
-        return f"not a table: {message.splitlines()[0]}"
-    cell = f"row {int(found[2]) - skipped}, column {quoted(names[int(found[1])])}: {quoted(found[3])}"
-    return f"{cell} is not a number; if the column holds labels, declare it in about.json"

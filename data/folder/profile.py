@@ -1,17 +1,13 @@
 """Profiles: the public facts on a silo's table before a run, from which the coordinator infers the schema.
 
 The profile of a column has the numbers of empty cells, numbers and words, the labels if there are few, the number of
-values, and their order of magnitude. This module opens no files: `profile_numbers` makes a profile from an array, and
-`profile_cells` from distinct cells and their counts.
+values, and their order of magnitude. This module opens no files: `tally.py` makes the profile from batches of rows.
 
 - `suggested_transforms`, `count_transform`: the transforms that the shape of a column of numbers suggests.
 - `derived_columns`: columns that one or two other columns determine, such as a square, a logarithm, a sum or a ratio. A
   silo describes these columns by their formulas, which hold in all examined rows and disclose no single row.
 """
 
-import math
-import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -21,15 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.schema import FloatArray
-from fedbnsl.algorithms.statistics.transforms import NORMAL_SCORES
 
-from .dates import PERIOD, FirstDates, first_dates, looks_like_date
+from .dates import FirstDates
 from .scan import (
     MAX_LEVELS,
-    NUMBER_LIKE,
-    WHOLE,
-    Cells,
-    are_few_labels,
     canonical_order,
     fold_spelling,
 )
@@ -44,8 +35,6 @@ MIN_DISTANCE_FROM_ZERO = 0.25
 """minimum value that is far from zero, as a fraction of the median"""
 MIN_INTEGER_FROM_ZERO = 5
 """minimum integer that is far from zero: in counts, the values 1 to 4 are as near to 0 as to each other"""
-SAMPLED_NUMBERS = 2000
-"""number of cells to examine first; if these have many distinct values, the column need not be sorted"""
 
 
 @dataclass(frozen=True)
@@ -74,7 +63,8 @@ class ColumnProfile:
     apart: bool = False
     """whether all nonzero values are positive and far from 0, so that a 0 may mark a missing value"""
     unique: bool = False
-    """whether no cell is empty and no integer or word occurs twice"""
+    """whether no cell is empty and no integer or word occurs twice; in more than `tally.MAX_SEEN` rows, each must also
+    be greater than the one before it"""
     consecutive: bool = False
     """whether the values are consecutive integers, each of which occurs once"""
     spaced: bool = False
@@ -156,128 +146,6 @@ class Profile:
         return tuple(self.columns)
 
 
-def profile_numbers(values: NDArray[np.floating[Any]]) -> ColumnProfile:
-    """The profile of a column of numbers `[n_rows]`, NaN where a cell is empty."""
-    known = values[~np.isnan(values)]
-    whole = bool((known == np.rint(known)).all())
-    few = len(np.unique(known[:SAMPLED_NUMBERS])) <= MAX_LEVELS
-    distinct, counts = np.unique(known, return_counts=True) if few or whole else (known, np.ones(len(known), np.int64))
-    many = len(distinct) > MAX_LEVELS
-    return ColumnProfile(
-        empty=len(values) - len(known),
-        numbers=len(known),
-        words=0,
-        whole=whole,
-        labels=_labels(distinct, whole=whole) if (whole and not many) or len(distinct) == 1 else None,
-        distinct=min(len(distinct), MAX_LEVELS + 1),
-        **_value_facts(distinct, counts, len(values), whole=whole),
-        **shape_facts(known[:: max(1, len(known) // SAMPLED_ROWS)], bool((distinct < 0).any())),
-        counted=count_transform(distinct, counts) if whole else "",
-    )
-
-
-def profile_cells(
-    cells: Cells,
-    counts: NDArray[np.integer[Any]],
-    *,
-    labelled: bool = False,
-    unlimited: bool = False,
-    odd: str = "",
-    report_dates: bool = False,
-) -> ColumnProfile:
-    """The profile of a column from its distinct `cells` and their `counts`.
-
-    The profile has the labels if there are few, or if their number is `unlimited`. In a column that is not `labelled`
-    (declared as discrete), it has them only if no number has a fraction, if at least half of the filled cells are
-    words, or if there is a single label. `odd` is the place and content of the first word among numbers.
-    """
-    filled, number = ~cells.empty, ~np.isnan(cells.numbers)
-    whole = all(WHOLE.fullmatch(label) for label, is_number in zip(cells.labels, number, strict=True) if is_number)
-    words, numbers = int(counts[filled & ~number].sum()), int(counts[number].sum())
-    like = [
-        not is_number and NUMBER_LIKE.fullmatch(label) is not None
-        for label, is_number in zip(cells.labels, number, strict=True)
-    ]
-    labels = {label for label, is_filled in zip(cells.labels, filled, strict=True) if is_filled}
-    distinct_words = {label for label, is_word in zip(cells.labels, filled & ~number, strict=True) if is_word}
-    rows = int(counts.sum())
-    recur = are_few_labels(len(labels), words + numbers) and (labelled or words > numbers)
-    with_labels = unlimited or recur or len(labels) <= MAX_LEVELS
-    with_labels = with_labels and (labelled or whole or words >= numbers or len(labels) == 1)
-    dates = bool(words) and all(map(looks_like_date, labels))
-    facts = {"unique": len(labels) == rows == int(counts[filled].sum())} if words else _number_facts(cells, counts)
-    return ColumnProfile(
-        empty=int(counts[cells.empty].sum()),
-        numbers=numbers,
-        words=words,
-        whole=whole,
-        labels=canonical_order(labels) if with_labels else None,
-        distinct=min(len(labels), MAX_LEVELS + 1),
-        number_like=int(counts[np.array(like, dtype=np.bool_)].sum()),
-        kinds_of_words=min(len(distinct_words), MAX_LEVELS + 1),
-        spaced=len({re.sub(r"\s", "", text) for text in cells.texts}) < len(set(cells.texts)) and bool(words),
-        odd=odd,
-        marks=_marks_among(cells, counts),
-        dates=dates,
-        periods=bool(words) and all(map(PERIOD.fullmatch, labels)),
-        first_dates=first_dates(labels, report=report_dates) if dates else (),
-        **facts,
-    )
-
-
-def _marks_among(cells: Cells, counts: NDArray[np.integer[Any]]) -> tuple[tuple[str, int], ...]:
-    """The cells that mark a missing value, except cells without content, and the count of each."""
-    marks = Counter[str]()
-    for label, is_missing, count in zip(cells.labels, cells.empty, counts, strict=True):
-        if is_missing and label and count:
-            marks[label] += int(count)
-    return tuple(sorted(marks.items()))
-
-
-def _number_facts(cells: Cells, counts: NDArray[np.integer[Any]]) -> dict[str, Any]:
-    """Fields of `ColumnProfile` for a column without words: distinct `cells`, which are numbers or empty, `counts`
-    each.
-    """
-    number = ~np.isnan(cells.numbers)
-    order = np.argsort(cells.numbers[number], kind="stable")
-    values, repeats = cells.numbers[number][order], counts[number][order]
-    whole = all(WHOLE.fullmatch(label) for label, is_number in zip(cells.labels, number, strict=True) if is_number)
-    facts = _value_facts(values, repeats, int(counts.sum()), whole=whole)
-    facts |= shape_facts(np.repeat(values, repeats), bool((values < 0).any()))
-    return facts | {"counted": count_transform(values, repeats) if whole else ""}
-
-
-def _labels(values: NDArray[np.floating[Any]], *, whole: bool) -> tuple[str, ...]:
-    return canonical_order(str(int(value)) if whole else repr(float(value)) for value in values)
-
-
-def _value_facts(values: NDArray[np.floating[Any]], counts: NDArray[Any], rows: int, *, whole: bool) -> dict[str, Any]:
-    """The magnitude and zeros of a column, and whether it looks like an identifier.
-
-    The column has `rows` rows and the distinct `values`, which occur `counts` times.
-    """
-    sizes, size_counts = np.abs(values[values != 0]), counts[values != 0]
-    unique = bool(len(values) == rows and (counts == 1).all()) and whole
-    facts: dict[str, Any] = {
-        "zeros": int(counts[values == 0].sum()),
-        "unique": unique,
-        "consecutive": unique and bool(len(values)) and values.max() - values.min() == rows - 1,
-    }
-    if not len(sizes):
-        return facts
-    order = np.argsort(sizes, kind="stable")
-    cumulative = np.cumsum(size_counts[order])
-    middle = float(sizes[order][np.searchsorted(cumulative, cumulative[-1] / 2)])
-    apart = far_from_zero(float(sizes.min()), middle, whole=whole) and bool((values >= 0).all())
-    return facts | {"size": round(math.log10(middle), 1), "apart": apart, "beyond": beyond(sizes)}
-
-
-def shape_facts(sample: NDArray[np.float64], negative: bool) -> dict[str, Any]:
-    """The sign and the shape of a column of numbers, from a `sample` of its numbers."""
-    (shape,) = suggested_transforms(sample[:, None])
-    return {"negative": negative, "shape": NORMAL_SCORES if shape and negative else shape}
-
-
 def far_from_zero(least: float, middle: float, *, whole: bool) -> bool:
     """Whether the minimum of positive numbers, with this median, is so far from 0 that a 0 may mark a missing value."""
     return least >= MIN_DISTANCE_FROM_ZERO * middle and not (whole and least < MIN_INTEGER_FROM_ZERO)
@@ -291,7 +159,7 @@ def beyond(sizes: NDArray[np.floating[Any]]) -> bool:
 
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 SAMPLED_ROWS = 4096
-"""number of evenly spaced rows from which the shape of a column is estimated"""
+"""maximum number of evenly spaced rows from which the shape of a column is estimated"""
 MIN_SHAPE_ROWS, MIN_SHAPE_VALUES = 50, 12
 """minimum numbers of rows and of distinct values for an estimate of the shape of a column"""
 # Skewness and tail ratio are .46 and 4.2 for an exponential column, 0 and 5.9 for t with 3 degrees of freedom, .57 and

@@ -64,13 +64,18 @@ def cell_fault(cell: str) -> str | None:
         return "the cell is empty"
     if text.lower() in MISSING:
         return f"{quoted(cell)} marks a missing value"
-    try:
-        number = float(text) if text.isascii() and "_" not in text else None
-    except ValueError:
-        number = None
+    number = _float(text)
     if number is None:
         return f"{quoted(cell)} is not a number"
     return None if math.isfinite(number) else f"{quoted(cell)} is not finite"
+
+
+def _float(text: str) -> float | None:
+    """The number in a stripped cell, which may be infinite or NaN; None if the cell is not a number."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return None
 
 
 MAX_LEVELS = 50
@@ -129,15 +134,6 @@ def level_faults(cells: Sequence[str], declared: Sequence[str]) -> dict[str, str
 def label_faults(cells: Sequence[str]) -> dict[str, str]:
     """By cell, the faults of the distinct `cells` of a column that cannot be labels."""
     return {cell: f"{quoted(cell)} has a control character" for cell in cells if name_fault(label_of(cell) or "-")}
-
-
-def fraction_faults(cells: Sequence[str]) -> dict[str, str]:
-    """By cell, the faults of the fractions in a column that is declared as discrete, if all its cells are numbers."""
-    numbers = {cell: label for cell, label in zip(cells, labels_of(cells, None), strict=True) if label}
-    if any(cell_fault(label) is not None for label in numbers.values()):
-        return {}
-    fault = "is a fraction: a continuous column in discrete data"
-    return {cell: f"{quoted(cell)} {fault}; {DECLARE}" for cell, label in numbers.items() if not WHOLE.fullmatch(label)}
 
 
 def merged_levels(labels: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -231,7 +227,8 @@ def missing_words(labels: Iterable[str]) -> tuple[str, ...]:
 
 def number_of(label: str) -> float:
     """The finite number in a cell; NaN if the cell is not a finite number."""
-    return float(label) if cell_fault(label) is None else np.nan
+    number = _float(label.strip())
+    return np.nan if number is None or not math.isfinite(number) else number
 
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -389,7 +386,7 @@ def read_header(path: Path, text: Text, keep: Keep = lambda name: True) -> list[
 
     Raises `BadInput` if there is no row, for invalid names, and if the next row has another number of cells.
     """
-    rows = _rows(text)
+    rows = numbered_rows(StringIO(text.content, newline=""), text.separator)
     try:
         line, row = next(rows, (0, []))
         following = [*islice(rows, 1)]
@@ -419,21 +416,27 @@ def check_label_column(path: Path, header: Sequence[str], name: str) -> None:
 def first_rows(text: Text, count: int | None) -> list[list[str]]:
     """The header, and the rows as long as the header among the first `count` (None: all) rows; empty if unreadable."""
     try:
-        rows = [row for _, row in islice(_rows(text), None if count is None else count + 1)]
+        numbered = numbered_rows(StringIO(text.content, newline=""), text.separator)
+        rows = [row for _, row in islice(numbered, None if count is None else count + 1)]
     except csv.Error:
         return []
     return [row for row in rows if len(row) == len(rows[0])]
 
 
 def find_fault(
-    path: Path, text: Text, header: Sequence[str], fault_of: FaultOf, silo: tuple[str, str] | None = None
+    path: Path,
+    lines: Iterable[str],
+    separator: str,
+    header: Sequence[str],
+    fault_of: FaultOf,
+    silo: tuple[str, str] | None = None,
 ) -> str | None:
-    """The line, column and value of the first fault below a valid `header`; None if there is no fault.
+    """The line, column and value of the first fault in `lines` below a valid `header`; None if there is no fault.
 
     `fault_of(column, cell)` is the fault of a cell; a row of another length is a fault, too. Cells are examined only in
     the rows of `silo`, given by a column and its label.
     """
-    rows = _rows(text)
+    rows = numbered_rows(lines, separator)
     try:
         next(rows)
         for line, row in rows:
@@ -453,13 +456,8 @@ def find_fault(
 def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
     """The place of row `row` (from 0) of a silo: "path: line 3" in a text file, "path: row 2" in other formats."""
     if is_text(path) and not path.is_dir():
-        rows = _rows(read_text(path, form))
-        _, header = next(rows)
-        names = [name.strip() for name in header]
-        line, _ = next(
-            islice((one for one in rows if form.rows is None or _is_of(form.rows, names, one[1])), row, None)
-        )
-        return f"{path}: line {line}"
+        text = read_text(path, form)
+        return place_in_text(path, StringIO(text.content, newline=""), text.separator, row, form.rows)
     if is_sheet(path):
         sheet = read_sheet(path, form.sheet)
         if form.rows is not None:
@@ -470,15 +468,28 @@ def place_of_row(path: Path, row: int, form: Form = NO_FORM) -> str:
     return place_in_parts(path, row) if path.is_dir() else f"{path}: row {row + 1}"
 
 
+def place_in_text(
+    path: Path, lines: Iterable[str], separator: str, row: int, silo: tuple[str, str] | None = None
+) -> str:
+    """The last line of row `row` (from 0) of `silo` in the `lines` of `path`. Raises `BadInput` for a broken row."""
+    try:
+        rows = numbered_rows(lines, separator)
+        names = [name.strip() for name in next(rows)[1]]
+        own = (line for line, cells in rows if silo is None or _is_of(silo, names, cells))
+        return f"{path}: line {next(islice(own, row, None))}"
+    except csv.Error as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
 def _is_of(silo: tuple[str, str], header: Sequence[str], row: Sequence[str]) -> bool:
     """Whether a row belongs to `silo`, which is given by a column and its label."""
     column, label = silo
     return label_of(row[header.index(column)]) == label
 
 
-def _rows(text: Text) -> Iterator[tuple[int, list[str]]]:
+def numbered_rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield each row that is not blank, with its last line. Raises `csv.Error` with the line of a broken row."""
-    reader = csv.reader(StringIO(text.content, newline=""), strict=True, delimiter=text.separator)
+    reader = csv.reader(lines, strict=True, delimiter=separator)
     while True:
         line = reader.line_num + 1
         try:

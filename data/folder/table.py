@@ -12,36 +12,24 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms.core.schema import Schema, Transform, pluralize
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.statistics.outliers import without_far_cells
-from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
 
 from .about import NO_DECLARATION, Declared
 from .check import check_same_columns
 from .columns import Column, NumberColumn, check_cells, part_of, read_typed
 from .dates import date_faults, days_since
-from .profile import (
-    MAX_PROFILED_COLUMNS,
-    SAMPLE_ROWS,
-    ColumnProfile,
-    Profile,
-    derived_columns,
-    profile_cells,
-    profile_numbers,
-)
+from .profile import Profile
 from .scan import (
-    NUMBER_LIKE,
     Cells,
-    are_few_labels,
     canonical_order,
     cell_fault,
     codes_of,
     empty_cells,
-    fraction_faults,
-    label_faults,
     labels_of,
     level_faults,
     parse_cells,
     place_of_row,
 )
+from .tally import TableTally, Values
 
 MIN_CONDITION_ROWS = 10
 """minimum number of rows of a condition within a silo, because differences of sums disclose the sums over its rows"""
@@ -72,20 +60,29 @@ class Table:
         reading, complete = self.declared.reading, self.declared.complete
         if complete and reading.columns == "union" and any(name not in self.columns for name in complete):
             return self._with_lacking(complete).profile()
-        if any(isinstance(self.columns.get(name), Column) for name in self.declared.fixed_dates):
-            return self._with_days(self.declared.fixed_dates).profile()
-        self._check_declared()
-        self._check_domains()
-        if complete and reading.missing == "refuse":
-            self._refuse_empty(complete, "and --missing refuse allows no empty cells")
-        numbers = [name for name in self.columns if self.declared.kind_of(name) == "continuous"]
-        table, outliers = self._without_outliers(numbers, self.declared.fixed_transforms)
-        if complete and reading.missing == "complete-rows":
+        tally = TableTally(tuple(self.columns), self.declared)
+        batch, table, outliers = (
+            tally.check({name: self._values(name) for name in self.columns}),
+            self,
+            dict[str, int](),
+        )
+        if reading.outliers != "keep":
+            tally.raise_fault(self._place)
+            numbers = [name for name in self.columns if self.declared.kind_of(name) == "continuous"]
+            dated = self._with_days(
+                {name: one for name, one in self.declared.fixed_dates.items() if name in self.columns}
+            )
+            table, outliers = dated._without_outliers(numbers, self.declared.fixed_transforms)
+            batch |= {name: (None, table._numbers(name)) for name in outliers}
+        tally.count(batch)
+        for name, column in self.columns.items():
+            if isinstance(column, NumberColumn) and not complete:
+                tally.columns[name].marks.update(dict(column.marks))
+        profile = tally.profile(self._place, self.notes, self.left_out)
+        columns = {name: replace(one, outliers=outliers.get(name, 0)) for name, one in profile.columns.items()}
+        if self.condition is not None and reading.missing == "complete-rows" and complete:
             table = table._complete(complete)
-        columns = {name: table._profile(name, whole=len(table) == len(self)) for name in table.columns}
-        columns |= {name: replace(columns[name], outliers=count) for name, count in outliers.items()}
-        derived = () if complete else self._derived([name for name in columns if columns[name].numbers])
-        return Profile(len(table), columns, self.notes, self.left_out, derived, table.conditions())
+        return replace(profile, columns=columns, conditions=table.conditions())
 
     def conditions(self) -> tuple[tuple[str, int], ...]:
         """The conditions of the rows in canonical order, each with its number of rows; empty without such a column.
@@ -102,15 +99,6 @@ class Table:
                     f"{pluralize(rows, 'row')}; the minimum is {MIN_CONDITION_ROWS}, as its sums may be published"
                 )
         return tuple((name, counts[name]) for name in canonical_order(counts))
-
-    def _derived(self, names: list[str]) -> tuple[tuple[str, ...], ...]:
-        """The columns of numbers among `names` that others determine, tested on evenly spaced rows."""
-        chosen = np.arange(0, len(self), max(1, len(self) // SAMPLE_ROWS))
-        if not names or len(names) > MAX_PROFILED_COLUMNS:
-            return ()
-        sample = self.part(chosen)
-        numbers = np.column_stack([sample._numbers(name) for name in names])
-        return tuple(derived_columns(names, numbers, MAX_PROFILED_COLUMNS))
 
     def rows(self, schema: Schema) -> NDArray[Any]:
         """The rows as numbers and codes [n_rows, n_variables], in the form of `schema`, ordered by their conditions.
@@ -207,42 +195,10 @@ class Table:
         """The table of the rows in which none of these columns is empty."""
         return self.part(np.flatnonzero(~np.any([self._empty(name) for name in names], axis=0)))
 
-    def _check_domains(self) -> None:
-        """Raise `BadInput` for the first number below the domain of the transform that is requested for its column."""
-        for name in self.columns:
-            requested = self.declared.transform_of(name)
-            if requested is None or self.declared.kind_of(name) == "discrete":
-                continue
-            values = self._numbers(name)
-            row = below_domain(values, requested)
-            if row is not None:
-                place = place_of_row(self.path, row, self.declared.form)
-                raise BadInput(domain_fault(f"{place}, column {quoted(name)}", values[row], requested))
-
-    def _check_declared(self) -> None:
-        """Raise `BadInput` for the first cell that does not fit the declaration of its column."""
-        faults: dict[str, dict[str, str]] = {}
-        for name, column in self.columns.items():
-            kind, levels = self.declared.kind_of(name), self.declared.levels.get(name)
-            if kind == "discrete" or isinstance(column, Column):
-                text = self._text(name)
-                faults[name] = self._faults(text, kind, levels)
-                if kind == "discrete" and levels is None and name not in self.declared.columns:
-                    faults[name] |= fraction_faults(self._filled(text))
-        self._check(faults)
-
-    def _faults(self, column: Column, kind: str | None, levels: Sequence[str] | None) -> dict[str, str]:
-        cells = self._filled(column)
-        if kind == "continuous":
-            return {cell: fault for cell in cells if (fault := cell_fault(cell))}
-        if levels is not None:
-            return level_faults(cells, levels)
-        return label_faults(cells) if are_few_labels(len(cells), len(column)) else {}
-
     def _misfits(self, column: Column, levels: Sequence[str] | None) -> dict[str, str]:
         """The faults of the cells of a column that must have these `levels`, or numbers."""
         if levels is None:
-            return self._faults(column, "continuous", None)
+            return {cell: fault for cell in self._filled(column) if (fault := cell_fault(cell))}
         cells = self._cells(column, levels)
         codes = codes_of(cells.labels, levels)
         wrong = [
@@ -285,40 +241,16 @@ class Table:
             return np.asarray(np.isnan(column.values))
         return np.asarray(self._cells(column).empty[column.codes])
 
-    def _refuse_empty(self, names: Sequence[str], rule: str) -> None:
-        """Raise `BadInput` for the first empty cell, row by row."""
-        found = [(int(np.argmax(empty)), v) for v, name in enumerate(names) if (empty := self._empty(name)).any()]
-        if found:
-            row, v = min(found)
-            place = place_of_row(self.path, row, self.declared.form)
-            raise BadInput(f"{place}, column {quoted(names[v])}: the cell is empty, {rule}")
+    def _place(self, row: int) -> str:
+        return place_of_row(self.path, row, self.declared.form)
 
-    def _profile(self, name: str, *, whole: bool) -> ColumnProfile:
-        """The profile of a column, with the place of a word among numbers if the table is `whole` (has all rows)."""
+    def _values(self, name: str) -> Values:
+        """The cells or the numbers of a column; a declared discrete column has cells."""
         column = self.columns[name]
-        if isinstance(column, NumberColumn):
-            return replace(profile_numbers(column.values), marks=column.marks)
-        cells = self._cells(column)
-        kind = self.declared.kind_of(name)
-        unlimited = name in self.declared.levels or name in self.declared.columns
-        odd = self._odd(column, cells) if whole and kind is None else ""
-        counts = np.bincount(column.codes, minlength=len(column.cells))
-        report = self.declared.reading.dates == "days"
-        return profile_cells(
-            cells, counts, labelled=kind == "discrete", unlimited=unlimited, odd=odd, report_dates=report
-        )
-
-    def _odd(self, column: Column, cells: Cells) -> str:
-        """Place and fault of the first word among numbers, or of the first number in another notation."""
-        number = ~np.isnan(cells.numbers)
-        word = ~number & ~cells.empty
-        like = word & np.array([NUMBER_LIKE.fullmatch(label) is not None for label in cells.labels], dtype=np.bool_)
-        wrong = like if like.any() else word
-        if not wrong.any() or not (number.any() or like.any()):
-            return ""
-        row = int(np.argmax(wrong[column.codes]))
-        fault = cell_fault(column.cells[column.codes[row]])
-        return f"{place_of_row(self.path, row, self.declared.form)}, column {quoted(column.name)}: {fault}"
+        if isinstance(column, NumberColumn) and self.declared.kind_of(name) != "discrete":
+            return None, column.values
+        text = self._text(name)
+        return self._cells(text), np.asarray(text.codes, dtype=np.int64)
 
     def _codes(self, column: Column, schema: Schema) -> NDArray[Any]:
         """The codes of a column, with -1 or NaN for empty cells."""

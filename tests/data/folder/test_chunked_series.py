@@ -104,13 +104,13 @@ def changed(**cells) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("cells", "line"),
     [
-        ({"series": (6, "a")}, "row 7, column 'series': 'a' goes on after another series: rows .* sorted"),
-        ({"series": (6, "")}, "row 7, column 'series': the cell is empty"),
-        ({"time": (2, 1.0)}, "row 3, column 'time': '1.0' is a duplicate in its series"),
-        ({"time": (2, 0.5)}, "row 3, column 'time': '0.5' is before the time of the row above: rows .* sorted"),
-        ({"time": (3, 3.4)}, "row 4, column 'time': 1.4 after the previous time, not a whole number of steps of 1"),
-        ({"time": (3, "")}, "row 4, column 'time': the cell is empty"),
-        ({"x": (5, "inf")}, "row 6, column 'x': .*inf.* not finite"),
+        ({"series": (6, "a")}, "line 8, column 'series': 'a' goes on after another series: rows .* sorted"),
+        ({"series": (6, "")}, "line 8, column 'series': the cell is empty"),
+        ({"time": (2, 1.0)}, "line 4, column 'time': '1' is a duplicate in its series"),
+        ({"time": (2, 0.5)}, "line 4, column 'time': '0.5' is before the time of the row above: rows .* sorted"),
+        ({"time": (3, 3.4)}, "line 5, column 'time': 1.4 after the previous time, not a whole number of steps of 1"),
+        ({"time": (3, "")}, "line 5, column 'time': the cell is empty"),
+        ({"x": (5, "inf")}, "line 7, column 'x': .*inf.* not finite"),
     ],
 )
 def test_bad_rows_are_named(small, tmp_path, cells, line):
@@ -123,8 +123,8 @@ def test_bad_rows_are_named(small, tmp_path, cells, line):
 def test_what_needs_memory_is_refused(small, tmp_path):
     path = written(tmp_path, changed(x=(2, None)), "csv")
     for reading, line in (
-        (Reading(missing="refuse"), "row 3, column 'x': the cell is empty, and --missing refuse allows no empty cells"),
-        (Reading(series_gaps=True), "row 3, column 'x': the cell is empty.*--missing complete-rows"),
+        (Reading(missing="refuse"), "line 4, column 'x': the cell is empty, and --missing refuse allows"),
+        (Reading(series_gaps=True), "line 4, column 'x': the cell is empty.*--missing complete-rows"),
         (Reading(time=("time", "x")), "--time: series that exceed the memory limit need one column of times"),
     ):
         with pytest.raises(BadInput, match=line):

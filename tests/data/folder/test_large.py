@@ -187,14 +187,18 @@ BAD = {
     "word among numbers": (
         frame(1)[["size"]].assign(x=["1"] * 59 + ["one"]),
         Declared("continuous"),
-        "row 60.*'x'.*one",
+        "part-2.parquet: row 20, column 'x': 'one' is not a number",
     ),
     "level": (
         frame(1)[["word"]],
         Declared(levels={"word": ("no", "yes")}),
         "column 'word': '.*' is not one of the levels",
     ),
-    "infinite": (frame(1)[["count"]].assign(x=[np.inf] * 60), NOTHING, "column 'x': inf is not finite"),
+    "infinite": (
+        frame(1)[["count"]].assign(x=[np.inf] * 60),
+        NOTHING,
+        "part-0.parquet: row 1, column 'x': inf is not finite",
+    ),
     "refused gap": (
         frame(1)[["count", "size"]],
         Declared(reading=Reading(missing="refuse"), complete=("size",)),

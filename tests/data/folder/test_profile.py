@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from fedbnsl.data.folder.profile import (
     count_transform,
     derived_columns,
-    profile_cells,
-    profile_numbers,
     suggested_transforms,
 )
 from fedbnsl.data.folder.scan import parse_cells
+from fedbnsl.data.folder.tally import SAMPLED_ROWS, ColumnTally
 
 CELLS = st.lists(
     st.sampled_from(["1", "2", "0", "-3", "40", "0.5", "250", ""]) | st.integers(-99, 99).map(str),
@@ -23,15 +22,55 @@ CELLS = st.lists(
 )
 
 
-def of_text(texts, **options):
-    distinct, counts = np.unique(texts, return_counts=True)
-    return profile_cells(parse_cells([str(text) for text in distinct]), counts, **options)
+def tally_of(values, start=0):
+    tally = ColumnTally()
+    tally.count_numbers(values, np.arange(start, start + len(values)))
+    return tally
+
+
+def of_numbers(values):
+    return tally_of(values).profile()
+
+
+def of_text(texts):
+    distinct, codes = np.unique(texts, return_inverse=True)
+    tally = ColumnTally()
+    tally.count_cells(parse_cells([str(text) for text in distinct]), codes, np.arange(len(texts)))
+    return tally.profile()
 
 
 @given(CELLS)
 def test_numbers_and_the_cells_they_stand_in_have_the_same_profile(texts):
     values = np.array([float(text) if text else np.nan for text in texts])
-    assert profile_numbers(values) == of_text(texts)
+    assert of_numbers(values) == of_text(texts)
+
+
+@given(CELLS, st.lists(st.integers(0, 80), max_size=4))
+def test_tallies_of_consecutive_rows_merge_into_the_tally_of_all_rows(texts, cuts):
+    values = np.array([float(text) if text else np.nan for text in texts])
+    merged = ColumnTally()
+    for part in np.split(np.arange(len(values)), sorted(cut for cut in cuts if cut < len(values))):
+        merged.merge(tally_of(values[part], int(part[0]) if len(part) else 0))
+    assert merged.profile() == of_numbers(values)
+
+
+@pytest.mark.parametrize("rows", [SAMPLED_ROWS, SAMPLED_ROWS + 1, 30_000])
+def test_the_sample_depends_on_the_numbers_of_the_rows_only(rows):
+    values = np.random.default_rng(0).normal(size=rows)
+    whole, merged = tally_of(values), ColumnTally()
+    for start in range(0, rows, 701):
+        merged.merge(tally_of(values[start : start + 701], start))
+    for one, other in zip(merged.sample, whole.sample, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert SAMPLED_ROWS / 2 < len(whole.sample[0]) <= SAMPLED_ROWS
+
+
+def test_beyond_the_rows_that_are_compared_only_rising_values_are_unique(monkeypatch):
+    monkeypatch.setattr("fedbnsl.data.folder.tally.MAX_SEEN", 5)
+    for values, unique in (([3.0, 1, 2, 5, 4], True), ([3.0, 1, 2, 5, 4, 6], False), ([1.0, 2, 3, 4, 5, 7], True)):
+        found = of_numbers(np.array(values))
+        words = of_text([f"p{value:.0f}" for value in values])
+        assert (found.unique, words.unique) == (unique, unique)
 
 
 def test_a_profile_counts_cells():
@@ -52,7 +91,7 @@ def test_a_profile_counts_cells():
     ],
 )
 def test_what_is_said_of_the_values(values, size, apart, unique, consecutive):
-    found = profile_numbers(np.array(values))
+    found = of_numbers(np.array(values))
     assert (found.size, found.apart, found.unique, found.consecutive) == (size, apart, unique, consecutive)
 
 

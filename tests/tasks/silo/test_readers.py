@@ -261,7 +261,7 @@ def test_the_first_fault_in_the_order_of_the_rows_is_reported(by, request, tmp_p
         pd.DataFrame({"x": values, "y": values, "z": values}).to_parquet(folder / f"{number}.parquet")
     for mapper in (map, readers.map):
         declared = replace(NOTHING, columns=dict.fromkeys(NUMBERS, "continuous"))
-        with pytest.raises(BadInput, match="row 120, column 'x': 'bad'"):
+        with pytest.raises(BadInput, match=r"1\.parquet: row 60, column 'x': 'bad'"):
             open_table(folder, declared, mapper).profile()
 
 

@@ -107,7 +107,7 @@ class TestFaultsOfRows:
     """Rows that are read in passes are read during a round, after their description."""
 
     LIES: ClassVar = {
-        "a word": ({"y": SECRET}, SCHEMA, f"a.csv: row 300, column 'y': '{SECRET}' is not a number"),
+        "a word": ({"y": SECRET}, SCHEMA, f"a.csv: line 301, column 'y': '{SECRET}' is not a number"),
         "fewer rows": (
             {},
             replace(SCHEMA, rows=dict.fromkeys(SILOS, 301), stretches=dict.fromkeys(SILOS, (200, 101))),

@@ -1,0 +1,499 @@
+"""The tally of a silo's rows, from which its profile follows, whether the rows are in memory or are read in passes.
+
+A table in memory is one batch, and a table that is read in passes is many. The profile does not depend on the batches:
+a `ColumnTally` keeps counts, extremes, a histogram of magnitudes, and a sample of rows that is chosen by their numbers.
+Two tallies of consecutive rows can be merged.
+
+`TableTally` also records the first fault of each kind, so that the rows have the same error in any batches.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbnsl.algorithms.errors import BadInput, quoted
+from fedbnsl.algorithms.statistics.transforms import below_domain, domain_fault
+
+from .about import Declared
+from .dates import PERIOD, date_faults, days_since, first_dates, looks_like_date
+from .profile import (
+    MAX_PROFILED_COLUMNS,
+    SAMPLE_ROWS,
+    SAMPLED_ROWS,
+    ColumnProfile,
+    Profile,
+    beyond,
+    count_transform,
+    derived_columns,
+    far_from_zero,
+    suggested_transforms,
+)
+from .scan import (
+    DECLARE,
+    MAX_LEVELS,
+    MAX_RECURRING_LEVELS,
+    NUMBER_LIKE,
+    WHOLE,
+    Cells,
+    are_few_labels,
+    canonical_order,
+    cell_fault,
+    label_faults,
+    level_faults,
+)
+
+MAX_SEEN = 100_000
+"""maximum number of rows among which a value that occurs twice is found whatever the order of the rows"""
+SAMPLED_NUMBERS = 2000
+"""number of cells to examine first; if these have too many distinct values, the column need not be sorted"""
+
+Values = tuple[Cells | None, NDArray[Any]]
+"""the rows of a column: distinct cells and the index of the cell in each row, or None and the numbers in the rows"""
+PlaceOf = Callable[[int], str]
+"""the place of a row (from 0) in messages"""
+
+
+@dataclass
+class ColumnTally:
+    """The tally of a column over the rows that were counted so far."""
+
+    kind: str | None = None
+    """the kind that is declared for the column"""
+    levels: Sequence[str] | None = None
+    """the levels that are declared for the column"""
+    in_discrete_data: bool = False
+    """whether the column is discrete because all data are, so that fractions are a fault"""
+    unlimited: bool = False
+    """whether to keep any number of labels"""
+    report_dates: bool = False
+    """whether to report the first date"""
+    rows: int = 0
+    numbers: int = 0
+    words: int = 0
+    zeros: int = 0
+    number_like: int = 0
+    whole: bool = True
+    labels: set[str] | None = field(default_factory=set)
+    """the distinct labels, also of numbers; None if they are too many"""
+    named: set[str] | None = field(default_factory=set)
+    """the distinct words; None if there are more than `MAX_LEVELS`"""
+    texts: set[str] | None = field(default_factory=set)
+    """the distinct cells as written; None if there are more than 2 `MAX_RECURRING_LEVELS`"""
+    marks: Counter[str] = field(default_factory=Counter)
+    dates: bool = True
+    """whether all filled cells are dates"""
+    periods: bool = True
+    """whether all filled cells are quarters or months"""
+    first_dates: dict[str, str] | None = None
+    """the first date in each order that all cells allow"""
+    seen: set[Any] | None = field(default_factory=set)
+    """the values of all rows; None if one occurs twice, or if there are more than `MAX_SEEN`"""
+    rising: bool = True
+    """whether each value is greater than the one before it"""
+    ends: tuple[Any, Any] | None = None
+    """the first and the last value"""
+    low: float = math.inf
+    high: float = -math.inf
+    least: float = math.inf
+    """minimum of the nonzero absolute values"""
+    magnitudes: Counter[int] = field(default_factory=Counter)
+    """the numbers of nonzero values by 10 log10 of the absolute value, rounded"""
+    stride: int = 1
+    """the power of 2 that divides the numbers of the sampled rows"""
+    sample: tuple[NDArray[np.int64], NDArray[np.float64]] = field(
+        default_factory=lambda: (np.empty(0, np.int64), np.empty(0))
+    )
+    """the numbers of the sampled rows, and their values, which are at most `SAMPLED_ROWS`"""
+    first: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """by kind of fault, the row and the message of the first cell that has it; also the first "word" and the first
+    "number-like" word"""
+
+    def check_cells(self, cells: Cells, codes: NDArray[np.int64], start: int) -> None:
+        """Record the first faults of the rows from `start` on: row i has `codes[i]`, an index of the `cells`."""
+        filled = [k for k, is_empty in enumerate(cells.empty.tolist()) if not is_empty]
+        faults: dict[str, str] = {}
+        if self.kind == "continuous":
+            faults = {cells.texts[k]: fault for k in filled if (fault := cell_fault(cells.texts[k]))}
+        elif self.levels is not None:
+            faults = level_faults([cells.texts[k] for k in filled], self.levels)
+        elif self.labels is not None and len(filled) <= self._most_labels:
+            self.check("label", cells, codes, start, label_faults([cells.texts[k] for k in filled]))
+        self.check("cell", cells, codes, start, faults)
+        if self.in_discrete_data and "fraction" not in self.first:
+            numbers = np.flatnonzero(~np.isnan(cells.numbers)).tolist()
+            wrong = [cells.texts[k] for k in numbers if not WHOLE.fullmatch(cells.labels[k])]
+            fault = f"is a fraction: a continuous column in discrete data; {DECLARE}"
+            self.check("fraction", cells, codes, start, {text: f"{quoted(text)} {fault}" for text in wrong})
+
+    def check(self, kind: str, cells: Cells, codes: NDArray[np.int64], start: int, faults: Mapping[str, str]) -> None:
+        """Record the first row from `start` on with a cell among the `faults`."""
+        if faults and kind not in self.first:
+            wrong = np.array([text in faults for text in cells.texts], dtype=np.bool_)[codes]
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                self.first[kind] = start + row, faults[cells.texts[codes[row]]]
+
+    @property
+    def fault(self) -> tuple[int, str] | None:
+        """Row and message of the first cell that does not fit the declaration; None if there is none."""
+        found = [self.first[kind] for kind in ("cell",) if kind in self.first]
+        if "label" in self.first and are_few_labels(self._distinct, self.words + self.numbers):
+            found.append(self.first["label"])
+        if "fraction" in self.first and "word" not in self.first:
+            found.append(self.first["fraction"])
+        return min(found, default=None)
+
+    def count_numbers(self, values: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
+        """Count the `values` `[n]` of the `rows` with these numbers; NaN is an empty cell."""
+        empty = np.isnan(values)
+        gaps = bool(empty.any())
+        known, known_rows = (values[~empty], rows[~empty]) if gaps else (values, rows)
+        self.rows += len(values)
+        self.numbers += len(known)
+        if not len(known):
+            return
+        self.dates = self.periods = False
+        self.whole = self.whole and bool((known == np.rint(known)).all())
+        if self.labels is not None and len(np.unique(known[:SAMPLED_NUMBERS])) > self._most_labels:
+            self.labels = None
+        if self.labels is not None:
+            distinct = map(float, np.unique(known))
+            labels = {str(int(value)) if value.is_integer() else repr(value) for value in distinct}
+            self.labels = _union(self.labels, labels, self._most_labels)
+        self._count_values(known, known_rows)
+        if self.whole and not gaps:
+            self._order((float(known[0]), float(known[-1])), bool((known[1:] > known[:-1]).all()))
+            self._see(known.tolist() if self.rows <= MAX_SEEN and self.seen is not None else None)
+        else:
+            self.seen, self.rising = None, False
+
+    def count_cells(self, cells: Cells, codes: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Count the cells of the `rows` with these numbers: row i has the cell `codes[i]` of the distinct `cells`."""
+        counts = np.bincount(codes, minlength=len(cells.labels))
+        present, number = counts > 0, ~np.isnan(cells.numbers)
+        words = np.flatnonzero(present & ~number & ~cells.empty).tolist()
+        numbers = np.flatnonzero(present & number).tolist()
+        named = {cells.labels[k] for k in words}
+        filled = named | {cells.labels[k] for k in numbers}
+        self.rows += len(codes)
+        self.numbers += int(counts[numbers].sum())
+        self.words += int(counts[words].sum())
+        like = [k for k in words if NUMBER_LIKE.fullmatch(cells.labels[k])]
+        self.number_like += int(counts[like].sum())
+        for kind, wrong in (("word", words), ("number-like", like)):
+            if wrong and kind not in self.first:
+                row = int(np.argmax(np.isin(codes, wrong)))
+                self.first[kind] = int(rows[row]), cell_fault(cells.texts[codes[row]]) or ""
+        self.whole = self.whole and all(WHOLE.fullmatch(cells.labels[k]) for k in numbers)
+        self.labels = _union(self.labels, filled, self._most_labels)
+        self.named = _union(self.named, named, MAX_LEVELS)
+        present_texts = {text for text, is_present in zip(cells.texts, present, strict=True) if is_present}
+        self.texts = _union(self.texts, present_texts, 2 * MAX_RECURRING_LEVELS)
+        for k in np.flatnonzero(present & cells.empty).tolist():
+            if cells.labels[k]:
+                self.marks[cells.labels[k]] += int(counts[k])
+        dates = self.dates and not numbers and all(map(looks_like_date, named))
+        found = dict(first_dates(named, report=self.report_dates)) if dates and named else None
+        self._add_dates(dates, not numbers and all(map(PERIOD.fullmatch, named)), found)
+        values = cells.numbers[codes]
+        is_number = number[codes]
+        if numbers:
+            self._count_values(values[is_number], rows[is_number])
+        if len(filled) < len(codes):
+            self.seen, self.rising = None, False
+        elif len(codes) and (self.rising or self.seen is not None):
+            in_rows = [cells.labels[code] for code in codes.tolist()] if words else values.tolist()
+            self._order((in_rows[0], in_rows[-1]), all(one < other for one, other in pairwise(in_rows)))
+            self._see([cells.labels[code] for code in codes.tolist()] if self.rows <= MAX_SEEN else None)
+
+    def merge(self, other: "ColumnTally") -> None:
+        """Count the rows of `other`, which come after the rows of this tally."""
+        for name in ("rows", "numbers", "words", "zeros", "number_like"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.whole = self.whole and other.whole
+        limits = {"labels": self._most_labels, "named": MAX_LEVELS, "texts": 2 * MAX_RECURRING_LEVELS}
+        for name, most in limits.items():
+            setattr(self, name, _union(getattr(self, name), getattr(other, name), most))
+        self.marks.update(other.marks)
+        self._add_dates(other.dates, other.periods, other.first_dates)
+        if other.ends is not None:
+            self._order(other.ends, other.rising)
+        elif other.rows:
+            self.rising = other.rising and self.rising
+        self._see(other.seen)
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.least = min(self.least, other.least)
+        self.magnitudes.update(other.magnitudes)
+        self._sample(*other.sample, other.stride)
+        self.first = other.first | self.first
+
+    def profile(self, odd: str = "") -> ColumnProfile:
+        """The profile of the column; `odd` is the place and content of the first word among numbers."""
+        count, filled = self._distinct, self.words + self.numbers
+        labelled = self.kind == "discrete"
+        recur = are_few_labels(count, filled) and (labelled or self.words > self.numbers)
+        with_labels = self.unlimited or recur or count <= MAX_LEVELS
+        with_labels = with_labels and (labelled or self.whole or self.words >= self.numbers or count == 1)
+        unique = filled == self.rows and (self.rising if self.rows > MAX_SEEN else self.seen is not None)
+        unique = unique and (bool(self.words) or self.whole)
+        profile = ColumnProfile(
+            empty=self.rows - filled,
+            numbers=self.numbers,
+            words=self.words,
+            whole=self.whole,
+            labels=canonical_order(self._labels) if with_labels and self.labels is not None else None,
+            distinct=min(count, MAX_LEVELS + 1),
+            unique=unique,
+            marks=tuple(sorted(self.marks.items())),
+        )
+        if self.words:
+            texts = self.texts or set()
+            return replace(
+                profile,
+                number_like=self.number_like,
+                kinds_of_words=MAX_LEVELS + 1 if self.named is None else len(self.named),
+                spaced=len({re.sub(r"\s", "", text) for text in texts}) < len(texts),
+                odd=odd,
+                dates=self.dates,
+                periods=self.periods,
+                first_dates=tuple((self.first_dates or {}).items()) if self.dates else (),
+            )
+        size, negative = self._size, self.low < 0
+        (shape,) = suggested_transforms(self.sample[1][:, None])
+        distinct = np.unique(self.sample[1], return_counts=True)
+        return replace(
+            profile,
+            consecutive=unique and bool(self.numbers) and self.high - self.low == self.rows - 1,
+            size=size,
+            zeros=self.zeros,
+            apart=size is not None
+            and not negative
+            and far_from_zero(self.least, 10 ** min(size, 308), whole=self.whole),
+            beyond=size is not None and beyond(np.abs([self.low, self.high])),
+            negative=negative,
+            shape="normal-scores" if shape and negative else shape,
+            counted=count_transform(*distinct) if self.whole else "",
+        )
+
+    @property
+    def _most_labels(self) -> float:
+        return math.inf if self.unlimited else MAX_RECURRING_LEVELS
+
+    @property
+    def _labels(self) -> Collection[str]:
+        """The labels; fractions in a column of numbers have one spelling, as the column may be read as numbers."""
+        if self.words or self.kind == "discrete" or self.labels is None:
+            return self.labels or ()
+        return {label if WHOLE.fullmatch(label) else repr(float(label)) for label in self.labels}
+
+    @property
+    def _distinct(self) -> int:
+        """The number of distinct values, or a greater number than that of levels if there are too many values."""
+        return MAX_RECURRING_LEVELS + 1 if self.labels is None else len(self._labels)
+
+    @property
+    def _size(self) -> float | None:
+        """The lower median of the rounded magnitudes, which is the rounded magnitude of the lower median."""
+        if not self.magnitudes:
+            return None
+        sizes = sorted(self.magnitudes)
+        cumulative = np.cumsum([self.magnitudes[size] for size in sizes])
+        return sizes[int(np.searchsorted(cumulative, cumulative[-1] / 2))] / 10
+
+    def _count_values(self, known: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
+        """Count the magnitudes of the numbers `known`, and sample them by their `rows`."""
+        low, high = float(known.min()), float(known.max())
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        sizes = np.abs(known)
+        if low <= 0 <= high:
+            sizes = sizes[sizes > 0]
+            self.zeros += len(known) - len(sizes)
+        if math.isinf(low) or math.isinf(high):
+            sizes = sizes[np.isfinite(sizes)]
+        if len(sizes):
+            self.least = min(self.least, float(sizes.min()))
+            tenths = np.rint(10 * np.log10(sizes)).astype(np.int64)
+            lowest = int(tenths.min())
+            counts = np.bincount(tenths - lowest)
+            self.magnitudes.update({lowest + k: int(counts[k]) for k in np.flatnonzero(counts).tolist()})
+        if rows[-1] - rows[0] == len(rows) - 1:
+            chosen = slice(-int(rows[0]) % self.stride, None, self.stride)
+            self._sample(rows[chosen], known[chosen], self.stride)
+        else:
+            self._sample(rows, known, self.stride)
+
+    def _sample(self, rows: NDArray[np.int64], values: NDArray[np.float64], stride: int) -> None:
+        """Add the `values` of the `rows`, which include all multiples of `stride`, and thin the sample."""
+        rows, values = np.concatenate([self.sample[0], rows]), np.concatenate([self.sample[1], values])
+        wanted = max(self.stride, stride)
+        while True:
+            kept = rows & (wanted - 1) == 0
+            rows, values = rows[kept], values[kept]
+            if len(rows) <= SAMPLED_ROWS:
+                break
+            wanted *= 2
+        self.sample, self.stride = (rows, values), wanted
+
+    def _add_dates(self, dates: bool, periods: bool, first: dict[str, str] | None) -> None:
+        """Count cells that are all `dates`, all `periods`, or neither; `first` is their first date in each order."""
+        self.dates, self.periods = self.dates and dates, self.periods and periods
+        if self.dates and first is not None:
+            old = first if self.first_dates is None else self.first_dates
+            self.first_dates = {order: min(day, old[order]) for order, day in first.items() if order in old}
+
+    def _order(self, ends: tuple[Any, Any], rising: bool) -> None:
+        """Add values with these `ends`, which are `rising` or not, after the last value."""
+        before = None if self.ends is None else self.ends[1]
+        comparable = before is None or (type(before) is type(ends[0]) and before < ends[0])
+        self.rising = self.rising and rising and comparable
+        self.ends = (ends[0] if self.ends is None else self.ends[0], ends[1])
+
+    def _see(self, values: Collection[Any] | None) -> None:
+        """Add `values`, None if one of them occurs twice or if they are too many."""
+        if self.seen is None or values is None or len(self.seen) + len(values) > MAX_SEEN:
+            self.seen = None
+            return
+        expected = len(self.seen) + len(values)
+        self.seen |= set(values)
+        if len(self.seen) < expected:
+            self.seen = None
+
+
+FAULTS = ("infinite", "date", "cell", "domain", "empty")
+"""the kinds of faults; a fault of an earlier kind is reported before all faults of later kinds"""
+
+
+class TableTally:
+    """The tallies of the columns of a table."""
+
+    def __init__(self, names: Sequence[str], declared: Declared, start: int = 0) -> None:
+        """A tally of the columns `names`; `start` is the number of rows before the first batch."""
+        self.declared, self.start, self.rows = declared, start, 0
+        self.columns: dict[str, ColumnTally] = {}
+        for name in names:
+            kind, levels = declared.kind_of(name), declared.levels.get(name)
+            self.columns[name] = ColumnTally(
+                kind,
+                levels,
+                in_discrete_data=kind == "discrete" and levels is None and name not in declared.columns,
+                unlimited=kind == "discrete" and (name in declared.levels or name in declared.columns),
+                report_dates=declared.reading.dates == "days",
+            )
+
+    def check(self, batch: Mapping[str, Values]) -> dict[str, Values]:
+        """Record the first faults of a `batch`, and return it with days in place of the dates to read as days.
+
+        If empty cells are refused, an empty cell is a fault.
+        """
+        declared, checked = self.declared, dict(batch)
+        for name, (cells, codes) in batch.items():
+            tally, origin = self.columns[name], declared.fixed_dates.get(name)
+            if cells is not None and origin is not None:
+                tally.check("date", cells, codes, self.start, date_faults(cells.texts, cells.empty.tolist(), origin))
+                days = np.where(cells.empty, np.nan, days_since(cells.texts, origin))
+                checked[name] = None, days[codes]
+            elif cells is not None:
+                tally.check_cells(cells, codes, self.start)
+            elif np.isinf(codes).any():
+                row = int(np.argmax(np.isinf(codes)))
+                tally.first.setdefault("infinite", (self.start + row, f"{codes[row]} is not finite"))
+            requested = declared.transform_of(name)
+            if requested is not None and tally.kind != "discrete":
+                values = _numbers(checked[name])
+                row_below = below_domain(values, requested)
+                if row_below is not None:
+                    fault = domain_fault("", values[row_below], requested).removeprefix(": ")
+                    tally.first.setdefault("domain", (self.start + row_below, fault))
+            if declared.reading.missing == "refuse" and name in declared.complete:
+                empty = _empty(checked[name])
+                if empty.any():
+                    fault = "the cell is empty, and --missing refuse allows no empty cells"
+                    tally.first.setdefault("empty", (self.start + int(np.argmax(empty)), fault))
+        return checked
+
+    def count(self, batch: Mapping[str, Values]) -> None:
+        """Count the rows of a `batch`, or only its complete rows, as declared."""
+        length = len(next(iter(batch.values()))[1]) if batch else 0
+        rows = np.arange(self.start, self.start + length)
+        self.start += length
+        required = self.declared.complete if self.declared.reading.missing == "complete-rows" else ()
+        if required:
+            kept = ~np.any([_empty(batch[name]) for name in required], axis=0)
+            rows = rows[kept]
+            batch = {name: (cells, codes[kept]) for name, (cells, codes) in batch.items()}
+        self.rows += len(rows)
+        for name, (cells, codes) in batch.items():
+            if cells is None:
+                self.columns[name].count_numbers(codes, rows)
+            else:
+                self.columns[name].count_cells(cells, codes, rows)
+
+    def merge(self, other: "TableTally") -> None:
+        """Count the rows of `other`, which come after the rows of this tally."""
+        self.rows += other.rows
+        for name, column in self.columns.items():
+            column.merge(other.columns[name])
+
+    def raise_fault(self, place_of: PlaceOf) -> None:
+        """Raise `BadInput` for the first fault, row by row, among the faults of the first of the `FAULTS`."""
+        for kind in FAULTS:
+            found: list[tuple[int, int, str, str]] = []
+            for number, (name, column) in enumerate(self.columns.items()):
+                fault = column.fault if kind == "cell" else column.first.get(kind)
+                if fault is not None:
+                    found.append((fault[0], number, name, fault[1]))
+            if found:
+                by_column = kind == "infinite"
+                row, _, name, message = min(found, key=lambda one: one[1] if by_column else one[:2])
+                raise BadInput(f"{place_of(row)}, column {quoted(name)}: {message}")
+
+    def profile(self, place_of: PlaceOf, notes: tuple[str, ...] = (), left_out: tuple[str, ...] = ()) -> Profile:
+        """The profile of the table. Raises `BadInput` for a cell that is not as declared."""
+        self.raise_fault(place_of)
+        columns = {}
+        for name, column in self.columns.items():
+            first = column.first.get("number-like") or (column.first.get("word") if column.numbers else None)
+            odd = column.kind is None and bool(column.words) and first is not None
+            columns[name] = column.profile(
+                f"{place_of(first[0])}, column {quoted(name)}: {first[1]}" if odd and first else ""
+            )
+        return Profile(self.rows, columns, notes, left_out, () if self.declared.complete else self._derived())
+
+    def _derived(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of numbers that other columns determine in the rows that all columns have in their samples."""
+        tallies = {name: one for name, one in self.columns.items() if one.numbers and not one.words}
+        if not tallies or len(tallies) > MAX_PROFILED_COLUMNS:
+            return ()
+        stride = max(one.stride for one in tallies.values())
+        samples = [one.sample for one in tallies.values()]
+        common = samples[0][0][samples[0][0] % stride == 0]
+        for rows, _ in samples[1:]:
+            common = common[np.isin(common, rows, assume_unique=True)]
+        common = common[:: max(1, len(common) // SAMPLE_ROWS)]
+        numbers = [values[np.searchsorted(rows, common)] for rows, values in samples]
+        return tuple(derived_columns(list(tallies), np.column_stack(numbers), MAX_PROFILED_COLUMNS))
+
+
+def _numbers(values: Values) -> NDArray[Any]:
+    cells, codes = values
+    return codes if cells is None else cells.numbers[codes]
+
+
+def _empty(values: Values) -> NDArray[np.bool_]:
+    cells, codes = values
+    return np.asarray(np.isnan(codes) if cells is None else cells.empty[codes])
+
+
+def _union(one: set[str] | None, other: set[str] | None, most: float) -> set[str] | None:
+    """The union of two sets; None if one of them is None, or if the union has more than `most` members."""
+    if one is None or other is None or len(other) > most:
+        return None
+    union = one | other if other - one else one
+    return None if len(union) > most else union
