@@ -68,8 +68,8 @@ def test_each_is_something_else():
 REPORTED = """
 [[mine]]
 what = "harmless"
-function = "local_step"
-instead = "unused -> other"
+function = "implied_covariance"
+returns = "W"
 tests = ["tests/algorithms/admm/test_order.py::test_without_an_order_all_but_the_diagonal_is_allowed"]
 
 [[mine]]
