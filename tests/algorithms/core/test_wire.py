@@ -60,3 +60,17 @@ def test_what_is_not_data_does_not_travel() -> None:
 def test_bytes_of_something_else_are_refused(packed: bytes) -> None:
     with pytest.raises(ValueError, match="bytes are not"):
         wire.decode(Message, packed)
+
+
+SAMPLES = {int: 3, float: 0.5, str: "a", bytes: b"a", bool: True, tuple[int, ...]: (1, 2), tuple[str, ...]: ("a",)}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.parametrize("other", SAMPLES)
+def test_a_value_of_another_type_is_refused(kind, other):
+    packed = wire.encode(SAMPLES[other])
+    if kind == other or (kind, other) == (float, int):
+        assert wire.decode(kind, packed) == SAMPLES[other]
+    else:
+        with pytest.raises(ValueError, match="the bytes are not"):
+            wire.decode(kind, packed)
