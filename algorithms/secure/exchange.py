@@ -125,9 +125,7 @@ def read_survivors(state: Participant | None, message: bytes) -> tuple[str, ...]
         raise Refused(f"{state.silo} refuses to unmask: it is not asked for the sum of any silos")
     names = read_names(message, COORDINATOR) if message else state.session.silos
     if len(set(names)) < len(names) or not set(names) <= set(state.session.silos):
-        raise Refused(
-            f"{state.silo} refuses to unmask: it is asked for other silos than those of the sum, or one twice"
-        )
+        raise Refused(f"{state.silo} refuses to unmask: the names are not distinct silos of this sum")
     return names
 
 

@@ -319,7 +319,7 @@ class SiloService:
         """Drop what memory has of a run; the journal, if there is one, can reopen the run."""
         self._open_runs.pop(run_id, None)
         self._secure_sums.abandon(run_id)
-        self._summands = {key: answer for key, answer in self._summands.items() if key[0] != run_id}
+        self._summands.pop(run_id, None)
 
     def round_of(self, run_id: str) -> int | None:
         """The last finished round of a run that is open in memory; None for a run that is not."""

@@ -163,6 +163,23 @@ class TestUnmasking:
             moments = [line for line in services["a"].releases("r") if line.statistic == "moments"]
             assert [line.times for line in moments] == [1]
 
+    def test_the_end_of_one_run_leaves_the_summands_of_others(self, tmp_path, numbers, monkeypatch):
+        """Also if the name of one begins with that of the other; its own summand goes."""
+
+        class Meanwhile(coordinator.Line):
+            def ask(self, phase, messages):
+                if phase == "unmask":
+                    for silo in SILOS:
+                        ask(services[silo], "finish", "a")
+                return super().ask(phase, messages)
+
+        monkeypatch.setattr(coordinator, "Line", Meanwhile)
+        with opened(write_federation(tmp_path, numbers), SILOS) as services:
+            assert len(sum_of(services, terms("ab")).total)
+            with pytest.raises(Refused, match="has advertised no keys"):
+                sum_of(services, terms("a"))
+            assert services["a"]._summands == {}
+
 
 class TestLevels:
     """At level sums a silo answers only about the levels that its owner has declared."""
