@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.sorting import ArtifactSort
 
 from fedbnsl.flows.cli.main import main
 from fedbnsl.tracking.mlflow.store import open_client
@@ -240,9 +241,9 @@ PUBLISHED_ARTIFACTS = ("scores", "structure", "fit", "silos")
 
 
 def artifacts():
-    """All artifacts of the Prefect server."""
+    """The newest artifacts of the Prefect server, which sends at most 200 and by default any of them."""
     with get_client(sync_client=True) as client:
-        return client.read_artifacts(limit=200)
+        return client.read_artifacts(limit=200, sort=ArtifactSort.CREATED_DESC)
 
 
 def in_mlflow(uri, out, copy, place):
