@@ -72,6 +72,10 @@ class FedPc(FederatedSettings, LaggedTestSettings):
         LaggedTestSettings.__post_init__(self)
 
 
+PRESETS = {"paper": FedPc(mode="projection", orientation="conservative", max_sets=0, rows_per_cell=0.0)}
+"""Wang, Ma & Wang 2023, Algorithms 1 and 2, with l = 50 and α = .05 (§7.4)"""
+
+
 def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
     """FedPC, for variables without latent common causes; from time series it learns with PCMCI+ (`time_series.py`)."""
     search = _federated(settings, PC)

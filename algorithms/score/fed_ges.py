@@ -69,6 +69,10 @@ class FedGes(FusionSettings):
         require(self.last_drift >= 0, "last_drift", self.last_drift, "0 or more")
 
 
+PRESETS = {"paper": FedGes(quota=0.0, drift=1000.0, last_drift=1000.0)}
+"""UNION of Torrijos et al. 2024, §4.1; quota = .25 and .5 are C25 and C50"""
+
+
 @dataclass(frozen=True)
 class Silo:
     """A silo's rows, its own DAG, and its computed scores, which depend only on its rows."""

@@ -1,0 +1,144 @@
+"""The law of the papers: the learners with the preset `paper` compute what the papers' algorithms as printed compute.
+
+The preset's terms are those of a mean over the silos, where some papers have a sum, so ρ and λ are translated. The
+tolerance of convergence is set to nearly zero, because the printed loops run for a given number of rounds.
+"""
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.knowledge import no_prior
+from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.dynamic.pfdbnl import Pfdbnl, draw_participants
+from fedbnsl.algorithms.papers.fdbnl import fdbnl, pfdbnl
+from fedbnsl.algorithms.papers.fed_c2sl import chi_square, decides, fed_ci, pc
+from fedbnsl.algorithms.papers.fed_ges import fed_ges
+from fedbnsl.algorithms.papers.fed_sparse import fed_sparse
+from fedbnsl.algorithms.papers.notears_admm import notears_admm
+from fedbnsl.algorithms.score.discrete import consistent_member, score_rows
+from fedbnsl.algorithms.score.families import ScoreSettings, no_families
+from fedbnsl.algorithms.score.ges import WARY, finish, search_from
+from fedbnsl.data.federated import time_series
+from fedbnsl.data.generators.discrete import discrete
+from fedbnsl.data.generators.linear import homogeneous
+from fedbnsl.tasks.transport.in_process import InProcessFederation
+
+ROUNDS = 15
+EXACTLY = {"rounds": ROUNDS, "tolerance": 1e-15}
+
+
+def run(name: str, data: Any, tables: Any = None, **params: Any) -> tuple[Any, Any]:
+    """The structure and the last server of the learner `name` with its preset `paper` and `params`."""
+    algorithm = registry.build(registry.specify(name, {"preset": "paper", **params}))
+    schema, tables = (data, tables) if tables is not None else (data.schema, data.tables)
+    *_, last = rounds(algorithm, InProcessFederation(schema, tables))
+    return algorithm.structure(last.server), last.server
+
+
+def series(seed: int, silos: int = 3, d: int = 4, n: int = 150) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    W, A = np.triu(rng.uniform(0.4, 0.8, (d, d)) * (rng.random((d, d)) < 0.5), 1), 0.4 * np.eye(d)
+    tables = {f"s{k}": np.zeros((n, d)) for k in range(silos)}
+    for table in tables.values():
+        for t in range(1, n):
+            table[t] = (table[t - 1] @ A + rng.normal(size=d)) @ np.linalg.inv(np.eye(d) - W)
+    return tables
+
+
+def scheme(tables: dict[str, Any]) -> Any:
+    return time_series(tables, {silo: (len(table),) for silo, table in tables.items()}, tuple("abcd"))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fed_sparse(seed: int) -> None:
+    data = homogeneous(5, 4, 400, seed)
+    printed = fed_sparse(list(data.tables.values()), rho1=500.0, rounds=ROUNDS)
+    _, server = run("fed-sparse", data, rho1=500.0 / 4, **EXACTLY)
+    np.testing.assert_allclose(server.W, printed, atol=5e-3)
+    assert (np.abs(printed) > 0.3).any()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_notears_admm(seed: int) -> None:
+    data, silos = homogeneous(5, 4, 400, seed), 4
+    printed = notears_admm(list(data.tables.values()), rounds=ROUNDS)
+    growth = {"rho1_growth": 1.75, "rho2_growth": 1.25}
+    _, server = run("notears-admm", data, rho1=0.001, rho2=0.001 * silos, l1=0.01, **growth, **EXACTLY)
+    np.testing.assert_allclose(server.W, printed, atol=5e-3)
+    assert (np.abs(printed) > 0.3).any()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fdbnl(seed: int) -> None:
+    tables = series(seed)
+    printed = fdbnl(list(tables.values()), l1=0.3, l1_lagged=0.15, rounds=ROUNDS)
+    terms = {"rho1": 1 / 3, "rho2": 1.0, "l1": 0.3 / 3, "lagged_price": 0.5}
+    _, server = run("fdbnl", scheme(tables), tables, lags=1, **terms, **EXACTLY)
+    np.testing.assert_allclose(server.W, printed, atol=1e-3)
+    assert (np.abs(printed) > 0.1).any()
+
+
+@pytest.mark.parametrize("participants", [0, 2])
+def test_pfdbnl(participants: int) -> None:
+    tables = series(3)
+    settings = Pfdbnl(participants=participants, participant_seed=5)
+
+    def draw(number: int) -> list[int]:
+        drawn = draw_participants(SimpleNamespace(silos=tuple(tables), number=number), settings)  # type: ignore[arg-type]
+        return [list(tables).index(silo) for silo in drawn]
+
+    consensus, own = pfdbnl(list(tables.values()), rounds=ROUNDS, draw=draw)
+    others = {"participants": participants, "participant_seed": 5, "local_steps": 5000, "h_tolerance": 1e-15}
+    _, server = run("pfdbnl", scheme(tables), tables, lags=1, **others, **EXACTLY)
+    np.testing.assert_allclose(server.B, consensus, atol=1e-3)
+    np.testing.assert_allclose(server.own, np.array(own), atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_fed_pc(seed: int) -> None:
+    """The preset's test is a random projection, so the graphs are compared with the statistic that it estimates."""
+    data = discrete(7, 3, 700, seed)
+    levels = [len(data.schema.levels[name]) for name in data.schema.variables]
+    printed = pc(7, decides(partial(chi_square, list(data.tables.values()), levels), alpha=0.05))
+    structure, _ = run("fed-pc", data, mode="exact")
+    np.testing.assert_array_equal(structure.adjacency != 0, printed)
+
+
+def test_the_projections_of_fed_ci_estimate_chi_square() -> None:
+    data = discrete(5, 3, 300, 3)
+    levels, tables = [len(data.schema.levels[name]) for name in data.schema.variables], list(data.tables.values())
+    for x, y, given in ((0, 1, ()), (1, 3, (2,)), (2, 4, (0, 1))):
+        statistic, dof = chi_square(tables, levels, x, y, given)
+        estimates = [fed_ci(tables, levels, x, y, given, np.random.default_rng(k)) for k in range(300)]
+        values = np.array([one[0] for one in estimates])
+        assert {one[1] for one in estimates} == {dof}
+        assert abs(values.mean() - statistic) < 4 * values.std() / np.sqrt(len(values))
+
+
+@pytest.mark.parametrize("quota", [0.0, 0.5])
+def test_fed_ges(quota: float) -> None:
+    data = discrete(8, 3, 500, 6)
+    levels = np.array([len(data.schema.levels[name]) for name in data.schema.variables])
+
+    def ges(table: Any) -> Any:
+        columns = np.ascontiguousarray(table.T, np.int16)
+
+        def scores(batch: Any) -> Any:
+            return score_rows(columns, levels, batch, ScoreSettings())
+
+        def search(start: Any) -> Any:
+            graph, _ = finish(search_from(start, WARY, 2), no_families(), scores)
+            return consistent_member(graph, no_prior(len(levels)))
+
+        return search
+
+    fused, own = fed_ges([ges(table) for table in data.tables.values()], data.schema.variables, quota=quota)
+    structure, server = run("fed-ges", data, quota=quota, limit=2, client_quota=0.0)
+    np.testing.assert_array_equal(server.own, np.array(own))
+    np.testing.assert_array_equal(structure.adjacency != 0, fused)
+    assert fused.any()
