@@ -133,6 +133,7 @@ def test_what_only_tests_import_is_no_dependency():
         for word in re.findall(r"^\s*(?:import|from) (\w+)", path.read_text("utf-8"), re.MULTILINE)
     }
     modules = {
+        "annotated-types": "annotated_types",
         "scikit-learn": "sklearn",
         "dp-accounting": "dp_accounting",
         "pyyaml": "yaml",

@@ -28,15 +28,16 @@ consensus ADMM solves NOTEARS' own problem: ½/n ‖X − XW‖² + λ‖W‖₁
 
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
 from ..compiled import njit
 from ..core.protocol import FederatedAlgorithm, learn_alone
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..core.settings import Count, Factor, NonNegative, Positive
 from ..graphs.structure import Structure
 from .consensus import Broadcast, Reply, consensus_admm
 from .problem import (
@@ -96,19 +97,12 @@ def paper_settings(kind: type[Settings], literals: dict[str, Any]) -> Settings:
 class FedSparse(RefinedSettings):
     """Settings of `fed-sparse`."""
 
-    gamma: float = 1.0
+    gamma: Annotated[float, Gt(0), Le(1)] = 1.0
     """γ, the step of a coordinate relative to its curvature"""
-    local_tolerance: float = 1e-3
+    local_tolerance: NonNegative = 1e-3
     """a silo's lasso counts as solved when all scores are at most this, in units of the smallest root mean square"""
-    local_steps: int = 100_000
+    local_steps: Count = 100_000
     """K, maximum number of coordinate steps of a silo per round"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(0 < self.gamma <= 1, "gamma", self.gamma, "above 0 and at most 1")
-        require(self.local_tolerance >= 0, "local_tolerance", self.local_tolerance, "0 or more")
-        require(self.local_steps >= 1, "local_steps", self.local_steps, "1 or more")
 
 
 PRESETS = {
@@ -242,22 +236,16 @@ def build(
 class FedFrankWolfe(RefinedSettings):
     """Settings of `fed-frank-wolfe`; the defaults are the paper's, because the method is the paper's baseline."""
 
-    rho1: float = 1000 / 8
-    rho1_growth: float = 1.0
-    rho2: float = 1.0
+    rho1: Positive = 1000 / 8
+    rho1_growth: Factor = 1.0
+    rho2: Positive = 1.0
     scaled: bool = False
     fix_order: bool = False
-    send_threshold: float = 0.0
-    radius: float = 1.25
+    send_threshold: NonNegative = 0.0
+    radius: Positive = 1.25
     """largest ℓ₁ norm of B per variable (the mean absolute weight in ±[0.5, 2] times one edge per variable)"""
-    local_steps: int = 200
+    local_steps: Count = 200
     """Frank-Wolfe steps of a silo per round"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.radius > 0, "radius", self.radius, "above 0")
-        require(self.local_steps >= 1, "local_steps", self.local_steps, "1 or more")
 
 
 def frank_wolfe(problem: Lasso, radius: float, steps: int) -> FloatArray:
@@ -318,9 +306,9 @@ def build_frank_wolfe(settings: FedFrankWolfe) -> FederatedAlgorithm[Any, Any, B
 class Notears(FedSparse):
     """Settings of NOTEARS on one table; rounds cost no traffic, so ρ₁ grows slowly, and no small change is left out."""
 
-    rho1_growth: float = 1.2
-    send_threshold: float = 0.0
-    rounds: int = 200
+    rho1_growth: Factor = 1.2
+    send_threshold: NonNegative = 0.0
+    rounds: Count = 200
 
 
 def notears(table: NDArray[np.float64], schema: Schema, settings: Notears) -> Structure:

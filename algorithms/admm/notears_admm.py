@@ -16,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray
+from ..core.settings import NonNegative
 from .consensus import Broadcast, Reply
 from .fed_sparse import NOTEARS_ADMM, NOTEARS_ADMM_SACHS, consensus_of, paper_settings
 from .order_refinement import least_squares
@@ -26,8 +27,8 @@ from .problem import Lasso, MomentsOf, RefinedSettings
 class NotearsAdmm(RefinedSettings):
     """Settings of `notears-admm`."""
 
-    l1: float = 0.01
-    send_threshold: float = 0.003
+    l1: NonNegative = 0.01
+    send_threshold: NonNegative = 0.003
     loops: bool = False
     """leave the diagonal of B_p free, as the papers do"""
 

@@ -34,58 +34,47 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Settings
 from ..graphs.dag import edges_on_cycles
 from ..statistics.lagged import silo_windows
 from ..statistics.moments import SecondMoments, Table, products
 
 
 @dataclass(frozen=True)
-class ConsensusSettings:
+class ConsensusSettings(Settings):
     """Settings of the papers' loop, with the papers' values for d = 20 variables and P = 8 silos.
 
     Fassy El Fehri et al., Algorithm 1 and Appendix B.3.2; Ng & Zhang 2022, Algorithm 1.
     """
 
-    rho1: float = 1000 / 8
+    rho1: Positive = 1000 / 8
     """weight of h² per silo (the papers' ρ₁ is this times the number of silos)"""
-    rho1_growth: float = 1.0
+    rho1_growth: Factor = 1.0
     """γ₁ of Ng & Zhang 2022, Eq. 6: the factor of ρ₁ from round to round"""
-    rho2: float = 1.0
+    rho2: Positive = 1.0
     """weight of the consensus between the silos and the server"""
-    rho2_growth: float = 1.0
+    rho2_growth: Factor = 1.0
     """γ₂ of Ng & Zhang 2022, Eq. 7"""
-    l1: float = 0.1
+    l1: NonNegative = 0.1
     """λ, the ℓ₁ penalty on the edge weights"""
-    w_steps: int = 15_000
+    w_steps: Count = 15_000
     """maximum number of steps of descent of the server per round"""
-    rounds: int = 100
+    rounds: Count = 100
     """T, the maximum number of rounds"""
-    tolerance: float = 0.01
+    tolerance: Positive = 0.01
     """residuals, relative to the weights, below which consensus is reached"""
-    h_tolerance: float = 1e-8
+    h_tolerance: Positive = 1e-8
     """h below which the graph counts as acyclic, in runs that do not fix the order"""
-    threshold: float = 0.3
+    threshold: NonNegative = 0.3
     """τ: edges of at most this absolute weight are dropped"""
     repair: bool = False
     """drop the weakest edges on remaining cycles"""
     center: bool = False
     """subtract each silo's own column means first"""
 
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        for name in ("rho1", "rho2", "tolerance", "h_tolerance"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        for name in ("rho1_growth", "rho2_growth"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("l1", "threshold"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        for name in ("w_steps", "rounds"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-
 
 @dataclass(frozen=True)
-class Additions:
+class Additions(Settings):
     """Settings of our additions to the papers' loop; the defaults add nothing.
 
     With `scaled`, the silos first send the mean squares of their variables. Their mean over the silos, m, scales every
@@ -100,24 +89,17 @@ class Additions:
     """scale all penalties by the variables' mean squares"""
     fix_order: bool = False
     """fix the order of the variables once h is small"""
-    fix_order_h: float = 2e-3
+    fix_order_h: Positive = 2e-3
     """h below which the order is fixed; above 20 variables, the limit is this times d / 20"""
-    order_searches: int = 0
+    order_searches: CountOrNone = 0
     """maximum number of searches for a better order after the order is fixed, by reversed edges and by the fitted model
     (0: none)"""
     relax: bool = False
     """with many rows, refit without λ before applying τ: the selected entries, or all entries that the order allows"""
-    rho2_fixed_order: float = 0.03
+    rho2_fixed_order: Positive = 0.03
     """ρ₂ once the order is fixed: the problem is then convex, and a looser consensus converges sooner"""
-    send_threshold: float = 0.0
+    send_threshold: NonNegative = 0.0
     """silos send only changes of an entry of at least this size (times √(min m / m_i) with `scaled`)"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        for name in ("rho2_fixed_order", "fix_order_h"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        require(self.send_threshold >= 0, "send_threshold", self.send_threshold, "0 or more")
-        require(self.order_searches >= 0, "order_searches", self.order_searches, "0 or more")
 
     @property
     def any(self) -> bool:
@@ -129,22 +111,17 @@ class Additions:
 class RefinedSettings(Additions, ConsensusSettings):
     """Settings of the papers' loop and of our additions, with our defaults."""
 
-    rho1: float = 0.3
-    rho1_growth: float = 1.3
-    rho2: float = 0.3
-    l1: float = 0.05
-    w_steps: int = 5
+    rho1: Positive = 0.3
+    rho1_growth: Factor = 1.3
+    rho2: Positive = 0.3
+    l1: NonNegative = 0.05
+    w_steps: Count = 5
     scaled: bool = True
     fix_order: bool = True
-    order_searches: int = 10
+    order_searches: CountOrNone = 10
     relax: bool = True
-    send_threshold: float = 0.01
+    send_threshold: NonNegative = 0.01
     center: bool = True
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        ConsensusSettings.__post_init__(self)
-        Additions.__post_init__(self)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ..constraint.orientation import FCI, PC
 from ..constraint.search import ConstraintSettings
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
 from ..core.schema import Schema
+from ..core.settings import Quota
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.structure import Structure
 from ..score.arcs import Arcs, arcs_of, dags_of
@@ -46,7 +47,7 @@ from ..statistics.rows import MixedRows, Numbers, Query, Rows, cardinalities_of,
 class GesUnion(FusionSettings):
     """Settings of `ges-union`."""
 
-    quota: float = 0.0
+    quota: Quota = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,17 @@ silos' replies. With an ε, count tables are noisy, and the coordinator receives
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from ..core.promise import Private, Release
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
-from ..errors import BadInput, require
+from ..core.settings import CountOrNone, Seed
+from ..errors import BadInput
 from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import guaranteed_shares
 from ..statistics.count_tables import offsets
@@ -41,21 +43,17 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
     mode: Literal["exact", "projection"] = "exact"
     """exact: the tables are summed; projection: their margins and random projections of the tables are summed (Wang, Ma
     & Wang 2023, Algorithm 1); tables with (|X| - 1)(|Y| - 1) ≤ l can be recovered from these"""
-    projections: int = 50
+    projections: Annotated[int, Ge(2)] = 50
     """l, the number of random projections of a stratum"""
-    projection_seed: int = 0
+    projection_seed: Seed = 0
     """seed of the projections; it is public"""
-    colluders: int = 1
+    colluders: CountOrNone = 1
     """number of silos that may collude and subtract their own noise from the sum; the noise of the remaining silos
     suffices for ε; 0: no protection against silos, with slightly less noise"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
-        ConstraintSettings.__post_init__(self)
-        PrivateSettings.__post_init__(self)
-        require(self.projections >= 2, "projections", self.projections, "2 or more")
-        require(self.projection_seed >= 0, "projection_seed", self.projection_seed, "0 or more")
-        require(self.colluders >= 0, "colluders", self.colluders, "0 or more")
+        super().__post_init__()
         if self.epsilon and self.mode != "exact":
             raise BadInput(f"parameter mode is {self.mode}: with an epsilon it must be exact")
         if self.epsilon and self.statistic != "chi2":
@@ -65,11 +63,6 @@ class FederatedSettings(PrivateSettings, ConstraintSettings):
 @dataclass(frozen=True)
 class FedPc(FederatedSettings, LaggedTestSettings):
     """Settings of `fed-pc`."""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        FederatedSettings.__post_init__(self)
-        LaggedTestSettings.__post_init__(self)
 
 
 PRESETS = {"paper": FedPc(mode="projection", orientation="conservative", max_sets=0, rows_per_cell=0.0)}

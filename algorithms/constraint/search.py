@@ -22,14 +22,15 @@ The module also has the results of independence tests (`Results`) and the settin
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior, no_prior
 from ..core.schema import FloatArray
-from ..errors import require
+from ..core.settings import Count, CountOrNone, NonNegative, Settings, Share
 from ..statistics.count_tables import PAD
 from .subsets import SubsetSource, Tests, cells_of, next_tests, stack
 
@@ -68,35 +69,26 @@ Orientation = Literal["sepset", "conservative", "clear", "majority"]
 
 
 @dataclass(frozen=True)
-class ConstraintSettings:
+class ConstraintSettings(Settings):
     """Settings of a constraint-based search; the defaults are those of Wang, Ma & Wang 2023 if they state one."""
 
-    alpha: float = 0.05
+    alpha: Share = 0.05
     """α, the level of the tests: p > α counts as independence"""
     statistic: Literal["chi2", "g2"] = "chi2"
     """the statistic of discrete data; continuous data are tested by Fisher's z, mixed by likelihood ratios"""
     orientation: Orientation = "clear"
     """how colliders are identified: by the separating set found first (sepset); or, with one more exchange, by all
     separating sets, of which all (conservative), four in five (clear) or more than half (majority) must agree"""
-    depth: int = -1
+    depth: Annotated[int, Ge(-1)] = -1
     """the largest conditioning set (-1: as large as the graph requires)"""
-    max_sets: int = 100
+    max_sets: CountOrNone = 100
     """number of conditioning sets of one size to try for a pair, the most promising first (0: all)"""
-    rows_per_cell: float = 1.0
+    rows_per_cell: NonNegative = 1.0
     """a test is made only with at least this number of rows per cell of its table"""
-    cells: int = 2_000_000
+    cells: Count = 2_000_000
     """approximate number of table cells to request in one exchange"""
-    rounds: int = 10_000
+    rounds: Count = 10_000
     """largest number of exchanges"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(0 < self.alpha < 1, "alpha", self.alpha, "above 0 and below 1")
-        require(self.max_sets >= 0, "max_sets", self.max_sets, "0 or more")
-        require(self.depth >= -1, "depth", self.depth, "-1 or more")
-        require(self.rows_per_cell >= 0, "rows_per_cell", self.rows_per_cell, "0 or more")
-        for name in ("cells", "rounds"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
 
 
 Pools = Callable[["SeparatorSearch"], NDArray[np.bool_]]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
-from ..core.schema import AUTO, FloatArray, Lags, Schema, require_fixed_lags, require_lags
+from ..core.schema import AUTO, FloatArray, Lags, Schema, require_fixed_lags
 from ..errors import BadInput
 from ..graphs.structure import Structure
 from ..statistics.coding import coding_of
@@ -54,11 +54,6 @@ class LaggedTestSettings(ConstraintSettings):
     """time series: how many steps back an edge may reach; auto: by BIC, in an exchange before the search"""
     center_series: bool = True
     """time series: subtract the means of each series, or the means of the silo if its series are short"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require_lags(self.lags)
 
 
 def with_series(search: SeriesAlgorithm, settings: LaggedTestSettings) -> SeriesAlgorithm:

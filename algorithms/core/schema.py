@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInput, quoted, require_number
+from ..errors import BadInput, quoted
 from .adjustment import NO_ADJUSTMENT, Adjustment
 from .experiments import Experiments, Targets, experiments_of, experiments_of_each
 from .knowledge import NO_KNOWLEDGE, Knowledge, Prior
+from .settings import Auto, Count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -316,13 +317,8 @@ class Schema:
         return {silo: sum(max(length - lags, 0) for length in self.stretches[silo]) for silo in self.rows}
 
 
-Lags = int | Literal["auto"]
+Lags = Count | Auto
 AUTO: Literal["auto"] = "auto"
-
-
-def require_lags(lags: Lags) -> None:
-    """Raise `BadInput` unless `lags` is a number of 1 or more, or auto."""
-    require_number(lags == AUTO or lags >= 1, "parameter lags", lags, "1 or more, or auto")
 
 
 def check_lags(schema: Schema, lags: int) -> None:

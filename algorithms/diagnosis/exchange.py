@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import NO_IMPUTATION, FloatArray, Schema, Transform
+from ..core.settings import Settings
 from ..graphs.edges import padded_lagged_weights
 from ..graphs.structure import Structure, empty_structure
 from ..parameters.networks import unrolled_weights
@@ -94,7 +95,7 @@ SERIES_FIGURES = (*FIGURES, "trend", "season", "change")
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Settings):
     """Settings of the exchange."""
 
     masked: bool = False

@@ -35,6 +35,7 @@ from scipy.special import chdtrc
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Settings
 from ..graphs.dag import topological_order
 from ..graphs.structure import empty_structure
 from ..parameters.tables import Broadcast, Reply, families
@@ -54,7 +55,7 @@ MAX_TABLE_CELLS = 250_000
 
 
 @dataclass(frozen=True)
-class FitTables:
+class FitTables(Settings):
     """Settings of the exchange."""
 
     masked: bool = False

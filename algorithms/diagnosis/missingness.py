@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, only_field, single_reply
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Settings
 from ..graphs.structure import empty_structure
 from ..statistics.coding import coded_names, coding_of
 from ..statistics.moments import Table, column_summaries, sum_over_chunks
@@ -28,7 +29,7 @@ MAX_NAMED = 3
 
 
 @dataclass(frozen=True)
-class Missingness:
+class Missingness(Settings):
     """Settings of the exchange."""
 
     masked: bool = False

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Settings
 from ..graphs.structure import Structure, empty_structure
 from ..statistics.count_tables import PAD, count, offsets
 from ..statistics.moments import Table
@@ -28,7 +29,7 @@ MAX_CELLS = 1 << 12
 
 
 @dataclass(frozen=True)
-class TableDiagnosis:
+class TableDiagnosis(Settings):
     """Settings of the exchange."""
 
     masked: bool = False

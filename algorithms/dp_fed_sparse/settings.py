@@ -25,9 +25,10 @@ from scipy.special import erf
 from ..compiled import njit
 from ..core.promise import Cost, Promise, ReplaceOne, no_cost
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Quota, Share
 from ..errors import BadInput, require
 from ..privacy.gram import BUCKETS
-from ..privacy.ledger import PrivateSettings, require_private
+from ..privacy.ledger import PrivateSettings
 from ..privacy.tight import MAX_SELECTIONS, Composition, tight_epsilon
 from ..privacy.zcdp import epsilon
 from .step_noise import SLACK, GumbelGaussian, LaplacePair, StepNoise, pure_epsilon
@@ -113,10 +114,10 @@ AVERAGED = "it clips the average, so one record can change a gradient by far mor
 class DpFedSparse(PrivateSettings):
     """Settings of `dp-fed-sparse`; the defaults are ours, the paper's own are a preset."""
 
-    epsilon: float = 1.0
-    rounds: int = 12
+    epsilon: Positive = 1.0
+    rounds: Count = 12
     """T, rounds of private steps; one more round estimates the variables' scales"""
-    steps: int = 0
+    steps: CountOrNone = 0
     """K, private steps of a silo per round; 0: twice the number of variables"""
     acyclicity: Literal["order", "notears"] = "order"
     """order: an order of the variables from released numbers, for errors of equal variance; notears: Fassy El Fehri et
@@ -126,73 +127,54 @@ class DpFedSparse(PrivateSettings):
     comparison)"""
     clip: Kind = "huber"
     """what is clipped: a record's value and residual, their product, or (NOT PRIVATE) the average of the products"""
-    clip_values: float = 0.7
+    clip_values: Positive = 0.7
     """huber: b_i, in units of the variable's scale"""
-    clip_residuals: float = 0.7
+    clip_residuals: Positive = 0.7
     """huber: c_j, in units of the residuals' spread"""
-    clip_total: float = 50.0
+    clip_total: Positive = 50.0
     """product, average: C of C_ij = C·√(M_i/ΣM)"""
     smoothness: Literal["histogram", "private", "known"] = "histogram"
     """source of the curvatures M_i: bucket counts, private mean squares (Fassy El Fehri et al., A.3), or public
     knowledge"""
-    second_moment_bound: float = 0.0
+    second_moment_bound: NonNegative = 0.0
     """smoothness private: b, the bound to which squared values are clipped, the same for all variables"""
-    known_smoothness: float = 0.0
+    known_smoothness: NonNegative = 0.0
     """smoothness known: the mean square of every variable"""
-    smoothness_share: float = 0.1
+    smoothness_share: Share = 0.1
     """share of the privacy budget spent on the curvatures"""
-    spread_share: float = 0.1
+    spread_share: Share = 0.1
     """share of the privacy budget spent, over all rounds, on the spread of the residuals (acyclicity order)"""
-    share: float = 0.6
+    share: Share = 0.6
     """share of the steps' budget spent on selecting entries; the remaining budget is spent on gradients"""
-    gamma: float = 1.0
+    gamma: Positive = 1.0
     """γ, the step of an entry relative to its curvature"""
-    l1: float = 0.05
+    l1: NonNegative = 0.05
     """λ, the penalty on the weights of edges; order: in units of the smallest spread of residuals"""
-    partial_step_weight: float = 0.7
+    partial_step_weight: Quota = 0.7
     """order: weight of an entry's step that only some silos take; 0: the other silos count as zero; 1: mean over these
     silos"""
-    shrinkage: float = 1.0
+    shrinkage: NonNegative = 1.0
     """order: shrinkage of an entry after a step, in standard deviations of its noise"""
-    price: float = 0.0
+    price: NonNegative = 0.0
     """order: variance that a parent must explain, in units of the smallest variance; 0: from the noise"""
-    max_parents: int = 12
+    max_parents: Count = 12
     """order: maximum number of parents of a variable"""
-    passes: int = 5
+    passes: CountOrNone = 5
     """order: maximum number of passes of moves that improve the order"""
-    rho1: float = 0.3
+    rho1: Positive = 0.3
     """notears: weight of h² per silo"""
-    rho1_growth: float = 1.3
+    rho1_growth: Factor = 1.3
     """notears: factor of ρ₁ from round to round"""
-    rho2: float = 0.3
+    rho2: Positive = 0.3
     """notears: weight of the consensus between the silos and the server"""
     scaled: bool = True
     """notears: measure ρ₁, ρ₂ and λ in units of the variables' mean squares"""
-    threshold: float = 0.3
+    threshold: NonNegative = 0.3
     """τ: edges of at most this absolute weight are dropped"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
-        require_private(self)
-        for name in ("clip_values", "clip_residuals", "clip_total", "gamma", "rho1", "rho2"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        for name in ("rounds", "max_parents", "rho1_growth"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in (
-            "steps",
-            "price",
-            "l1",
-            "threshold",
-            "shrinkage",
-            "passes",
-            "second_moment_bound",
-            "known_smoothness",
-        ):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
-        for name in ("smoothness_share", "spread_share", "share"):
-            require(0 < getattr(self, name) < 1, name, getattr(self, name), "between 0 and 1")
-        require(0 <= self.partial_step_weight <= 1, "partial_step_weight", self.partial_step_weight, "from 0 to 1")
         left = 1 - self.smoothness_share
         require(self.smoothness_share + self.spread_share < 1, "spread_share", self.spread_share, f"less than {left:g}")
         if self.smoothness == "private" and self.second_moment_bound == 0:

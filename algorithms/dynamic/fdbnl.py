@@ -24,8 +24,8 @@ from ..admm.consensus import Broadcast, Reply
 from ..admm.fed_sparse import FedSparse, consensus_of, lasso_solver, paper_settings
 from ..admm.notears_admm import closed_form
 from ..core.protocol import FederatedAlgorithm, learn_alone
-from ..core.schema import AUTO, Lags, Schema, check_lags, require_fixed_lags, require_lags
-from ..errors import require
+from ..core.schema import AUTO, Lags, Schema, check_lags, require_fixed_lags
+from ..core.settings import Count, Factor, NonNegative, Positive
 from ..graphs.structure import Structure
 
 
@@ -35,23 +35,17 @@ class Fdbnl(FedSparse):
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
-    l1: float = 0.1
+    l1: NonNegative = 0.1
     """λ_W, the price of the weight of an edge within one time step"""
-    lagged_price: float = 1.0
+    lagged_price: NonNegative = 1.0
     """λ_A / λ_W, the relative price of the weight of a lagged edge"""
-    threshold: float = 0.15
-    send_threshold: float = 0.001
-    fix_order_h: float = 0.03
+    threshold: NonNegative = 0.15
+    send_threshold: NonNegative = 0.001
+    fix_order_h: Positive = 0.03
     center: bool = True
     """subtract each silo's own levels: the means of its columns that differ significantly from zero"""
     closed_form: bool = False
     """solve the silo's problem in closed form, and apply the ℓ₁ terms at the server"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require_lags(self.lags)
-        require(self.lagged_price >= 0, "lagged_price", self.lagged_price, "0 or more")
 
 
 PAPER = {"center": False, "rho1_growth": 1.6, "rho2_growth": 1.1, "rho1": 1 / 10, "l1": 0.5 / 10, "closed_form": True}
@@ -82,9 +76,9 @@ def build(settings: Fdbnl) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
 class Dynotears(Fdbnl):
     """Settings of DYNOTEARS on one table; rounds cost no traffic: ρ₁ grows slowly, and no small change is left out."""
 
-    rho1_growth: float = 1.2
-    send_threshold: float = 0.0
-    rounds: int = 200
+    rho1_growth: Factor = 1.2
+    send_threshold: NonNegative = 0.0
+    rounds: Count = 200
 
 
 def dynotears(table: NDArray[np.float64], schema: Schema, settings: Dynotears) -> Structure:

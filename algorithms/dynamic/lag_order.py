@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast
 from ..core.schema import Schema, max_common_lags
-from ..errors import require
+from ..core.settings import Count, Settings
 from ..graphs.structure import Structure, empty_structure
 from ..moments.pooled import information_criteria, least_bic
 from ..statistics.coding import coded_names, coded_units, coding_of
@@ -21,15 +21,11 @@ columns determine it"""
 
 
 @dataclass(frozen=True)
-class LagOrder:
+class LagOrder(Settings):
     """Settings of the choice of the lag order."""
 
-    max_lags: int = 5
+    max_lags: Count = 5
     """maximum number of lags, if the series are long enough"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
 
 
 def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:

@@ -32,8 +32,9 @@ from scipy.optimize import minimize
 
 from ..admm.problem import acyclicity
 from ..core.protocol import FederatedAlgorithm, Replies
-from ..core.schema import FloatArray, Lags, Schema, check_lags, require_fixed_lags, require_lags
-from ..errors import BadInput, require
+from ..core.schema import FloatArray, Lags, Schema, check_lags, require_fixed_lags
+from ..core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Seed, Settings
+from ..errors import BadInput
 from ..graphs.dag import break_cycles
 from ..graphs.structure import Structure, stacked
 from ..moments.equal_variance import equal_variance
@@ -149,38 +150,38 @@ def fit_weights(S: FloatArray, rows: float, d: int, price: float, passes: int) -
 
 
 @dataclass(frozen=True)
-class Pfdbnl:
+class Pfdbnl(Settings):
     """Settings of `pfdbnl`; the defaults of the loop are the paper's."""
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC, in one exchange before the rounds"""
-    mu: float = 0.1
+    mu: Positive = 0.1
     """μ, the weight of the distance between a silo's own network and the consensus"""
-    l1: float = 0.1
+    l1: NonNegative = 0.1
     """λ_W, the price of the weight of an edge within one time step"""
-    lagged_price: float = 1.0
+    lagged_price: NonNegative = 1.0
     """λ_A / λ_W, the relative price of the weight of a lagged edge"""
-    rho1: float = 1.0
+    rho1: Positive = 1.0
     """weight of h² of each silo"""
-    rho1_growth: float = 1.6
+    rho1_growth: Factor = 1.6
     """the factor of ρ₁ from round to round"""
-    rho2: float = 1.0
+    rho2: Positive = 1.0
     """weight of the consensus"""
-    rho2_growth: float = 1.1
+    rho2_growth: Factor = 1.1
     """the factor of ρ₂ from round to round"""
-    participants: int = 0
+    participants: CountOrNone = 0
     """j, number of silos in a round, drawn at random each time; 0: all"""
-    participant_seed: int = 0
+    participant_seed: Seed = 0
     """seed of the draws of participants"""
-    local_steps: int = 100
+    local_steps: Count = 100
     """maximum number of L-BFGS-B steps of a silo per round"""
-    rounds: int = 40
+    rounds: Count = 40
     """maximum number of rounds before the silos' own structures are requested"""
-    tolerance: float = 5e-3
+    tolerance: Positive = 5e-3
     """the run has converged if B changes by less than this in a round, relative to its norm"""
-    h_tolerance: float = 1e-4
+    h_tolerance: Positive = 1e-4
     """mean of h(W_k) below which the run may have converged; a cycle of two edges of weight τ has h of about τ⁴"""
-    threshold: float = 0.1
+    threshold: NonNegative = 0.1
     """τ: edges of at most this absolute weight are dropped"""
     center: bool = True
     """subtract each silo's own levels: the means of its columns that differ significantly from zero"""
@@ -188,16 +189,6 @@ class Pfdbnl:
     """whether a silo learns its own structure from its rows and the consensus, instead of using its last B_k"""
     collect: bool = True
     """request the silos' own structures"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require_lags(self.lags)
-        for name in ("mu", "rho1", "rho2", "tolerance", "h_tolerance"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        for name in ("rho1_growth", "rho2_growth", "local_steps", "rounds"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("l1", "lagged_price", "participants", "participant_seed", "threshold"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
 
 
 PRESETS = {"paper": Pfdbnl(center=False, refine=False, threshold=0.3, tolerance=1e-3, h_tolerance=1e-6)}

@@ -20,8 +20,8 @@ from functools import partial
 import numpy as np
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, only_field, single_reply
-from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_lags
-from ..errors import require
+from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum
+from ..core.settings import Count, NonNegative, Settings
 from ..graphs.structure import Structure
 from ..moments.pooled import moments_of_least_bic
 from ..moments.tiers import ridge_effects
@@ -98,28 +98,21 @@ def window_units(schema: Schema, lags: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Var:
+class Var(Settings):
     """Settings of `var`."""
 
     lags: Lags = 1
     """p, how many steps back an edge may reach; auto: by BIC"""
-    max_lags: int = 5
+    max_lags: Count = 5
     """maximum number of lags for `auto`, if the series are long enough"""
-    ridge: float = 10.0
+    ridge: NonNegative = 10.0
     """r, in units of the variables' variances; 0: least squares"""
-    threshold: float = 0.2
+    threshold: NonNegative = 0.2
     """τ: effects of at most this size, in standard deviations, are dropped"""
     center: bool = False
     """subtract each silo's own levels, not only the common means: for sites with different offsets"""
     hubs: bool = False
     """weight the strengths of a variable's effects by their root mean square: for networks with hubs"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require_lags(self.lags)
-        require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
-        require(self.ridge >= 0, "ridge", self.ridge, "0 or more")
-        require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
 
 
 def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:

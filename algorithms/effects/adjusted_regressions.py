@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Settings
 from ..graphs.structure import Structure, empty_structure
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.packing import Block, Packing, from_triangle, triangle
@@ -64,7 +65,7 @@ ROUNDING = 1e-8
 
 
 @dataclass(frozen=True)
-class AdjustedRegressions:
+class AdjustedRegressions(Settings):
     """Settings of the exchange."""
 
     masked: bool = False

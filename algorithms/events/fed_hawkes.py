@@ -22,13 +22,15 @@ all events, O(n·d), are computed once for each δ.
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema, pluralize
-from ..errors import require
+from ..core.settings import Count, Settings
 from ..graphs.dag import reachable
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import MIN_COUNT
@@ -52,35 +54,25 @@ DELAY_EXCHANGES, MAX_POLISHING = 5, 8
 
 
 @dataclass(frozen=True)
-class FedHawkes:
+class FedHawkes(Settings):
     """Settings of `fed-hawkes`."""
 
-    delay: float = 0.0
+    delay: Annotated[float, Ge(0), Lt(np.inf)] = 0.0
     """mean delay between cause and effect, in the unit of the times; 0: estimated by maximum likelihood"""
     acyclic: bool = True
     """whether the graph has no cycles besides self-excitation"""
-    penalty: float = 1.0
+    penalty: Annotated[float, Ge(0), Lt(np.inf)] = 1.0
     """penalty of an edge, in multiples of the penalty of the Bayesian information criterion"""
-    batch: float = 0.3
+    batch: Annotated[float, Gt(0), Le(1)] = 0.3
     """moves whose gain is at least this share of the best gain are made together; 1: one move at a time"""
-    trials: int = 4
+    trials: Annotated[int, Ge(1), Le(len(STEPS))] = 4
     """points at which a family is evaluated in an exchange, 1 to 4"""
-    hops: int = 0
+    hops: Annotated[int, Ge(0), Le(MAX_HOPS)] = 0
     """maximum number of links over which an event excites others, up to 10; 0: only events on the same device"""
-    hop_weight: float = 0.0
+    hop_weight: Annotated[float, Ge(0), Lt(np.inf)] = 0.0
     """factor of the effect for each further hop, on all devices at that distance together; 0: by maximum likelihood"""
-    rounds: int = 200
+    rounds: Count = 200
     """maximum number of exchanges"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for an invalid value."""
-        require(0 <= self.delay < np.inf, "delay", self.delay, "0 or more")
-        require(0 <= self.penalty < np.inf, "penalty", self.penalty, "0 or more")
-        require(0 < self.batch <= 1, "batch", self.batch, "above 0 and at most 1")
-        require(1 <= self.trials <= len(STEPS), "trials", self.trials, f"1 to {len(STEPS)}")
-        require(0 <= self.hops <= MAX_HOPS, "hops", self.hops, f"0 to {MAX_HOPS}")
-        require(0 <= self.hop_weight < np.inf, "hop_weight", self.hop_weight, "0 or more")
-        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
 
 
 @dataclass(frozen=True, eq=False)

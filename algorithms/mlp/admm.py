@@ -15,30 +15,24 @@ from ..admm.consensus import Broadcast, Reply, consensus_admm
 from ..admm.problem import ConsensusSettings, Pull, consensus_step
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..core.settings import Count, Factor, NonNegative, Positive, Seed, Settings
 from .network import WeightLayout, ridged_loss, sort_rows
 
 
 @dataclass(frozen=True)
-class MlpSettings:
+class MlpSettings(Settings):
     """The network and its penalties (Zheng et al. 2020, §5 and their program)."""
 
-    units: int = 10
+    units: Count = 10
     """hidden sigmoid units of each variable's network"""
-    l1: float = 0.01
+    l1: NonNegative = 0.01
     """λ₁, the price of a first-layer weight"""
-    l2: float = 0.01
+    l2: NonNegative = 0.01
     """λ₂: a weight w of either layer costs ½λ₂w²"""
-    init_seed: int = 0
+    init_seed: Seed = 0
     """seed of the small random initial weights of every silo"""
-    threshold: float = 0.3
+    threshold: NonNegative = 0.3
     """τ: edges whose norm of first-layer weights is at most this are dropped"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.units >= 1, "units", self.units, "1 or more")
-        for name in ("l1", "l2", "threshold", "init_seed"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
 
 
 @dataclass(frozen=True)
@@ -144,23 +138,17 @@ class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     with an ever steeper penalty, add spurious edges, so the tolerances allow large h and residuals.
     """
 
-    rho1: float = 0.1
-    rho1_growth: float = 1.3
-    rho2: float = 0.1
-    l1: float = 0.01
-    l2: float = 0.003
-    threshold: float = 0.5
-    h_tolerance: float = 1e-3
-    tolerance: float = 0.2
-    w_steps: int = 50
-    steps: int = 20
+    rho1: Positive = 0.1
+    rho1_growth: Factor = 1.3
+    rho2: Positive = 0.1
+    l1: NonNegative = 0.01
+    l2: NonNegative = 0.003
+    threshold: NonNegative = 0.5
+    h_tolerance: Positive = 1e-3
+    tolerance: Positive = 0.2
+    w_steps: Count = 50
+    steps: Count = 20
     """L-BFGS steps of a silo a round"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        ConsensusSettings.__post_init__(self)
-        MlpSettings.__post_init__(self)
-        require(self.steps >= 1, "steps", self.steps, "1 or more")
 
 
 def build(settings: NotearsMlpAdmm) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:

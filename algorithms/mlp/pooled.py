@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..core.settings import Count, Positive
 from ..graphs.dag import break_cycles, topological_order
 from ..graphs.structure import Structure
 from .admm import MlpSettings
@@ -23,24 +23,16 @@ from .network import WeightLayout, acyclicity, ridged_loss, sort_rows
 class NotearsMlp(MlpSettings):
     """Settings of `notears-mlp`, on one table."""
 
-    rounds: int = 100
+    rounds: Count = 100
     """maximum number of minimisations"""
-    steps: int = 15_000
+    steps: Count = 15_000
     """maximum number of L-BFGS-B steps of each minimisation"""
-    tolerance: float = 1e-7
+    tolerance: Positive = 1e-7
     """a minimisation ends if a step decreases the objective by a smaller share than this"""
-    h_tolerance: float = 1e-3
+    h_tolerance: Positive = 1e-3
     """with an h of at most this, the order of the variables counts as settled"""
-    rho_max: float = 1e16
+    rho_max: Positive = 1e16
     """maximum of ρ, the weight of h²"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        for name in ("rounds", "steps"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("tolerance", "h_tolerance", "rho_max"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
 
 
 def notears_mlp(table: FloatArray, schema: Schema, settings: NotearsMlp) -> Structure:

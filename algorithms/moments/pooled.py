@@ -23,8 +23,8 @@ from ..constraint.orientation import PC
 from ..constraint.search import ConstraintSettings, create_plan, run
 from ..core.knowledge import Prior, no_prior
 from ..core.protocol import FederatedAlgorithm, learn_alone
-from ..core.schema import FloatArray, Lags, Schema, require_lags
-from ..errors import require
+from ..core.schema import FloatArray, Lags, Schema
+from ..core.settings import Count, CountOrNone, NonNegative, Settings, Share
 from ..graphs.cpdag import dag_extension
 from ..graphs.structure import Structure, stacked
 from ..score.families import SearchSettings
@@ -146,54 +146,42 @@ Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm", "pc
 
 
 @dataclass(frozen=True)
-class PooledLearner:
+class PooledLearner(Settings):
     """Settings of learning a structure from second moments."""
 
     learner: Learner = "equal-variance"
     """notears, fed-sparse, notears-admm: the consensus loop with one silo; pc, ges: a CPDAG; mixed data are always
     learned by BOSS with the degenerate Gaussian score"""
-    price: float = 0.0
+    price: NonNegative = 0.0
     """equal-variance: variance that a parent must explain, in units of the least variance; 0: derived from the noise
     or, without noise, selection by an information criterion among all earlier variables"""
-    max_parents: int = 12
+    max_parents: Count = 12
     """equal-variance: maximum number of parents of a variable (with noise, with a price, and in time series)"""
-    passes: int = 10
+    passes: CountOrNone = 10
     """equal-variance: maximum number of passes of moves that improve the order"""
-    l1: float = 0.0
+    l1: NonNegative = 0.0
     """notears, fed-sparse, notears-admm: λ; 0: the default of the learner"""
-    threshold: float = 0.3
+    threshold: NonNegative = 0.3
     """τ: edges with smaller absolute weight are dropped"""
     center: bool = True
     """subtract each silo's own means, because site offsets carry no causal information; means are never subtracted with
     an ε, which does not account for them"""
     lags: Lags = 1
     """time series: how many steps back an edge may reach; auto: by BIC"""
-    max_lags: int = 5
+    max_lags: Count = 5
     """time series: the largest number of lags that `auto` considers, if the series are long enough"""
-    series_threshold: float = 0.1
+    series_threshold: NonNegative = 0.1
     """time series: τ; a stable series has small weights"""
     center_series: bool = True
     """time series: subtract each silo's means that differ significantly from 0; means are never subtracted with an ε,
     which does not account for them"""
-    alpha: float = 0.01
+    alpha: Share = 0.01
     """pc: significance level of the tests"""
 
     @property
     def class_only(self) -> bool:
         """Whether the learner finds an equivalence class, without weights."""
         return self.learner in ("pc", "ges")
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.price >= 0, "price", self.price, "0 or more")
-        require(self.max_parents >= 1, "max_parents", self.max_parents, "1 or more")
-        require(self.passes >= 0, "passes", self.passes, "0 or more")
-        require(self.l1 >= 0, "l1", self.l1, "0 or more")
-        require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
-        require(self.series_threshold >= 0, "series_threshold", self.series_threshold, "0 or more")
-        require_lags(self.lags)
-        require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
-        require(0 < self.alpha < 1, "alpha", self.alpha, "between 0 and 1")
 
 
 CONSENSUS: dict[str, tuple[Any, Callable[[Any, MomentsOf, int], FederatedAlgorithm[Any, Any, Any, Any]]]] = {

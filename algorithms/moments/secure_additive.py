@@ -22,13 +22,15 @@ Cost: the exchanges of `secure-linear`, then 3d(3d + 1)/2 numbers sent; O(n_p·d
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Lt
 from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..core.settings import NonNegative
 from ..graphs.cpdag import dag_extension
 from ..graphs.dag import directed_part
 from ..graphs.structure import Structure
@@ -53,18 +55,10 @@ error, as in the square of a variable with two values"""
 class SecureAdditive(OrderSettings):
     """Settings of `secure-additive`."""
 
-    min_share: float = 0.02
+    min_share: Annotated[float, Ge(0), Lt(1)] = 0.02
     """share of a variable's residual variance that a parent must explain"""
-    min_log_likelihood_ratio: float = 10.0
+    min_log_likelihood_ratio: NonNegative = 10.0
     """minimum log-likelihood ratio to prefer curved effects and, in the linear model, to direct an edge"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(0 <= self.min_share < 1, "min_share", self.min_share, "from 0 to below 1")
-        require(
-            self.min_log_likelihood_ratio >= 0, "min_log_likelihood_ratio", self.min_log_likelihood_ratio, "0 or more"
-        )
 
     @property
     def linear(self) -> SecureLinear:

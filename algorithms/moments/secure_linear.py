@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, TimedState, only_field
-from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum, require_lags
-from ..errors import BadInput, require
+from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum
+from ..core.settings import Auto, Count, NonNegative
+from ..errors import BadInput
 from ..graphs.cpdag import cpdag, dag_extension, pdag_with_knowledge
 from ..graphs.structure import Structure, stacked
 from ..score.experiment_scores import experiment_basis
@@ -81,31 +82,22 @@ class SecureLinear(OrderSettings):
     error_variances: Literal["auto", "equal", "free"] = "auto"
     """equal: assume that all errors have one variance, so that the data determine one DAG; free: learn a class without
     this assumption; auto: decide from the data"""
-    threshold: float | Literal["auto"] = "auto"
+    threshold: NonNegative | Auto = "auto"
     """equal variances: τ; edges with smaller absolute weight are dropped; auto: 0 if the error variances are equal up
     to sampling error; otherwise 0.3, or 0.1 in time series, because an approximate model adds weak edges"""
     non_gaussian: bool = True
     """for a class: request the sums that direct undirected edges if the errors are not Gaussian"""
-    min_log_likelihood_ratio: float = 10.0
+    min_log_likelihood_ratio: NonNegative = 10.0
     """minimum log-likelihood ratio to direct an edge"""
     lags: Lags = AUTO
     """time series: how many steps back an edge may reach; auto: by BIC, from the same sum"""
-    max_lags: int = 5
+    max_lags: Count = 5
     """time series: the largest number of lags that `auto` considers, if the series are long enough"""
     target_rows: TargetRows = "own"
     """experiments: use of the rows in which a variable was set, in the score of this variable; own: scored with
     separate parameters; left-out: not scored, which is exact if experiments cut a variable off from its causes"""
     center_series: bool = True
     """time series: subtract the means of each series, or the means of the silo if its series are short"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.threshold == AUTO or self.threshold >= 0, "threshold", self.threshold, "0 or more, or auto")
-        least = self.min_log_likelihood_ratio
-        require(least >= 0, "min_log_likelihood_ratio", least, "0 or more")
-        require_lags(self.lags)
-        require(self.max_lags >= 1, "max_lags", self.max_lags, "1 or more")
 
     def reach(self, schema: Schema) -> int:
         """The number of lags of the summed windows, 0 for rows; raises `BadInput` for a silo with too short series."""

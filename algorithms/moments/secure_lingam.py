@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from ..compiled import njit
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
-from ..errors import BadInput, require
+from ..core.settings import NonNegative, Settings
+from ..errors import BadInput
 from ..graphs.structure import Structure, empty_structure
 from ..statistics.moments import column_units, product_units, require_positive_definite, sum_over_chunks, unit_diagonal
 from ..statistics.packing import from_triangle, triangle
@@ -34,15 +35,11 @@ GAUSSIAN_THRESHOLD = 10.0
 
 
 @dataclass(frozen=True)
-class SecureLingam:
+class SecureLingam(Settings):
     """Settings of `secure-lingam`."""
 
-    threshold: float = 0.0
+    threshold: NonNegative = 0.0
     """τ: edges with smaller absolute weight are dropped"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.threshold >= 0, "threshold", self.threshold, "0 or more")
 
 
 @dataclass(frozen=True)

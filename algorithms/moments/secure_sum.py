@@ -19,8 +19,8 @@ from typing import Literal
 
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
-from ..errors import BadInput, require
-from ..privacy.ledger import require_private
+from ..core.settings import CountOrNone, NonNegative, Positive
+from ..errors import BadInput
 from ..privacy.zcdp import Shares, guaranteed_shares
 from .pooled import Learner
 from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
@@ -32,14 +32,13 @@ class SecureSum(SummedMoments):
 
     noise: Literal["auto", "none", "shares"] = "auto"
     """shares: every silo adds a share of private noise; auto: shares if an ε is given"""
-    colluders: int = 1
+    colluders: CountOrNone = 1
     """number of silos that may collude and subtract their own noise from the sum; the noise of the other silos suffices
     for ε; 0: no protection against silos, but slightly less noise"""
 
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
-        require(self.colluders >= 0, "colluders", self.colluders, "0 or more")
         if self.noise == "none" and self.epsilon > 0:
             raise BadInput(f"parameter epsilon is {self.epsilon}, but noise is none: nothing would be private")
 
@@ -68,13 +67,8 @@ class DpCovariance(SummedMoments):
     """Settings of `dp-covariance`."""
 
     learner: Learner = "notears-admm"
-    l1: float = 0.1
-    epsilon: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require_private(self)
+    l1: NonNegative = 0.1
+    epsilon: Positive = 1.0
 
 
 def build_dp_covariance(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:

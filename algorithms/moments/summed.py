@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ..core.promise import Private, Release
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import AUTO, FloatArray, Schema, lags_to_sum
-from ..errors import BadInput, require
+from ..core.settings import NonNegative, Share
+from ..errors import BadInput
 from ..graphs.structure import Structure, stacked, unstacked
 from ..privacy import gram
 from ..privacy.discrete_gaussian import Bits, child_key, discrete_gaussian
@@ -127,25 +128,17 @@ PROTECTED_UNITS: dict[Unit, str] = {
 class SummedMoments(PrivateSettings, PooledLearner):
     """Settings of the learners from summed second moments, exact or private."""
 
-    clip: float = 0.0
+    clip: NonNegative = 0.0
     """rows are clipped to the norm √(clip·Σ s_i), in units √s_i for scales s_i; 0: the default of the learner"""
-    scale_share: float = 0.1
+    scale_share: Share = 0.1
     """share of the privacy budget spent on the scales"""
-    known_scale: float = 0.0
+    known_scale: NonNegative = 0.0
     """the root mean square of every variable, if it is public; 0: the scales are estimated privately"""
     accounting: Accounting = "zcdp"
     """conversion of ε and δ to a budget in ρ; papers: the papers' closed form, which is valid but gives a smaller ρ"""
     protect: Unit = "window"
     """time series: the unit that ε protects; window: one window of lags + 1 rows; row: one row, which is in lags + 1
     windows; stretch: a whole unbroken stretch, which multiplies the noise by its number of windows"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        PooledLearner.__post_init__(self)
-        PrivateSettings.__post_init__(self)
-        require(self.clip >= 0, "clip", self.clip, "0 or more")
-        require(0 < self.scale_share < 1, "scale_share", self.scale_share, "between 0 and 1")
-        require(self.known_scale >= 0, "known_scale", self.known_scale, "0 or more")
 
     @property
     def clipping(self) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Settings
 from ..errors import BadInput
 from ..graphs.structure import empty_structure
 from ..statistics.lagged import windows
@@ -40,7 +41,7 @@ class Forecasts:
 
 
 @dataclass(frozen=True)
-class ForecastErrors:
+class ForecastErrors(Settings):
     """Settings of the exchange."""
 
     masked: bool = False

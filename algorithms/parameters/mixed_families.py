@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..core.settings import CountOrNone, Positive, Settings
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import MIN_COUNT, SMALL_CELL, CountTable
 from ..statistics.coding import Coding, coded_units, coding_of
@@ -112,20 +112,15 @@ MIN_LIKELIHOOD_GAIN = 1e-7
 
 
 @dataclass(frozen=True)
-class MixedFamilies:
+class MixedFamilies(Settings):
     """Settings of the exchanges."""
 
-    ess: float = 1.0
+    ess: Positive = 1.0
     """equivalent sample size of the priors of tables and logistic weights, in rows"""
     masked: bool = False
     """always mask the replies, even if the run does not"""
-    lags: int = 0
+    lags: CountOrNone = 0
     """number of earlier rows in a window; 0 for independent rows"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.ess > 0, "ess", self.ess, "above 0")
-        require(self.lags >= 0, "lags", self.lags, "at least 0")
 
 
 @dataclass(frozen=True, eq=False)

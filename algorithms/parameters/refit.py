@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Settings
 from ..graphs.structure import Structure
 from ..statistics.moments import Table, products, regression_weights
 
@@ -20,7 +21,7 @@ ALL_SILOS = ""
 
 
 @dataclass(frozen=True)
-class Refit:
+class Refit(Settings):
     """Settings of the refit."""
 
     center: bool = False

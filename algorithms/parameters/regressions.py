@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..core.settings import CountOrNone, Settings
 from ..graphs.dag import moral_graph, reachable
 from ..graphs.structure import Structure
 from ..statistics.em import about_own_means
@@ -35,19 +35,15 @@ from .networks import Network, linear_network, unrolled_weights
 
 
 @dataclass(frozen=True)
-class Regressions:
+class Regressions(Settings):
     """Settings of the exchange."""
 
     center: bool = False
     """subtract each silo's own means from products, as in the run; intercepts use the means of all rows"""
     masked: bool = False
     """always mask the replies, even if the run does not"""
-    lags: int = 0
+    lags: CountOrNone = 0
     """number of earlier rows in a window; 0 for independent rows"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.lags >= 0, "lags", self.lags, "at least 0")
 
 
 @dataclass(frozen=True)

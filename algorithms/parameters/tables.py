@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..errors import require
+from ..core.settings import Positive, Settings
 from ..graphs.structure import Structure
 from ..privacy.disclosure_control import CountTable, publishable_tables
 from ..statistics.count_tables import PAD, count, offsets
@@ -28,17 +28,13 @@ from .networks import Network
 
 
 @dataclass(frozen=True)
-class FamilyTables:
+class FamilyTables(Settings):
     """Settings of the exchange."""
 
-    ess: float = 1.0
+    ess: Positive = 1.0
     """equivalent sample size of the prior of each table, in rows"""
     masked: bool = False
     """always mask the replies, even if the run does not"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.ess > 0, "ess", self.ess, "above 0")
 
 
 MAX_CELLS = 2_000_000

@@ -18,15 +18,17 @@ import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
 
 import numpy as np
+from annotated_types import Ge, Lt
 
 from ..core import wire
 from ..core.promise import NO_SEED, SEEDED, Charge, Cost, Promise, Release, ReplaceOne, no_cost
 from ..core.protocol import FederatedAlgorithm
 from ..core.schema import Schema
-from ..errors import BadInput, require, require_number
+from ..core.settings import NonNegative, Settings
+from ..errors import BadInput, require_number
 from .zcdp import Accounting, budget, delta_for, epsilon, rho_for
 
 # Costs are summed in floating point; a plan that uses its budget exactly must not fail by rounding.
@@ -304,21 +306,15 @@ def _fresh_key(insecure_seed: int, silo: str, number: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class PrivateSettings:
+class PrivateSettings(Settings):
     """The privacy settings of an algorithm that can be private."""
 
-    epsilon: float = 0.0
+    epsilon: NonNegative = 0.0
     """ε of the whole run; 0: exact replies without a privacy guarantee"""
-    delta: float = 0.0
+    delta: Annotated[float, Ge(0), Lt(1)] = 0.0
     """δ of the whole run; 0: 1/n² for the n rows of the smallest silo"""
-    insecure_seed: int = NO_SEED
+    insecure_seed: Annotated[int, Ge(NO_SEED)] = NO_SEED
     """draw the noise from this seed, which makes the run NOT PRIVATE; -1: noise from the operating system"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value out of range."""
-        require(self.epsilon >= 0, "epsilon", self.epsilon, "above 0")
-        require(0 <= self.delta < 1, "delta", self.delta, "between 0 and 1")
-        require(self.insecure_seed >= NO_SEED, "insecure_seed", self.insecure_seed, "0 or more, or -1")
 
     def with_budget(self, epsilon: float | None, delta: float | None) -> Self:
         """The settings with this ε and δ; None keeps the current value. Raises `BadInput` for a value out of range."""
@@ -338,8 +334,3 @@ class PrivateSettings:
         reasons = (*((SEEDED,) if self.insecure_seed != NO_SEED else ()), *broken)
         cost = budget(self.epsilon, delta, ReplaceOne, accounting)
         return Promise(self.epsilon, delta, cost, protects, "; ".join(reasons))
-
-
-def require_private(settings: PrivateSettings) -> None:
-    """Raise `BadInput` unless ε is above 0; for algorithms that are always private."""
-    require(settings.epsilon > 0, "epsilon", settings.epsilon, "above 0")

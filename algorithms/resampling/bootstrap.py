@@ -29,16 +29,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from ..core import wire
 from ..core.protocol import FederatedAlgorithm, Replies, Sparse, pack_state, unpack_state
 from ..core.release import FIXED_SUMS, Statistic, statistic_of
 from ..core.schema import FloatArray, Schema
-from ..errors import BadInput, require
+from ..core.settings import CountOrNone, Settings
+from ..errors import BadInput
 from ..graphs.strengths import averaged_network, edge_strengths
 from ..graphs.structure import Structure
 
@@ -227,20 +229,15 @@ PRIVATE_LEARNER_ERROR = (
 
 
 @dataclass(frozen=True)
-class Bootstrap:
+class Bootstrap(Settings):
     """Settings of the wrapper `bootstrap`."""
 
-    resamples: int = 100
+    resamples: Annotated[int, Ge(2)] = 100
     """how many resamples to learn from"""
-    lags: int = 0
+    lags: CountOrNone = 0
     """the learner's lags, if the rows are time series"""
     replacement: bool = False
     """draw n of the n rows with replacement, as R's bnlearn does, instead of half of the rows without replacement"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.resamples >= 2, "resamples", self.resamples, "2 or more")
-        require(self.lags >= 0, "lags", self.lags, "0 or more")
 
     @property
     def sampling(self) -> SamplingScheme:

@@ -29,6 +29,7 @@ from ..core import wire
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, SumServer, only_field, sum_once
 from ..core.release import Statistic, statistic_of
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Settings
 from ..graphs.cpdag import dag_extension
 from ..graphs.structure import empty_structure
 from ..statistics.em import about_own_means
@@ -44,7 +45,7 @@ Learner = FederatedAlgorithm[Any, Any, Any, Any]
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOut(Settings):
     """Settings of the wrapper (none)."""
 
 
@@ -176,7 +177,7 @@ def score_without(learner: Learner, silo: Silo, rest: FloatArray, counted: NDArr
 
 
 @dataclass(frozen=True)
-class MomentSum:
+class MomentSum(Settings):
     """Settings of the sum of second moments."""
 
     masked: bool = False

@@ -7,13 +7,15 @@ exchange with the silos. So the search is the same for pooled rows and for silos
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from ..compiled import njit
-from ..core.schema import AUTO, FloatArray, Lags, Schema, check_lags, require_fixed_lags, require_lags
+from ..core.schema import AUTO, FloatArray, Lags, Schema, check_lags, require_fixed_lags
+from ..core.settings import Auto, Count, CountOrNone, NonNegative, Positive, Quota, Seed, Settings
 from ..errors import BadInput, require
 from ..statistics.count_tables import PAD
 from ..statistics.lagged import window_schema
@@ -242,45 +244,32 @@ def _fill_slots(slots, first, members, families):  # type: ignore[no-untyped-def
 
 
 @dataclass(frozen=True)
-class ScoreSettings:
+class ScoreSettings(Settings):
     """Settings of the scores of discrete data."""
 
     score: Literal["bdeu", "bic"] = "bdeu"
     """score of discrete data"""
-    ess: float = 1.0
+    ess: Positive = 1.0
     """equivalent sample size of BDeu"""
-    expected_parents: float = 1.0
+    expected_parents: NonNegative = 1.0
     """structure prior of BDeu: the expected number of parents of a variable; 0: no prior"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.ess > 0, "ess", self.ess, "above 0")
-        require(self.expected_parents >= 0, "expected_parents", self.expected_parents, "0 or more")
 
 
 @dataclass(frozen=True)
-class OrderSettings:
+class OrderSettings(Settings):
     """Settings of a search over orders of the variables with several starts (`gaussian_order.py`)."""
 
-    starts: int = 10
+    starts: Count = 10
     """largest number of random orders to start from"""
-    agreeing_starts: int | Literal["auto"] = "auto"
+    agreeing_starts: Count | Auto = "auto"
     """the search ends when this number of starts have reached the same best score; auto: 3, for d > 100 variables 300 /
     d, at least 1"""
-    patience: int = 3
+    patience: Count = 3
     """a search from one start ends after this number of further orders in a row without improvement"""
-    sweeps: int = 50
+    sweeps: Count = 50
     """maximum number of sweeps of moves from one order"""
-    seed: int = 0
+    seed: Seed = 0
     """seed of the random orders; a run sets its own seed"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        for name in ("starts", "patience", "sweeps"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        if self.agreeing_starts != "auto":
-            require(self.agreeing_starts >= 1, "agreeing_starts", self.agreeing_starts, "1 or more, or auto")
-        require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def agreeing_starts_of(self, d: int) -> int:
         """The number of starts that must agree in a search over `d` variables.
@@ -302,27 +291,17 @@ class SearchSettings(ScoreSettings):
     refine: bool = False
     """GES: followed by BOSS from one order, with parents at most two edges away in GES's graph; the result is the class
     with the better score"""
-    most_cells: int = 1 << 15
+    most_cells: Count = 1 << 15
     """families with larger count tables are excluded: their cells would have too few rows"""
-    starts: int | Literal["auto"] = "auto"
+    starts: Count | Auto = "auto"
     """BOSS: largest number of random starts; auto: 10, for d > 40 discrete variables 400 / d, at least 1"""
-    exact: int = 11
+    exact: Annotated[int, Ge(0), Le(16)] = 11
     """BOSS of at most this number of discrete variables ends with an exact search over families of few parents; 0:
     never"""
-    exact_parents: int = 5
+    exact_parents: Count = 5
     """maximum number of parents of a variable in the exact search"""
-    seed: int = 0
+    seed: Seed = 0
     """seed of the random orders, and of the order in which equally good changes are considered"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.most_cells >= 1, "most_cells", self.most_cells, "1 or more")
-        if self.starts != "auto":
-            require(self.starts >= 1, "starts", self.starts, "1 or more, or auto")
-        require(0 <= self.exact <= 16, "exact", self.exact, "from 0 to 16")
-        require(self.exact_parents >= 1, "exact_parents", self.exact_parents, "1 or more")
-        require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def in_tables(self, kind: str) -> bool:
         """Whether scores of this `kind` of data come from tables that are requested during the search."""
@@ -341,20 +320,20 @@ class SearchSettings(ScoreSettings):
 class SecureSearch(SearchSettings):
     """Settings of `secure-ges` and `secure-boss`."""
 
-    lookahead: int = 8
+    lookahead: CountOrNone = 8
     """number of moves to look ahead (BOSS: any positive number means the whole sweep)"""
-    candidates: int | Literal["auto"] = "auto"
+    candidates: CountOrNone | Auto = "auto"
     """GES on labels: edges of a variable are considered only to this number of other variables, those with the greatest
     marginal gains. A smaller number needs fewer tables, but may miss edges; 0: all; auto: all, or as many as
     --megabytes allows"""
     cells: int = 4_000_000
     """approximate largest number of table cells to request in one exchange"""
-    rounds: int = 10_000
+    rounds: Count = 10_000
     """largest number of exchanges"""
     weights: Literal["common", "own"] = "common"
     """for numbers; common: all silos have the same coefficients; own: each silo fits its own coefficients, and the
     silos' scores are added up, for silos that share a structure but differ in the strength of effects"""
-    segments: int = 1
+    segments: Count = 1
     """time series with weights=own: number of consecutive equal parts of each series with separate weights, for
     strengths that change over time"""
     lags: Lags = AUTO
@@ -366,14 +345,8 @@ class SecureSearch(SearchSettings):
     def __post_init__(self) -> None:
         """Raise `BadInput` for a value outside its range."""
         super().__post_init__()
-        require(self.lookahead >= 0, "lookahead", self.lookahead, "0 or more")
         require(self.cells >= self.most_cells, "cells", self.cells, f"at least most_cells, {self.most_cells}")
-        if self.candidates != "auto":
-            require(self.candidates >= 0, "candidates", self.candidates, "0 or more, or auto")
-        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
-        parts = self.segments
-        require(parts == 1 or (parts > 1 and self.own_scores), "segments", parts, "1, or with weights=own more")
-        require_lags(self.lags)
+        require(self.segments == 1 or self.own_scores, "segments", self.segments, "1, or with weights=own more")
 
     @property
     def center_series(self) -> bool:
@@ -410,13 +383,8 @@ class SecureSearch(SearchSettings):
 class FusionSettings(ScoreSettings):
     """Settings of learning in silos and fusing their graphs."""
 
-    quota: float = 0.5
+    quota: Quota = 0.5
     """an arc stays if max(1, ⌊quota·k⌋) or more of k silos have it in the common order: 0 is UNION, .25 C25, .5 C50"""
     insertion: Literal["wary", "full"] = "wary"
     """wary: a silo inserts x → y only if that improves the score without turning any neighbour of y, as in the
     published program; full: Chickering's operator"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(0 <= self.quota <= 1, "quota", self.quota, "from 0 to 1")

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ..core.knowledge import Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import Schema
-from ..errors import require
+from ..core.settings import Count, NonNegative, Quota
 from ..graphs.cpdag import impose_knowledge
 from ..graphs.dag import moral_graph
 from ..graphs.structure import Structure
@@ -44,29 +44,20 @@ from .procedures import scores_of
 class FedGes(FusionSettings):
     """Settings of `fed-ges`; the defaults are the paper's where it states them."""
 
-    rounds: int = 100
+    rounds: Count = 100
     """maxIt: largest number of rounds"""
-    limit: int = 10
+    limit: Count = 10
     """l: most insertions of a silo in a round; deletions are not limited"""
     client: Literal["replace", "fuse"] = "fuse"
     """start of a silo's search; replace: the global graph; fuse: its fusion with the silo's own graph (Algorithm 1)"""
-    client_quota: float = 0.5
+    client_quota: Quota = 0.5
     """quota of that fusion of two graphs: any quota below 1 makes it their union"""
     convergence: Literal["repeated", "unchanged"] = "repeated"
     """stop when every silo's graph equals its last one (unchanged), or any earlier one (repeated)"""
-    drift: float = 1.0
+    drift: NonNegative = 1.0
     """maximum distance of a fusion from the silos' graphs, as a share of their edges; a fusion beyond it is replaced"""
-    last_drift: float = 0.4
+    last_drift: NonNegative = 0.4
     """the same for the last fusion; 1000 for both accepts any fusion, as in Torrijos et al. 2024"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
-        require(self.limit >= 1, "limit", self.limit, "1 or more")
-        require(0 <= self.client_quota <= 1, "client_quota", self.client_quota, "from 0 to 1")
-        require(self.drift >= 0, "drift", self.drift, "0 or more")
-        require(self.last_drift >= 0, "last_drift", self.last_drift, "0 or more")
 
 
 PRESETS = {"paper": FedGes(quota=0.0, drift=1000.0, last_drift=1000.0)}

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ..core.knowledge import NO_KNOWLEDGE, Knowledge, Prior
 from ..core.protocol import FederatedAlgorithm, Replies
 from ..core.schema import FloatArray, Schema
-from ..errors import BadInput, require
+from ..core.settings import Count
+from ..errors import BadInput
 from ..graphs.cpdag import cpdag, member_of
 from ..graphs.dag import is_acyclic, transitive_closure
 from ..graphs.structure import Structure
@@ -37,13 +38,8 @@ MIN_REDUCTION = 1e-9
 class Rfcd(SearchSettings):
     """Settings of `rfcd`; `turning` applies to the silos' own search."""
 
-    rounds: int = 1000
+    rounds: Count = 1000
     """largest number of exchanges"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        super().__post_init__()
-        require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
 
 
 @dataclass(frozen=True)

@@ -30,15 +30,17 @@ The steps use Anderson acceleration (`anderson.py`).
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from ..compiled import njit
 from ..core.protocol import FederatedAlgorithm, Replies, only_field
 from ..core.schema import FloatArray, ImputationModel, Schema
-from ..errors import BadInput, require
+from ..core.settings import Positive, Settings
+from ..errors import BadInput
 from ..graphs.structure import Structure, empty_structure
 from .anderson import Iteration, anderson_step
 from .coding import Coding, coded_units, coding_of
@@ -260,22 +262,17 @@ SWEEP_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class ExpectationMaximisation:
+class ExpectationMaximisation(Settings):
     """Settings of the exchanges."""
 
     masked: bool = False
     """always mask the replies, even if the run does not"""
-    tolerance: float = 0.01
+    tolerance: Positive = 0.01
     """maximum relative change of the variance in any direction at convergence"""
-    rounds: int = 50
+    rounds: Annotated[int, Ge(2)] = 50
     """maximum number of exchanges"""
     lags: int = 0
     """for time series, the number of earlier rows in a window; the rows are then windows"""
-
-    def __post_init__(self) -> None:
-        """Raise `BadInput` for a value outside its range."""
-        require(self.tolerance > 0, "tolerance", self.tolerance, "above 0")
-        require(self.rounds >= 2, "rounds", self.rounds, "2 or more")
 
 
 @dataclass(frozen=True, eq=False)

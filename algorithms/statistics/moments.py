@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Summand, SumServer, sum_once
 from ..core.schema import FloatArray, Schema
+from ..core.settings import Settings
 from ..errors import BadInput
 from ..graphs.structure import empty_structure
 from .packing import Block, Packing, triangle
@@ -410,7 +411,7 @@ LOG2_PARTS = 1024
 
 
 @dataclass(frozen=True)
-class Units:
+class Units(Settings):
     """Settings of the exchange for the units of the columns: there are none."""
 
 

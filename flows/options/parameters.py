@@ -3,16 +3,14 @@
 Only forms of deployments list the settings, because the list requires the import of all algorithms, which takes time.
 """
 
-import ast
-import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields
-from textwrap import dedent
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from fedbnsl.algorithms.core.settings import Settings, range_text, words_of
 from fedbnsl.tasks.prefect_internals import in_prefect_command
 
 
@@ -22,23 +20,23 @@ class Parameter:
 
     name: str
     kind: str
-    """its type or its choices, as text"""
+    """its type or its choices, and its range, as text"""
     default: Any
     meaning: str
     choices: tuple[str, ...] = ()
     """the words that are possible values; empty for a number"""
 
 
-def parameters(config: type[Any]) -> tuple[Parameter, ...]:
-    """The parameters of the settings class `config`, a dataclass."""
-    kinds, meanings = get_type_hints(config), field_meanings(config)
+def parameters(config: type[Settings]) -> tuple[Parameter, ...]:
+    """The parameters of the settings class `config`."""
+    kinds, meanings, bounds = get_type_hints(config), field_meanings(config), config.bounds()
     return tuple(
         Parameter(
             field.name,
-            _shown(kinds[field.name]),
+            _shown(kinds[field.name], f" {range_text(bounds[field.name])}" if field.name in bounds else ""),
             None if field.default is MISSING else field.default,
             meanings.get(field.name, ""),
-            literal_choices(kinds[field.name]),
+            words_of(kinds[field.name]),
         )
         for field in fields(config)
         if field.init
@@ -46,43 +44,24 @@ def parameters(config: type[Any]) -> tuple[Parameter, ...]:
 
 
 def field_meanings(config: type[Any]) -> dict[str, str]:
-    """The docstrings of the fields of `config`: the string literals that follow the fields in its source.
+    """The docstrings of the fields of `config`; if a class repeats a field without one, that of its base class."""
+    from pydantic import TypeAdapter
 
-    If a class repeats a field without a docstring, the docstring of the base class applies.
-    """
     found: dict[str, str] = {}
     for one in reversed(config.__mro__[:-1]):
-        found |= _stated_in(one)
+        fields = TypeAdapter(one).json_schema().get("properties", {})
+        stated = {name: field["description"] for name, field in fields.items() if "description" in field}
+        found |= {name: " ".join(text.split()) for name, text in stated.items()}
     return found
 
 
-def _stated_in(config: type[Any]) -> dict[str, str]:
-    (tree,) = ast.parse(dedent(inspect.getsource(config))).body
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for field, after in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
-            text = ast.literal_eval(after.value)
-            found[field.target.id] = " ".join(str(text).split())
-    return found
-
-
-def literal_choices(kind: Any) -> tuple[str, ...]:
-    """The words that are possible values of a type; none for a number."""
-    if get_origin(kind) is Literal:
-        return tuple(map(str, get_args(kind)))
-    if get_origin(kind) in (Union, UnionType):
-        return tuple(word for one in get_args(kind) for word in literal_choices(one))
-    return ("true", "false") if kind is bool else ()
-
-
-def _shown(kind: Any) -> str:
-    """A type as text: its choices, joined by bars, or its name."""
+def _shown(kind: Any, within: str = "") -> str:
+    """A type as text: its choices, joined by bars, or its name, with its range."""
     if get_origin(kind) is Literal:
         return " | ".join(map(str, get_args(kind)))
     if get_origin(kind) in (Union, UnionType):
-        return " | ".join(map(_shown, get_args(kind)))
-    return str(getattr(kind, "__name__", kind))
+        return " | ".join(_shown(one, within) for one in get_args(kind))
+    return f"{getattr(kind, '__name__', kind)}{within}"
 
 
 ELSEWHERE = ("epsilon", "delta", "seed")

@@ -279,7 +279,7 @@ def test_time_series_are_refused(name):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"alpha": 0}, "parameter alpha is 0.0: it must be above 0 and below 1"),
+        ({"alpha": 0}, "parameter alpha is 0.0: it must be between 0 and 1"),
         ({"alpha": 1}, "parameter alpha is 1.0"),
         ({"depth": -2}, "parameter depth is -2: it must be -1 or more"),
         ({"rows_per_cell": -1}, "parameter rows_per_cell is -1.0: it must be 0 or more"),

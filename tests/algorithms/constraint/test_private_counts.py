@@ -243,7 +243,7 @@ class TestCanary:
     [
         ({"mode": "projection"}, "parameter mode is projection: with an epsilon it must be exact"),
         ({"statistic": "g2"}, "parameter statistic is g2: with an epsilon it must be chi2"),
-        ({"epsilon": -1}, "parameter epsilon is -1.0: it must be above 0"),
+        ({"epsilon": -1}, "parameter epsilon is -1.0: it must be 0 or more"),
         ({"colluders": -1}, "parameter colluders is -1: it must be 0 or more"),
     ],
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
+from fedbnsl.algorithms.core.settings import Settings
 from fedbnsl.algorithms.registry import ALGORITHMS, STEPS
 from fedbnsl.flows.options.parameters import field_meanings, parameters
 from fedbnsl.flows.terminal import console
@@ -37,7 +38,7 @@ def test_the_page_tells_choices_defaults_and_meanings(capsys):
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
     found = {row[0]: row[1:] for row in rows}
     page = {one.name: one for one in parameters(ALGORITHMS["fed-pc"].config)}
-    assert found["alpha"][:2] == ["float", str(page["alpha"].default)]
+    assert found["alpha"][:2] == ["float between 0 and 1", str(page["alpha"].default)]
     assert page["alpha"].meaning.startswith(found["alpha"][2])
     _, out, _ = run(capsys, "algorithms", "secure-sum")
     assert "equal-variance | notears | fed-sparse" in " ".join(out.split())
@@ -51,7 +52,7 @@ def test_an_unknown_algorithm_is_one_line_that_names_those_there_are(capsys):
 
 
 @dataclass(frozen=True)
-class Base:
+class Base(Settings):
     """Settings to inherit from."""
 
     first: float = 1.0

@@ -1,0 +1,84 @@
+"""Settings of algorithms: the type of a field states its range, and its docstring its meaning.
+
+The command line's parameters, the forms of Prefect and the check of a value follow from the field alone. A class that
+repeats a field for another default repeats its type.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from ..errors import BadInput
+
+Positive = Annotated[float, Gt(0)]
+NonNegative = Annotated[float, Ge(0)]
+Factor = Annotated[float, Ge(1)]
+Share = Annotated[float, Gt(0), Lt(1)]
+Quota = Annotated[float, Ge(0), Le(1)]
+Count = Annotated[int, Ge(1)]
+CountOrNone = Annotated[int, Ge(0)]
+"""a count, for which 0 mostly stands for none or for all"""
+Seed = Annotated[int, Ge(0)]
+Auto = Literal["auto"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of an algorithm or a wrapper; raises `BadInput` for a value outside the range of its field."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"use_attribute_docstrings": True}
+
+    def __post_init__(self) -> None:
+        """Check all values; a word such as auto has no range."""
+        for name, bounds in self.bounds().items():
+            value = getattr(self, name)
+            if not isinstance(value, str) and not all(WITHIN[kind](value, limit) for kind, limit in bounds.items()):
+                words = [f", or {word}" for word in words_of(get_type_hints(type(self))[name])]
+                raise BadInput(f"parameter {name} is {value}: it must be {range_text(bounds)}{''.join(words)}")
+
+    @classmethod
+    @cache
+    def bounds(cls) -> Mapping[str, "Bounds"]:
+        """The bounds of the fields that have a range."""
+        found = {}
+        for name, kind in get_type_hints(cls, include_extras=True).items():
+            for part in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
+                limits = [one for one in getattr(part, "__metadata__", ()) if type(one) in WITHIN]
+                if limits:
+                    found[name] = {type(one): float(getattr(one, type(one).__name__.lower())) for one in limits}
+        return found
+
+
+WITHIN: dict[type[Any], Callable[[float, float], bool]] = {
+    Gt: operator.gt,
+    Ge: operator.ge,
+    Lt: operator.lt,
+    Le: operator.le,
+}
+Bounds = dict[type[Any], float]
+"""limits by `Gt`, `Ge`, `Lt` and `Le`"""
+
+
+def words_of(kind: Any) -> tuple[str, ...]:
+    """The words that are possible values of a type; none for a number."""
+    if get_origin(kind) is Literal:
+        return tuple(map(str, get_args(kind)))
+    if get_origin(kind) in (Union, UnionType):
+        return tuple(word for one in get_args(kind) for word in words_of(one))
+    return ("true", "false") if kind is bool else ()
+
+
+def range_text(bounds: Bounds) -> str:
+    """The range within `bounds`, such as "0 or more"; that a number is finite goes without saying."""
+    least, most = bounds.get(Ge, bounds.get(Gt, -math.inf)), bounds.get(Le, bounds.get(Lt, math.inf))
+    if most == math.inf:
+        return f"above {least:g}" if Gt in bounds else f"{least:g} or more"
+    if Gt in bounds:
+        return f"above {least:g} and at most {most:g}" if Le in bounds else f"between {least:g} and {most:g}"
+    return f"from {least:g} to {most:g}" if Le in bounds else f"from {least:g} to below {most:g}"
