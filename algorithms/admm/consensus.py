@@ -30,7 +30,7 @@ from ..graphs.structure import Structure, stacked
 from ..secure.masks import FRACTION_BITS
 from ..statistics.moments import to_multiples
 from ..statistics.packing import Packing, packing
-from .problem import ConsensusSettings, Model, Problem, Pull, consensus_step, soft_threshold
+from .problem import W_STEPS, ConsensusSettings, Model, Problem, Pull, consensus_step, soft_threshold
 
 EMPTY: FloatArray = np.empty(0)
 NO_ORDER: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -374,11 +374,11 @@ def shape_of(model: Model, schema: Schema) -> tuple[int, int]:
 
 
 def consensus_admm(
-    settings: ConsensusSettings, model: Model, *, l1_at_server: bool, loops: bool = False
+    settings: ConsensusSettings, model: Model, *, l1_at_server: bool, loops: bool = False, w_steps: int = W_STEPS
 ) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
     """The papers' algorithm, with the ℓ₁ term on W if `l1_at_server`, otherwise on B_p.
 
-    `loops` leaves the diagonal of B_p free, as Ng & Zhang do.
+    `loops` leaves the diagonal of B_p free, as Ng & Zhang do. The server descends for at most `w_steps` steps a round.
     """
     server_l1, silo_l1 = (settings.l1, 0.0) if l1_at_server else (0.0, settings.l1)
 
@@ -395,7 +395,7 @@ def consensus_admm(
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
         assert replies.total is not None
         sent = reply_packing(server.W.shape, 0).unpack(replies.total)
-        return step(server, sent["change"], float(sent["gap"]), terms_of(server), settings.w_steps, model.nearest)
+        return step(server, sent["change"], float(sent["gap"]), terms_of(server), w_steps, model.nearest)
 
     def dual_update(server: Server) -> Server:
         updated = duals(server, terms_of(server))

@@ -99,8 +99,6 @@ class FedSparse(RefinedSettings):
 
     gamma: Annotated[float, Gt(0), Le(1)] = 1.0
     """γ, the step of a coordinate relative to its curvature"""
-    local_tolerance: NonNegative = 1e-3
-    """a silo's lasso counts as solved when all scores are at most this, in units of the smallest root mean square"""
     local_steps: Count = 100_000
     """K, maximum number of coordinate steps of a silo per round"""
 
@@ -118,11 +116,13 @@ def lasso_solver(settings: FedSparse) -> LassoSolver:
 
     def solve(problem: Lasso) -> FloatArray:
         unit = float(np.sqrt(replace_zeros(np.diag(problem.S)).min())) if settings.scaled else 1.0
-        return pgcd(problem, settings.gamma, settings.local_tolerance * unit, settings.local_steps)
+        return pgcd(problem, settings.gamma, LOCAL_TOLERANCE * unit, settings.local_steps)
 
     return solve
 
 
+LOCAL_TOLERANCE = 1e-3
+"""a silo's lasso counts as solved when all scores are at most this, in units of the smallest root mean square"""
 WORKING_SET_TOLERANCE = 0.1
 """the descent in a working set ends at this share of the score with which it began"""
 

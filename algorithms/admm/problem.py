@@ -57,8 +57,6 @@ class ConsensusSettings(Settings):
     """γ₂ of Ng & Zhang 2022, Eq. 7"""
     l1: NonNegative = 0.1
     """λ, the ℓ₁ penalty on the edge weights"""
-    w_steps: Count = 15_000
-    """maximum number of steps of descent of the server per round"""
     rounds: Count = 100
     """T, the maximum number of rounds"""
     tolerance: Positive = 0.01
@@ -96,8 +94,6 @@ class Additions(Settings):
     (0: none)"""
     relax: bool = False
     """with many rows, refit without λ before applying τ: the selected entries, or all entries that the order allows"""
-    rho2_fixed_order: Positive = 0.03
-    """ρ₂ once the order is fixed: the problem is then convex, and a looser consensus converges sooner"""
     send_threshold: NonNegative = 0.0
     """silos send only changes of an entry of at least this size (times √(min m / m_i) with `scaled`)"""
 
@@ -115,7 +111,6 @@ class RefinedSettings(Additions, ConsensusSettings):
     rho1_growth: Factor = 1.3
     rho2: Positive = 0.3
     l1: NonNegative = 0.05
-    w_steps: Count = 5
     scaled: bool = True
     fix_order: bool = True
     order_searches: CountOrNone = 10
@@ -177,6 +172,8 @@ def soft_threshold(x: FloatArray, by: FloatArray | float) -> FloatArray:
     return np.asarray(np.sign(x) * np.maximum(np.abs(x) - by, 0.0))
 
 
+W_STEPS = 15_000
+"""maximum number of steps of descent of the server in a round of the papers' loop"""
 MIN_GAIN = 1e-9
 """the descent of the server's step ends once a step decreases the objective by less than this share"""
 MIN_STEP = 1e-6

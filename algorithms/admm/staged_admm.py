@@ -125,6 +125,10 @@ def summand(reply: Reply) -> FloatArray:
     return np.concatenate([consensus.summand(reply), reply.variances])
 
 
+W_STEPS = 5
+"""maximum number of steps of descent of the server in a round"""
+RHO2_FIXED_ORDER = 0.03
+"""ρ₂ once the order is fixed: the problem is then convex, and a looser consensus converges sooner"""
 # The noise in weights fitted without λ is about √(2 ln d / n). There is a fit only if this noise is below this number.
 MAX_FIT_NOISE = 0.05
 # If a fit without λ follows, the lasso before the fit stops at this multiple of the tolerance.
@@ -341,7 +345,7 @@ def aggregate(
     if server.number == 0 and settings.scaled:
         server = replace(server, scale=sent["scale"] / server.silos)
     terms = server_terms(server, model, l1, settings)
-    stepped = consensus.step(server, sent["change"], float(sent["gap"]), terms, settings.w_steps, model.nearest)
+    stepped = consensus.step(server, sent["change"], float(sent["gap"]), terms, W_STEPS, model.nearest)
     phase = replace(phase, rounds=phase.rounds + 1, judged=sent["changes"], variances=sent["variances"] / server.silos)
     if phase.stage is Stage.FITTED:
         phase = replace(phase, change=column_change(stepped.W - server.W, server.W, phase.variances))
@@ -397,7 +401,7 @@ def _start_phase(server: Server, settings: RefinedSettings) -> Server:
     if phase.stage is Stage.FITTED:
         rho = metric_weight(len(server.variables), server.rows / server.silos)
         return replace(server, rho2=rho, beta_sum=np.zeros_like(server.W))
-    return replace(server, rho2=settings.rho2_fixed_order)
+    return replace(server, rho2=RHO2_FIXED_ORDER)
 
 
 def converged(server: Server, settings: RefinedSettings) -> bool:

@@ -28,6 +28,10 @@ class Server:
     admm: consensus.Server
 
 
+W_STEPS = 100
+"""maximum number of steps of descent of the server in a round"""
+
+
 def consensus_settings(settings: DpFedSparse) -> ConsensusSettings:
     """The settings of the consensus."""
     return ConsensusSettings(
@@ -35,7 +39,6 @@ def consensus_settings(settings: DpFedSparse) -> ConsensusSettings:
         rho1_growth=settings.rho1_growth,
         rho2=settings.rho2,
         l1=settings.l1,
-        w_steps=100,
         rounds=settings.rounds,
         threshold=settings.threshold,
     )
@@ -73,8 +76,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) ->
         weight = float(sum(server.rows[silo] for silo in replies.silos)) * len(server.rows) / sum(server.rows.values())
         return replace(server, number=number, scales=estimate_scales(replies.total, weight, variables, settings))
     sent = steps_packing(len(variables), settings).unpack(replies.total)
-    steps = consensus_settings(settings).w_steps
-    admm = consensus.step(server.admm, sent["change"], float(sent["gap"]), server_terms(server, settings), steps)
+    admm = consensus.step(server.admm, sent["change"], float(sent["gap"]), server_terms(server, settings), W_STEPS)
     return replace(server, number=number, admm=admm)
 
 

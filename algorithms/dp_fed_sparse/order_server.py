@@ -8,10 +8,10 @@ released numbers.
 
 In a round, each silo starts from W, takes K private steps within the order, and measures the spread of the residuals
 under W. The server combines the steps: an entry moves by Σ_p w_p δ_p / (a·m + (1 − a)·w), where w is the weight of all
-silos, m the weight of the silos that moved the entry, and a the setting `partial_step_weight`. With a = 1 this is the
-mean over the silos that moved the entry; with a = 0 the other silos count with a step of zero. The entry is then shrunk
-towards zero by τ·σ/√m, where τ is the setting `shrinkage` and σ/√m the deviation that noise alone causes. The measured
-spread also sets the clipping bounds of the next round.
+silos, m the weight of the silos that moved the entry, and a is `PARTIAL_STEP_WEIGHT`. With a = 1 this would be the mean
+over the silos that moved the entry; with a = 0 the other silos would count with a step of zero. The entry is then
+shrunk towards zero by σ/√m, the deviation that noise alone causes. The measured spread also sets the clipping bounds of
+the next round.
 """
 
 from dataclasses import dataclass, replace
@@ -38,6 +38,8 @@ PRICE_OF_STEP_NOISE, MIN_PRICE, MAX_PRICE = 6.0, 0.05, 0.12
 # Lower bound on the spread of residuals, in units of the smallest scale, and upper bound, in units of the variable's
 # own scale.
 MIN_SPREAD, MAX_SPREAD = 0.5, 1.2
+# Weight of an entry's step that only some silos take, in the mean over all silos.
+PARTIAL_STEP_WEIGHT = 0.7
 # Avoids division by zero for entries that no silo moved.
 MIN_WEIGHT = 1e-12
 
@@ -91,7 +93,7 @@ def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) ->
         return replace(server, number=number, scales=found)
     sent = steps_packing(d, settings).unpack(replies.total)
     shares = sent["spread"] / weight
-    W = apply_steps(server.W, sent["change"], sent["moving"], weight, step_noise(server, message, settings), settings)
+    W = apply_steps(server.W, sent["change"], sent["moving"], weight, step_noise(server, message, settings))
     low, high = MIN_SPREAD * message.scales.min(), MAX_SPREAD * message.scales
     spread = np.clip(SPREAD_CAP * message.spread * deviations(shares), low, high)
     place = message.place
@@ -109,18 +111,15 @@ def step_noise(server: Server, message: Broadcast, settings: DpFedSparse) -> Flo
     return np.asarray(settings.gamma * server.noise * np.sqrt(len(server.rows)) * reach / M[:, None])
 
 
-def apply_steps(
-    W: FloatArray, change: FloatArray, moving: FloatArray, weight: float, lone: FloatArray, settings: DpFedSparse
-) -> FloatArray:
+def apply_steps(W: FloatArray, change: FloatArray, moving: FloatArray, weight: float, lone: FloatArray) -> FloatArray:
     """W after the silos' steps.
 
     `change` is the weighted sum of the steps, `moving` the weight of the silos that moved each entry, and `lone` the
     standard deviation of the noise of one silo's step; all are `[d, d]`. `weight` is the total weight of the silos.
     """
-    W = W + change / np.maximum(
-        settings.partial_step_weight * moving + (1 - settings.partial_step_weight) * weight, MIN_WEIGHT
-    )
-    by = settings.shrinkage * lone / np.sqrt(np.maximum(moving, MIN_WEIGHT))
+    shared = PARTIAL_STEP_WEIGHT * moving + (1 - PARTIAL_STEP_WEIGHT) * weight
+    W = W + change / np.maximum(shared, MIN_WEIGHT)
+    by = lone / np.sqrt(np.maximum(moving, MIN_WEIGHT))
     return np.where(moving > 0, soft_threshold(W, by), W)
 
 

@@ -25,7 +25,7 @@ from scipy.special import erf
 from ..compiled import njit
 from ..core.promise import Cost, Promise, ReplaceOne, no_cost
 from ..core.schema import FloatArray, Schema
-from ..core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Quota, Share
+from ..core.settings import Count, CountOrNone, Factor, NonNegative, Positive, Share
 from ..errors import BadInput, require
 from ..privacy.gram import BUCKETS
 from ..privacy.ledger import PrivateSettings
@@ -150,11 +150,6 @@ class DpFedSparse(PrivateSettings):
     """γ, the step of an entry relative to its curvature"""
     l1: NonNegative = 0.05
     """λ, the penalty on the weights of edges; order: in units of the smallest spread of residuals"""
-    partial_step_weight: Quota = 0.7
-    """order: weight of an entry's step that only some silos take; 0: the other silos count as zero; 1: mean over these
-    silos"""
-    shrinkage: NonNegative = 1.0
-    """order: shrinkage of an entry after a step, in standard deviations of its noise"""
     price: NonNegative = 0.0
     """order: variance that a parent must explain, in units of the smallest variance; 0: from the noise"""
     max_parents: Count = 12

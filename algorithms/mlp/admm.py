@@ -130,6 +130,10 @@ class MlpModel:
         return self.layout(parameters.shape[1]).adjacency(parameters)
 
 
+W_STEPS = 50
+"""maximum number of steps of descent of the server in a round"""
+
+
 @dataclass(frozen=True)
 class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     """Settings of `notears-mlp-admm`.
@@ -146,11 +150,10 @@ class NotearsMlpAdmm(ConsensusSettings, MlpSettings):
     threshold: NonNegative = 0.5
     h_tolerance: Positive = 1e-3
     tolerance: Positive = 0.2
-    w_steps: Count = 50
     steps: Count = 20
     """L-BFGS steps of a silo a round"""
 
 
 def build(settings: NotearsMlpAdmm) -> FederatedAlgorithm[Any, Any, Broadcast, Reply]:
     """NOTEARS-MLP-ADMM."""
-    return consensus_admm(settings, MlpModel(settings, settings.steps), l1_at_server=True)
+    return consensus_admm(settings, MlpModel(settings, settings.steps), l1_at_server=True, w_steps=W_STEPS)

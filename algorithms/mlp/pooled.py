@@ -18,6 +18,9 @@ from ..graphs.structure import Structure
 from .admm import MlpSettings
 from .network import WeightLayout, acyclicity, ridged_loss, sort_rows
 
+RHO_MAX = 1e16
+"""maximum of ρ, the weight of h²"""
+
 
 @dataclass(frozen=True)
 class NotearsMlp(MlpSettings):
@@ -31,8 +34,6 @@ class NotearsMlp(MlpSettings):
     """a minimisation ends if a step decreases the objective by a smaller share than this"""
     h_tolerance: Positive = 1e-3
     """with an h of at most this, the order of the variables counts as settled"""
-    rho_max: Positive = 1e16
-    """maximum of ρ, the weight of h²"""
 
 
 def notears_mlp(table: FloatArray, schema: Schema, settings: NotearsMlp) -> Structure:
@@ -65,7 +66,7 @@ def train(table: FloatArray, layout: WeightLayout, settings: NotearsMlp, possibl
             rho *= 10
         else:
             h, alpha = reached, alpha + rho * reached
-        if reached <= settings.h_tolerance or rho >= settings.rho_max:
+        if reached <= settings.h_tolerance or rho >= RHO_MAX:
             break
     return minimise(theta, table, layout, settings, possible & forward(layout.adjacency(theta)), 0.0, 0.0)
 

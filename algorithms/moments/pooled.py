@@ -145,6 +145,10 @@ def ges_from_moments(
 Learner = Literal["equal-variance", "notears", "fed-sparse", "notears-admm", "pc", "ges"]
 
 
+SERIES_THRESHOLD = 0.1
+"""τ of time series; a stable series has small weights"""
+
+
 @dataclass(frozen=True)
 class PooledLearner(Settings):
     """Settings of learning a structure from second moments."""
@@ -170,8 +174,6 @@ class PooledLearner(Settings):
     """time series: how many steps back an edge may reach; auto: by BIC"""
     max_lags: Count = 5
     """time series: the largest number of lags that `auto` considers, if the series are long enough"""
-    series_threshold: NonNegative = 0.1
-    """time series: τ; a stable series has small weights"""
     center_series: bool = True
     """time series: subtract each silo's means that differ significantly from 0; means are never subtracted with an ε,
     which does not account for them"""
@@ -240,9 +242,9 @@ def learn_from_windows(
         lagged = select_weights(S, dag, price, settings.max_parents)[d:].reshape(-1, d, d)
         return replace(within, lagged=lagged, lagged_scores=np.abs(lagged))
     if settings.learner != "equal-variance":
-        return learn_by_consensus(S, rows_with_noise(rows, noise), variables, settings, settings.series_threshold)
+        return learn_by_consensus(S, rows_with_noise(rows, noise), variables, settings, SERIES_THRESHOLD)
     strengths = np.abs(weights := equal_variance(S, price, settings.max_parents, settings.passes, d).weights)
-    return stacked(variables, np.where(strengths > settings.series_threshold, weights, 0.0), strengths)
+    return stacked(variables, np.where(strengths > SERIES_THRESHOLD, weights, 0.0), strengths)
 
 
 def learn_by_consensus(

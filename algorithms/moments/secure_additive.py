@@ -67,7 +67,6 @@ class SecureAdditive(OrderSettings):
             self.starts,
             self.agreeing_starts,
             self.patience,
-            self.sweeps,
             self.seed,
             min_log_likelihood_ratio=self.min_log_likelihood_ratio,
         )

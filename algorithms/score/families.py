@@ -266,8 +266,6 @@ class OrderSettings(Settings):
     d, at least 1"""
     patience: Count = 3
     """a search from one start ends after this number of further orders in a row without improvement"""
-    sweeps: Count = 50
-    """maximum number of sweeps of moves from one order"""
     seed: Seed = 0
     """seed of the random orders; a run sets its own seed"""
 
@@ -277,6 +275,10 @@ class OrderSettings(Settings):
         It is smaller for large d, where nearly all starts agree and a start takes long.
         """
         return max(1, min(3, 300 // d)) if self.agreeing_starts == "auto" else self.agreeing_starts
+
+
+EXACT_PARENTS = 5
+"""maximum number of parents of a variable in the exact search"""
 
 
 @dataclass(frozen=True)
@@ -298,8 +300,6 @@ class SearchSettings(ScoreSettings):
     exact: Annotated[int, Ge(0), Le(16)] = 11
     """BOSS of at most this number of discrete variables ends with an exact search over families of few parents; 0:
     never"""
-    exact_parents: Count = 5
-    """maximum number of parents of a variable in the exact search"""
     seed: Seed = 0
     """seed of the random orders, and of the order in which equally good changes are considered"""
 
@@ -313,7 +313,7 @@ class SearchSettings(ScoreSettings):
 
     def exact_parents_of(self, d: int) -> int:
         """The maximum number of parents in the exact search over `d` variables; 0 means that there is no search."""
-        return self.exact_parents if d <= self.exact else 0
+        return EXACT_PARENTS if d <= self.exact else 0
 
 
 @dataclass(frozen=True)

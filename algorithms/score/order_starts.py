@@ -18,6 +18,9 @@ from ..graphs.cpdag import cpdag, member_of
 from ..graphs.dag import topological_order
 from .families import OrderSettings
 
+SWEEPS = 50
+"""maximum number of sweeps of moves from one order"""
+
 Bools = NDArray[np.bool_]
 Order = NDArray[np.int64]
 
@@ -82,7 +85,7 @@ def _search(
     """The best DAG, and its total. Sweeps start from `order`, and then from other orders of the best DAG's class."""
     best, lowest, failed = np.zeros((len(order), len(order)), np.bool_), math.inf, 0
     while failed < settings.patience and not (math.isfinite(lowest) and time.monotonic() >= ends):
-        order = moves.sweep(order, order, settings.sweeps) if ends == math.inf else _sweep(moves, order, settings, ends)
+        order = moves.sweep(order, order, SWEEPS) if ends == math.inf else _sweep(moves, order, settings, ends)
         dag, total = moves.graph(order)
         failed = 0 if total < lowest - SCORE_TOLERANCE else failed + 1
         if failed == 0:
@@ -92,8 +95,8 @@ def _search(
 
 
 def _sweep(moves: Moves, order: Order, settings: OrderSettings, ends: float) -> Order:
-    """The order after at most `settings.sweeps` sweeps in groups of variables, which end at the time `ends`."""
-    for _ in range(settings.sweeps):
+    """The order after at most `SWEEPS` sweeps in groups of variables, which end at the time `ends`."""
+    for _ in range(SWEEPS):
         before = order
         for some in np.array_split(order, max(1, len(order) // MOVED_AT_ONCE)):
             order = moves.sweep(order, some, 1)

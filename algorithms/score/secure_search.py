@@ -29,7 +29,7 @@ means, once; of mixed data the same, with indicators of labels (`statistics/codi
 configuration; with `weights=own` also its part of the scores. All are masked if there are two silos or more. A round
 costs a silo one pass over its rows for each set of variables. With `lookahead`, counts that the next moves may need are
 requested together with those needed now, which takes fewer exchanges but more bytes. The exact search at the end of
-BOSS over few variables requests all sets of up to `exact_parents` + 1 variables, the largest first.
+BOSS over few variables requests all sets of up to `EXACT_PARENTS` + 1 variables, the largest first.
 """
 
 import math

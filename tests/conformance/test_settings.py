@@ -63,11 +63,8 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "rho1_growth": {"dp-fed-sparse": Change(3.0, {"acyclicity": "notears"}), "": Change(2.9)},
     "rho2": {"dp-fed-sparse": Change(3.0, {"acyclicity": "notears"}), "": Change(2.3)},
     "rho2_growth": Change(2.0, {"fix_order": False}),
-    "rho2_fixed_order": Change(3.0, SETTLED),
-    "rho_max": Change(0.5),
     "l1": {"secure-sum": Change(0.2, {"learner": "notears"}), "": Change(0.4)},
     "l2": Change(0.3),
-    "w_steps": Change(1),
     "rounds": {
         "": Change(2),
         "fed-pc": Change(1),
@@ -106,7 +103,6 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "order_searches": {"": Change(0, {"rounds": 100}), "fed-frank-wolfe": Change(0, SETTLED | {"rounds": 40})},
     "send_threshold": Change(0.2),
     "gamma": Change(0.4),
-    "local_tolerance": Change(0.5),
     "local_steps": Change(1),
     "loops": Change(True),
     "radius": Change(0.2),
@@ -122,7 +118,6 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
         **dict.fromkeys(("secure-boss", "fed-pc"), Change(2, {"lags": 1}, "time-series")),
     },
     "max_lags": Change(1, {"lags": "auto"}, "time-series"),
-    "series_threshold": Change(9.0, kind="time-series"),
     "center_series": {
         "fed-pc": Change(False, {"lags": 1}, "time-series"),
         "": Change(False, kind="time-series"),
@@ -183,8 +178,6 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "smoothness_share": Change(0.4),
     "spread_share": Change(0.4),
     "share": Change(0.2),
-    "partial_step_weight": Change(0.1),
-    "shrinkage": Change(9.0),
     # Of independence tests.
     "statistic": Change("g2"),
     "orientation": Change("sepset", {"alpha": 0.4}, hard=True),
@@ -202,7 +195,6 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "mixed_score": Change("conditional-gaussian", kind="mixed"),
     "most_cells": Change(8),
     "exact": Change(0, hard=True),
-    "exact_parents": Change(1, hard=True),
     "lookahead": Change(0),
     "candidates": Change(1, hard=True),
     "weights": Change("own", kind="continuous"),
@@ -213,7 +205,7 @@ CHANGES: dict[str, Change | dict[str, Change]] = {
     "convergence": Change("unchanged", {"rounds": 40, "client": "replace"}, "continuous", hard=True),
 }
 """another value of each setting: of all learners ("") or of some by name"""
-HARD_TO_FIND = {"starts", "exact", "exact_parents", "seed", "turning", "refine", "mixed_score"}
+HARD_TO_FIND = {"starts", "exact", "seed", "turning", "refine", "mixed_score"}
 NOT_SEEN: dict[str, set[str]] = {
     "fed-sparse": {"relax"},
     "notears-admm": {"relax"},
@@ -224,12 +216,11 @@ NOT_SEEN: dict[str, set[str]] = {
     "secure-sum": {"passes", "max_parents"},
     "dp-covariance": {"passes", "center", "center_series"},
     "dp-fed-sparse": {"passes"},
-    "secure-linear": {"patience", "starts", "agreeing_starts", "sweeps"},
+    "secure-linear": {"patience", "starts", "agreeing_starts"},
     "secure-additive": {
         "patience",
         "starts",
         "agreeing_starts",
-        "sweeps",
         "seed",
         "min_share",
         "min_log_likelihood_ratio",

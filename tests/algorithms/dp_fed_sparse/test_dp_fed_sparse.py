@@ -385,16 +385,14 @@ class TestLearning:
         assert place.tolist() == [0, 1]
         np.testing.assert_allclose(W, [[0, weight], [0, 0]], atol=1e-12)
 
-    def test_steps_of_few_silos_count_as_much_as_they_are_told_to(self):
+    def test_steps_of_few_silos_count_as_much_as_they_are_told_to(self, monkeypatch):
         change, moving, lone = np.full((1, 1), 1.0), np.full((1, 1), 1.0), np.zeros((1, 1))
         for solo, expected in ((1.0, 1.0), (0.0, 0.25), (0.5, 0.4)):
-            moved = dp_order.apply_steps(
-                np.zeros((1, 1)), change, moving, 4.0, lone, DpFedSparse(partial_step_weight=solo)
-            )
+            monkeypatch.setattr(dp_order, "PARTIAL_STEP_WEIGHT", solo)
+            moved = dp_order.apply_steps(np.zeros((1, 1)), change, moving, 4.0, lone)
             assert moved[0, 0] == pytest.approx(expected)
-        drawn = dp_order.apply_steps(
-            np.zeros((1, 1)), change, moving, 4.0, lone + 0.3, DpFedSparse(partial_step_weight=1.0, shrinkage=2.0)
-        )
+        monkeypatch.setattr(dp_order, "PARTIAL_STEP_WEIGHT", 1.0)
+        drawn = dp_order.apply_steps(np.zeros((1, 1)), change, moving, 4.0, lone + 0.6)
         assert drawn[0, 0] == pytest.approx(0.4)
 
     def test_a_seed_gives_the_same_run_again_and_no_seed_does_not(self):
@@ -417,7 +415,6 @@ class TestRefused:
             ("share", 1.0),
             ("spread_share", 0.95),
             ("clip_total", 0.0),
-            ("partial_step_weight", 1.1),
         ],
     )
     def test_settings_out_of_range(self, name, value):

@@ -7,6 +7,7 @@ import pytest
 
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import cpdag, member_of
+from fedbnsl.algorithms.score import families
 from fedbnsl.algorithms.score.boss import best_dag, request_all_families
 from fedbnsl.algorithms.score.families import Batch, SearchSettings, no_families
 from fedbnsl.algorithms.score.ges import score_pending
@@ -88,16 +89,17 @@ def test_more_variables_than_asked_for_have_none():
     assert SearchSettings().exact_parents_of(11) == 5
     assert SearchSettings().exact_parents_of(12) == 0
     assert SearchSettings(exact=0).exact_parents_of(2) == 0
-    for wrong in ({"exact": 17}, {"exact": -1}, {"exact_parents": 0}):
+    for wrong in ({"exact": 17}, {"exact": -1}):
         with pytest.raises(BadInput, match=next(iter(wrong))):
             SearchSettings(**wrong)
 
 
-def test_it_asks_silos_for_no_wider_tables(drawing, running):
+def test_it_asks_silos_for_no_wider_tables(drawing, running, monkeypatch):
     """Families requested after the starts have at most as many parents as the exact search allows."""
     drawn = drawing(8, 200, 3, 0.3, 2)
     before = running("secure-boss", drawn.dealt(2), exact=0).server.families.used[0]
-    server = running("secure-boss", drawn.dealt(2), exact_parents=3).server
+    monkeypatch.setattr(families, "EXACT_PARENTS", 3)
+    server = running("secure-boss", drawn.dealt(2)).server
     sizes = np.diff(server.families.first[before : server.families.used[0] + 1])
     assert len(sizes)
     assert sizes.max() == 1 + 3

@@ -85,7 +85,7 @@ def completed(capsys, monkeypatch, line):
 COMPLETED = {
     "fedbnsl ser": ["serve"],
     "fedbnsl learn data -a secure-l": ["secure-linear", "secure-lingam"],
-    "fedbnsl learn data -a fed-sparse -p local_": ["local_tolerance=", "local_steps="],
+    "fedbnsl learn data -a fed-sparse -p local_": ["local_steps="],
     "fedbnsl learn data --missing com": ["complete-rows"],
     "fedbnsl learn data --engine in": ["inline"],
     "fedbnsl algorithms rf": ["rfcd"],
