@@ -127,7 +127,7 @@ constraints: $(BIN)/uv
 # A release: the wheel, the source, and the SBOM (CycloneDX) of what the wheel depends on, with hashes, in dist/.
 release: $(BIN)/uv
 	$(BIN)/uv build --quiet
-	$(PIN) pyproject.toml --constraints constraints.txt --output-file dist/requirements.txt
+	$(PIN) pyproject.toml --extra orchestration --constraints constraints.txt --output-file dist/requirements.txt
 	$(BIN)/uv tool run --quiet --constraints constraints.txt --from cyclonedx-bom cyclonedx-py requirements \
 		dist/requirements.txt --pyproject pyproject.toml --output-reproducible --of JSON -o dist/fedbnsl.cdx.json
 

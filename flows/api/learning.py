@@ -20,7 +20,7 @@ import numpy as np
 
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.choose import AUTO
-from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.errors import BadInput, orchestration_missing
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import NO_DECLARATION, declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files, write_folder
@@ -370,5 +370,8 @@ def _learn_with_prefect(settings: LearnSettings, listeners: tuple[Listener, ...]
     settings = settings.named()
     check_out(Path(str(settings.out)))
     precheck(settings)
-    finished = learn_with_prefect(settings, *listeners)
+    try:
+        finished = learn_with_prefect(settings, *listeners)
+    except ModuleNotFoundError as error:
+        raise orchestration_missing(error) from None
     return Learned(finished.result, finished.folder)

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text
+from fedbnsl.algorithms.errors import MAX_LINE_LENGTH, BadInput, foreign_text, orchestration_missing
 
 COMMANDS = {
     "prepare": "Create a federated data set: a folder with one file per silo.",
@@ -174,6 +174,8 @@ def main(words: list[str] | None = None) -> None:
         code = with_plain_help(typer.main.get_command(app)).main(words, prog_name="fedbnsl", standalone_mode=False)
     except BadInput as error:
         fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        fail(str(orchestration_missing(error)))
     except (KeyboardInterrupt, typer.Abort):
         stop()
     except OSError as error:
