@@ -62,7 +62,6 @@ def _voting(
         return Ballot(*(np.asarray(marks == mark, np.int8) for mark in (TAIL, ARROW, CIRCLE)))
 
     def aggregate(server: Poll, replies: Replies[Ballot]) -> Poll:
-        assert replies.total is not None
         votes = ballot(len(server.variables)).unpack(replies.total)
         return Poll(server.variables, np.stack([votes["tails"], votes["arrows"], votes["circles"]]), len(replies.silos))
 

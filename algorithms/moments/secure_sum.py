@@ -17,13 +17,13 @@ standard deviation of the noise in `secure-sum`.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..core.protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm, Summand
 from ..core.schema import Schema
 from ..errors import BadInput, require
 from ..privacy.ledger import require_private
 from ..privacy.zcdp import Shares, guaranteed_shares
 from .pooled import Learner
-from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
+from .summed import Broadcast, Server, Silo, SummedMoments, summed_moments
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SecureSum(SummedMoments):
             raise BadInput(f"parameter epsilon is {self.epsilon}, but noise is none: nothing would be private")
 
 
-def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm: one exchange without noise or with a known scale, else two.
 
     Raises `BadInput` for noise shares without an ε.
@@ -77,7 +77,7 @@ class DpCovariance(SummedMoments):
         require_private(self)
 
 
-def build_dp_covariance(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build_dp_covariance(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm: two exchanges, or one if the scale is known."""
     return summed_moments(settings, lambda schema: dp_covariance_plan(settings, schema))
 
