@@ -218,7 +218,7 @@ class Diagnosed:
     findings: tuple[Finding, ...] = ()
     bytes_sent: int = 0
     sums: Any = None
-    """the sums of the exchange for numbers, from which the fit is computed; None for labels"""
+    """the sums of moments or counts, from which fit and parameters are computed, too"""
 
     @property
     def metrics(self) -> dict[str, Metric]:

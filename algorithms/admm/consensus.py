@@ -393,7 +393,6 @@ def consensus_admm(
         return plain_terms(model, server.prior, server.rho2, server_l1)
 
     def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-        assert replies.total is not None
         sent = reply_packing(server.W.shape, 0).unpack(replies.total)
         return step(server, sent["change"], float(sent["gap"]), terms_of(server), w_steps, model.nearest)
 
@@ -413,7 +412,6 @@ def consensus_admm(
         converged=lambda server: converged(server, settings),
         structure=lambda server: structure(server, model.to_adjacency(server.W), settings),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=settings.rounds,

@@ -199,7 +199,6 @@ def refined_admm(
         converged=lambda server: converged(server, settings),
         structure=lambda server: consensus.structure(server, model.to_adjacency(server.W), settings),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=settings.rounds,
@@ -338,7 +337,6 @@ def aggregate(
     server: Server, replies: Replies[Reply], model: LinearModel, l1: float, settings: RefinedSettings
 ) -> Server:
     """The state with the new W: by the papers' step, without h under an order, or by the fit without λ."""
-    assert replies.total is not None
     phase = server.phase
     packing = reply_packing(server.W.shape, len(phase.moves), measured=server.measured)
     sent = packing.unpack(replies.total)

@@ -17,7 +17,7 @@ from ..constraint.federated import Server as ConstraintServer
 from ..constraint.federated import federated_search
 from ..constraint.orientation import FCI, PC
 from ..constraint.search import ConstraintSettings
-from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, single_reply
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, single_reply
 from ..core.schema import Schema
 from ..core.settings import Quota
 from ..graphs.cpdag import cpdag, member_of
@@ -40,7 +40,7 @@ from ..score.procedures import (
     search_moments,
 )
 from ..statistics.coding import blocks_of, coding_of
-from ..statistics.rows import MixedRows, Numbers, Query, Rows, cardinalities_of, open_rows
+from ..statistics.rows import MixedRows, Query, Rows, cardinalities_of, open_rows
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,11 @@ def _one_exchange(
     )
 
 
-def pc(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Numbers]:
+def pc(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Summand]:
     """PC on all rows in one place."""
     return federated_search(settings, PC, lambda kind: exact_evidence(settings, kind))
 
 
-def fci(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Numbers]:
+def fci(settings: ConstraintSettings) -> FederatedAlgorithm[ConstraintServer, Rows, Query, Summand]:
     """FCI on all rows in one place."""
     return federated_search(settings, FCI, lambda kind: exact_evidence(settings, kind))

@@ -6,7 +6,7 @@ What leaves a silo: the end marks of its own graph, once. The server needs only 
 numbers of silos with a tail, an arrow or a circle there.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,20 +16,11 @@ from ..constraint.evidence import exact_evidence
 from ..constraint.federated import federated_search
 from ..constraint.orientation import FCI, PC, ConstraintMethod
 from ..constraint.search import ConstraintSettings
-from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, learn_alone, single_reply
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, learn_alone, sum_each_round
 from ..core.schema import Schema
 from ..graphs.pag import ARROW, CIRCLE, NO_EDGE, TAIL, Marks
 from ..graphs.structure import Structure
 from ..statistics.packing import Packing, packing
-
-
-@dataclass(frozen=True)
-class Ballot:
-    """A silo's own graph, its state and its reply: 1 where an edge i, j has the mark at j, `[d, d]` each."""
-
-    tails: NDArray[np.int8]
-    arrows: NDArray[np.int8]
-    circles: NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -41,45 +32,50 @@ class Poll:
     n_silos: int
 
 
-def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
+def pc_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, NDArray[Any], OnceBroadcast, Summand]:
     """The vote on the silos' CPDAGs."""
     return _voting(settings, PC)
 
 
-def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
+def fci_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Poll, NDArray[Any], OnceBroadcast, Summand]:
     """The vote on the silos' PAGs."""
     return _voting(settings, FCI)
 
 
 def _voting(
     settings: ConstraintSettings, method: ConstraintMethod
-) -> FederatedAlgorithm[Poll, Ballot, OnceBroadcast, Ballot]:
+) -> FederatedAlgorithm[Poll, NDArray[Any], OnceBroadcast, Summand]:
     local_search = federated_search(settings, method, lambda kind: exact_evidence(settings, kind))
 
-    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> Ballot:
+    def open_silo(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> NDArray[Any]:
         own = Schema(schema.variables, {silo: len(table)}, schema.kind, schema.levels, knowledge=schema.knowledge)
         marks = as_marks(learn_alone(local_search, own, table))
-        return Ballot(*(np.asarray(marks == mark, np.int8) for mark in (TAIL, ARROW, CIRCLE)))
+        tails, arrows, circles = (np.asarray(marks == mark, np.int8) for mark in (TAIL, ARROW, CIRCLE))
+        return ballot(len(marks)).pack(tails=tails, arrows=arrows, circles=circles)
 
-    def aggregate(server: Poll, replies: Replies[Ballot]) -> Poll:
-        assert replies.total is not None
+    def aggregate(server: Poll, replies: Replies[Summand]) -> Poll:
         votes = ballot(len(server.variables)).unpack(replies.total)
         return Poll(server.variables, np.stack([votes["tails"], votes["arrows"], votes["circles"]]), len(replies.silos))
 
     def open_server(schema: Schema) -> Poll:
         return Poll(schema.variables, np.zeros((3, *(len(schema.variables),) * 2)), 0)
 
-    return replace(
-        single_reply(open_silo, open_server, aggregate, lambda server: elect(server, method.kind), Poll, Ballot),
-        summand=lambda own: ballot(len(own.tails)).pack(**vars(own)).astype(np.int64),
+    return sum_each_round(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: OnceBroadcast(),
+        part=lambda own, request: own,
+        aggregate=aggregate,
+        structure=lambda server: elect(server, method.kind),
+        server_type=Poll,
+        broadcast_type=OnceBroadcast,
         whole_numbers=True,
         greatest_total=lambda schema, request: len(schema.rows),
-        tolerates_dropout=True,
     )
 
 
 def ballot(d: int) -> Packing:
-    """The packing of a silo's end marks."""
+    """The packing of a silo's end marks: 1 where an edge i, j has the mark at j, `[d, d]` each."""
     return packing(tails=(d, d), arrows=(d, d), circles=(d, d))
 
 

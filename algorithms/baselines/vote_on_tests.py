@@ -16,28 +16,28 @@ from ..constraint.federated import Evidence, Server, SummedEvidence, federated_s
 from ..constraint.fisher_z import fisher_z
 from ..constraint.orientation import FCI, PC, ConstraintMethod
 from ..constraint.search import ConstraintSettings, Results
-from ..core.protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm, Summand
 from ..errors import BadInput
 from ..statistics.count_tables import NO_LIMITS, count, limited_counts, tables_for
 from ..statistics.moments import correlation, to_multiples
 from ..statistics.packing import Packing, packing
-from ..statistics.rows import Numbers, Query, Rows
+from ..statistics.rows import Query, Rows
 
 # Strengths are rounded to multiples of 2^-STRENGTH_BITS. So their sum is exact in any order, masked or not.
 STRENGTH_BITS = 20
 
 
-def pc_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
+def pc_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Summand]:
     """PC with a vote on each test."""
     return _voting(settings, PC)
 
 
-def fci_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
+def fci_cit_voting(settings: ConstraintSettings) -> FederatedAlgorithm[Server, Rows, Query, Summand]:
     """FCI with a vote on each test."""
     return _voting(settings, FCI)
 
 
-def _voting(settings: ConstraintSettings, method: ConstraintMethod) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
+def _voting(settings: ConstraintSettings, method: ConstraintMethod) -> FederatedAlgorithm[Server, Rows, Query, Summand]:
     ballots = votes(settings)
     return federated_search(settings, method, lambda kind: ballots, rows_of_all=False)
 
@@ -45,12 +45,12 @@ def _voting(settings: ConstraintSettings, method: ConstraintMethod) -> Federated
 def votes(settings: ConstraintSettings) -> Evidence:
     """The evidence of votes: a test finds independence if it does so in more than half of the silos."""
 
-    def answer(silo: Rows, query: Query) -> Numbers:
+    def answer(silo: Rows, query: Query) -> NDArray[Any]:
         own = own_results(silo, query.sets, settings)
         packed = ballot(len(query.sets)).pack(
             independent=own.p > settings.alpha, strength=to_multiples(own.strength, STRENGTH_BITS)
         )
-        return Numbers(packed.astype(np.float32))
+        return packed.astype(np.float32)
 
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> SummedEvidence:
         return SummedEvidence("votes", total, silos)

@@ -7,12 +7,15 @@ moments equal the moments of the pooled rows after each silo's means have been s
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ..core.schema import FloatArray
 from ..statistics.coding import blocks_of
 from ..statistics.count_tables import TableReader, tables_for
 from ..statistics.moments import correlation, undo_per_row
-from ..statistics.rows import Numbers, Query, Rows, counts_of, moments_of
+from ..statistics.rows import Query, Rows, counts_of, moments_of
 from .chi_square import chi_square, noisy_chi_square
 from .federated import Evidence, Server, SummedEvidence
 from .fisher_z import fisher_z, likelihood_ratio
@@ -53,10 +56,10 @@ def private_count_evidence(settings: ConstraintSettings, plan: Callable[[Mapping
     return replace(count_evidence(settings), answers={"tables": noisy_counts_of}, learn=learn)
 
 
-def noisy_counts_of(rows: Rows, query: Query) -> Numbers:
+def noisy_counts_of(rows: Rows, query: Query) -> NDArray[Any]:
     """The silo's tables with the silo's share of the noise."""
     assert isinstance(rows, PrivateRows)
-    return Numbers(add_noise(counts_of(rows, query).numbers, len(query.sets), rows.plan, rows.key))
+    return add_noise(counts_of(rows, query), len(query.sets), rows.plan, rows.key)
 
 
 def moment_evidence() -> Evidence:

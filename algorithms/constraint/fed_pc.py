@@ -14,14 +14,14 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from ..core.promise import Private, Release
-from ..core.protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm, Summand
 from ..core.schema import Schema
 from ..core.settings import CountOrNone, Seed
 from ..errors import BadInput
 from ..privacy.ledger import PrivateSettings
 from ..privacy.zcdp import guaranteed_shares
 from ..statistics.count_tables import offsets
-from ..statistics.rows import Numbers, Query, open_rows
+from ..statistics.rows import Query, open_rows
 from .evidence import exact_evidence, private_count_evidence
 from .federated import Evidence, Server, federated_search
 from .orientation import FCI, PC, ConstraintMethod
@@ -69,7 +69,7 @@ PRESETS = {"paper": FedPc(mode="projection", orientation="conservative", max_set
 """Wang, Ma & Wang 2023, Algorithms 1 and 2, with l = 50 and α = .05 (§7.4)"""
 
 
-def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
+def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Summand]:
     """FedPC, for variables without latent common causes; from time series it learns with PCMCI+ (`time_series.py`)."""
     search = _federated(settings, PC)
     if not isinstance(settings, FedPc) or settings.epsilon or settings.mode != "exact":
@@ -77,7 +77,7 @@ def fed_pc(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query
     return with_series(search, settings)
 
 
-def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
+def fed_fci(settings: FederatedSettings) -> FederatedAlgorithm[Server, Any, Query, Summand]:
     """FedFCI, which allows for latent variables."""
     return _federated(settings, FCI)
 
@@ -100,7 +100,7 @@ def releases(rows: PrivateRows, query: Query) -> tuple[Release, ...]:
 
 def _federated(
     settings: FederatedSettings, method: ConstraintMethod
-) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
+) -> FederatedAlgorithm[Server, Any, Query, Summand]:
     if settings.epsilon:
         return _private(settings, method)
 
@@ -126,7 +126,7 @@ def privacy_plan(settings: FederatedSettings, method: ConstraintMethod, rows: Ma
     return table_plan(promise, certain_shares, max_exchanges(bounded_settings(settings), method))
 
 
-def _private(settings: FederatedSettings, method: ConstraintMethod) -> FederatedAlgorithm[Server, Any, Query, Numbers]:
+def _private(settings: FederatedSettings, method: ConstraintMethod) -> FederatedAlgorithm[Server, Any, Query, Summand]:
     """The search on noisy tables."""
     settings = bounded_settings(settings)
 
@@ -141,7 +141,7 @@ def _private(settings: FederatedSettings, method: ConstraintMethod) -> Federated
     def open_private(table: NDArray[Any], schema: Schema, silo: str, rng: np.random.Generator) -> PrivateRows:
         return PrivateRows(**vars(open_rows(table, schema, silo, rng)), plan=plan(schema.rows))
 
-    search: FederatedAlgorithm[Server, Any, Query, Numbers] = federated_search(settings, method, choose)
+    search: FederatedAlgorithm[Server, Any, Query, Summand] = federated_search(settings, method, choose)
 
     def open_server(schema: Schema) -> Server:
         plan(schema.rows)
@@ -150,7 +150,6 @@ def _private(settings: FederatedSettings, method: ConstraintMethod) -> Federated
     return replace(
         search,
         open_silo=open_private,
-        silo_type=PrivateRows,
         open_server=open_server,
         max_rounds=min(settings.rounds, max_exchanges(settings, method)),
         needs_secure_sum=True,

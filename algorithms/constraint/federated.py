@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Knowledge, Prior
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import Schema
 from ..statistics.coding import Coding, coding_of
 from ..statistics.rows import (
     NO_VALUES,
-    Numbers,
+    Answer,
     Query,
     Rows,
     answer_as_asked,
@@ -27,7 +27,6 @@ from ..statistics.rows import (
     entry_units,
     greatest_count,
     open_rows,
-    summand,
 )
 from .orientation import ConstraintMethod
 from .search import ConstraintSettings, Results, SearchPlan, SeparatorSearch, create_plan, start, step
@@ -77,7 +76,7 @@ class Evidence:
     """The queries of a search, and how the replies of the silos decide its tests."""
 
     question: Callable[[Server], Query]
-    answers: Mapping[str, Callable[[Rows, Query], Numbers]]
+    answers: Mapping[str, Answer]
     """how a silo answers a query of each kind"""
     learn: Callable[[Server, NDArray[Any], tuple[str, ...]], SummedEvidence]
     """(server, summed numbers, silos that answered) -> the new `Server.known`"""
@@ -92,7 +91,7 @@ def federated_search(
     method: ConstraintMethod,
     choose: Callable[[str], Evidence],
     rows_of_all: bool = True,
-) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
+) -> FederatedAlgorithm[Server, Rows, Query, Summand]:
     """`method` as a federated algorithm; `choose` maps a kind of data to the evidence.
 
     A test must have enough rows. With `rows_of_all`, the number of rows of all silos decides this, otherwise the
@@ -110,38 +109,33 @@ def federated_search(
         search = start(search_plan(schema.kind, cardinalities, rows, background.prior(schema.variables)))
         return Server(schema.variables, schema.kind, cardinalities, coding_of(schema), rows, background, search)
 
-    def aggregate(server: Server, replies: Replies[Numbers]) -> Server:
+    def aggregate(server: Server, replies: Replies[Summand]) -> Server:
         evidence = choose(server.kind)
         updated = _with_sum(server, replies, evidence)
         return _advance_search(
             updated, evidence, search_plan(server.kind, server.cardinalities, server.rows, server.prior)
         )
 
-    return FederatedAlgorithm(
+    algorithm = sum_each_round(
         open_silo=open_rows,
         open_server=open_server,
         broadcast=lambda server: choose(server.kind).question(server),
-        local_solve=lambda silo, query: (silo, answer_as_asked(silo, query, choose(silo.kind).answers)),
+        part=lambda silo, query: answer_as_asked(silo, query, choose(silo.kind).answers),
         aggregate=aggregate,
         converged=lambda server: server.search.done,
         structure=lambda server: method.graph(server.search, server.variables, settings.orientation, server.prior),
         server_type=Server,
-        silo_type=Rows,
         broadcast_type=Query,
-        reply_type=Numbers,
         max_rounds=settings.rounds,
-        summand=summand,
         entry_units=entry_units,
         greatest_total=greatest_count,
-        tolerates_dropout=True,
         measures=measures,
-        cost=bytes_of,
     )
+    return replace(algorithm, cost=bytes_of)
 
 
-def _with_sum(server: Server, replies: Replies[Numbers], evidence: Evidence) -> Server:
+def _with_sum(server: Server, replies: Replies[Summand], evidence: Evidence) -> Server:
     """The server with the sum of the silos' replies."""
-    assert replies.total is not None
     sums = evidence.learn(server, replies.total, replies.silos)
     return replace(server, known=sums, exchanges=server.exchanges + 1)
 

@@ -26,7 +26,7 @@ from scipy.special import chdtrc, gamma
 from ..core.schema import FloatArray
 from ..statistics.count_tables import TableReader, Tables, count, offsets, tables_for
 from ..statistics.moments import to_multiples
-from ..statistics.rows import Numbers, Query, Rows, counts_of
+from ..statistics.rows import Query, Rows, counts_of
 from .federated import Evidence, Server, SummedEvidence
 from .search import Results
 from .subsets import Tests
@@ -47,7 +47,7 @@ def projection_evidence(projections: int, seed: int) -> Evidence:
             return Query("sketches", tests, server.known.numbers, server.exchanges)
         return Query("tables", margin_tables(tests, len(server.variables)).sets, exchange=server.exchanges)
 
-    def sketches(silo: Rows, query: Query) -> Numbers:
+    def sketches(silo: Rows, query: Query) -> NDArray[Any]:
         return sketches_of(silo, query, np.random.default_rng((seed, query.exchange)), projections)
 
     def learn(server: Server, total: NDArray[Any], silos: tuple[str, ...]) -> SummedEvidence:
@@ -70,7 +70,7 @@ def projection_evidence(projections: int, seed: int) -> Evidence:
     return Evidence(question, {"tables": counts_of, "sketches": sketches}, learn, results)
 
 
-def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections: int) -> Numbers:
+def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections: int) -> NDArray[Any]:
     """The silo's rounded P·(v / √v̄) of each stratum of each test, concatenated."""
     d = len(silo.cardinalities)
     tables = tables_for(query.sets, d)
@@ -81,7 +81,7 @@ def sketches_of(silo: Rows, query: Query, rng: np.random.Generator, projections:
         expected = expected_counts(margins, t, x, y)
         scaled = np.divide(own.strata(t, (x, y)), np.sqrt(expected), out=expected * 0, where=expected > 0)
         sketches.append(project(scaled, rng, projections))
-    return Numbers(to_multiples(np.concatenate(sketches), SKETCH_BITS))
+    return to_multiples(np.concatenate(sketches), SKETCH_BITS)
 
 
 def estimate(

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.knowledge import Prior
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, Summand
 from ..core.schema import AUTO, FloatArray, Lags, Schema, require_fixed_lags
 from ..errors import BadInput
 from ..graphs.structure import Structure
@@ -31,7 +31,7 @@ from ..statistics.coding import coding_of
 from ..statistics.count_tables import PAD
 from ..statistics.lagged import window_rows, window_schema, windows
 from ..statistics.moments import centred_moments, correlation, pooled_moments, undo_per_row
-from ..statistics.rows import Numbers, Query, Rows, entry_units
+from ..statistics.rows import Query, Rows, entry_units
 from .federated import Server, SummedEvidence
 from .fisher_z import student_t
 from .orientation import Triples, classify, orient
@@ -43,7 +43,7 @@ MAX_BATCH = 4_000_000
 IN_TURN = ((1,), (2,), (3,))
 """Meek's rules in the order of Runge (2020); without background knowledge, the first three suffice"""
 
-SeriesAlgorithm = FederatedAlgorithm[Server, Any, Query, Numbers]
+SeriesAlgorithm = FederatedAlgorithm[Server, Any, Query, Summand]
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,9 @@ def with_series(search: SeriesAlgorithm, settings: LaggedTestSettings) -> Series
         state = replace(untested_search(np.zeros((m, m), np.bool_)), tests=first)
         return Server(schema.variables, schema.kind, cardinalities, coding_of(public), rows, schema.knowledge, state)
 
-    def aggregate(server: Server, replies: Replies[Numbers]) -> Server:
+    def aggregate(server: Server, replies: Replies[Summand]) -> Server:
         if server.kind != "time-series":
             return search.aggregate(server, replies)
-        assert replies.total is not None
         moments, lags = undo_per_row(replies.total, server.all_rows), require_fixed_lags(settings.lags)
         n, R = correlation(moments, (2 * lags + 1) * len(server.variables))
         found = series_search(R, n - (not settings.center_series), server.prior, lags, settings)

@@ -5,8 +5,9 @@ the silo. The coordinator receives only replies or their sum. A `Federation` car
 and the silos, either in this process or over Dask under Prefect (`tasks/transport/`). All federations use the same
 loop, `rounds`.
 
-Between rounds a silo stores only the fields of its state that change (`pack_state`). `single_reply` and `sum_once`
-build algorithms of one exchange.
+Between rounds a silo stores only the fields of its state that change (`pack_state`). `sum_each_round` builds an
+algorithm whose silos reply with nothing else than their parts of a sum. `sum_once` and `single_reply` build algorithms
+of one exchange.
 
 `learn_alone` learns from one table in memory: the rows of one silo, or all rows in a pooled baseline. It runs `rounds`
 without privacy, journal, transport and masks, which are features of a silo's service (`tasks/silo/service.py`).
@@ -15,6 +16,7 @@ without privacy, journal, transport and masks, which are features of a silo's se
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 from zlib import crc32
@@ -39,12 +41,13 @@ Reply = TypeVar("Reply")
 class Replies(Generic[Reply]):
     """What the coordinator receives in one round: the reply of each silo, or only the sum of the replies.
 
-    `silos` are the sorted silos that replied; `each` is empty if there is only a `total`.
+    `silos` are the sorted silos that replied. An algorithm with summands receives `total`, and `each` is empty; an
+    algorithm without summands receives `each`, and `total` is empty.
     """
 
     silos: tuple[str, ...]
     each: tuple[Reply, ...] = ()
-    total: NDArray[Any] | None = None
+    total: NDArray[Any] = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -110,11 +113,14 @@ def always_converged(server: Any) -> bool:
     return True
 
 
-def only_field(reply: Any) -> NDArray[Any]:
-    """The array in the only field of a reply, as its summand."""
-    (name,) = reply.__dataclass_fields__
-    values: NDArray[Any] = getattr(reply, name)
-    return values
+def without_edges(server: Any) -> Structure:
+    """No edges, for steps of a run that learn something else than a structure; the server has the `schema`."""
+    return empty_structure(server.schema.variables)
+
+
+def no_bound(schema: Schema, broadcast: Any) -> int | None:
+    """None: no bound on the entries of the sum is known."""
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,13 +147,12 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     converged: Callable[[Server], bool] = always_converged
     structure: Callable[[Server], Structure]
     server_type: type[Server]
-    silo_type: type[Silo]
     broadcast_type: type[Broadcast]
     reply_type: type[Reply]
     max_rounds: int = 1
     summand: Callable[[Reply], NDArray[Any]] | None = None
-    """reply -> summand, a vector of float64 or, with `whole_numbers`, of int64 (`only_field` for replies of one field);
-    set if the server needs only the sum of the summands over the silos; the server then receives only this sum"""
+    """reply -> summand, a vector of float64 or, with `whole_numbers`, of int64; set if the server needs only the
+    sum of the summands over the silos; the server then receives only this sum"""
     whole_numbers: bool = False
     """whether summands are int64, whose sum is exact; masked float summands are rounded to fixed-point numbers"""
     sparse: Callable[[Server], Sparse | None] = dense_summand
@@ -156,7 +161,7 @@ class FederatedAlgorithm(Generic[Server, Silo, Broadcast, Reply]):
     entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None
     """(public schema with `units`, broadcast) -> the unit of each entry of a float summand, computed from public facts;
     masked summands are sent in these units"""
-    greatest_total: Callable[[Schema, Broadcast], int | None] = lambda schema, broadcast: None
+    greatest_total: Callable[[Schema, Broadcast], int | None] = no_bound
     """(public schema, broadcast) -> a bound on the entries of the sum, or None; only for summands of whole numbers of 0
     or more, such as counts of rows; the smaller the bound, the fewer bytes masked summands need"""
     needs_secure_sum: bool = False
@@ -330,19 +335,43 @@ def rounds(
         yield Round(number, server, traffic, outcome, lost)
 
 
+class UnusableReply(BadInput):
+    """What a silo sent is no reply of the round; the message has the silo's name."""
+
+
+@contextmanager
+def usable_reply(silo: str) -> Iterator[None]:
+    """Raise `UnusableReply`, with the name of the `silo`, if reading its reply fails in the block."""
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as fault:
+        raise UnusableReply(f"silo {silo}: its reply cannot be read ({type(fault).__name__})") from None
+
+
 def gather(
     algorithm: FederatedAlgorithm[Server, Silo, Broadcast, Reply], replies: Mapping[str, Reply]
 ) -> Replies[Reply]:
     """What the coordinator receives of `replies`: the sum of the summands if there are summands, otherwise each reply.
 
     Summands are added in the sorted order of the silos, so that rounding does not depend on the order of the replies.
+    Raises `UnusableReply` for a reply that has no summand, or a summand of another shape than most silos send.
     """
     silos = tuple(sorted(replies))
     if algorithm.summand is None:
         return Replies(silos, each=tuple(replies[silo] for silo in silos))
-    total = algorithm.summand(replies[silos[0]]).copy()
-    for silo in silos[1:]:
-        total += algorithm.summand(replies[silo])
+    summands = []
+    for silo in silos:
+        with usable_reply(silo):
+            summands.append(algorithm.summand(replies[silo]))
+    shapes = [one.shape for one in summands]
+    usual = max(shapes, key=shapes.count)
+    for silo, shape in zip(silos, shapes, strict=True):
+        if shape != usual:
+            sizes = f"{math.prod(shape):,} numbers, those of others have {math.prod(usual):,}"
+            raise UnusableReply(f"silo {silo}: its reply has {sizes}")
+    total = summands[0].copy()
+    for one in summands[1:]:
+        total += one
     return Replies(silos, total=total)
 
 
@@ -371,7 +400,7 @@ def pack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], state: Any) ->
 
 def unpack_state(algorithm: FederatedAlgorithm[Any, Any, Any, Any], opened: Any, packed: bytes) -> Any:
     """`opened` (the result of `open_silo`) with the fields in `packed` restored."""
-    hints = wire.field_types(algorithm.silo_type)
+    hints = wire.field_types(type(opened))
     fields: dict[str, bytes] = wire.decode(dict, packed)
     return replace(opened, **{name: wire.decode(hints[name], value) for name, value in fields.items()})
 
@@ -401,7 +430,6 @@ def single_reply(
         aggregate=aggregate,
         structure=structure,
         server_type=server_type,
-        silo_type=message_type,
         broadcast_type=OnceBroadcast,
         reply_type=message_type,
     )
@@ -413,6 +441,78 @@ class Summand:
 
     values: NDArray[Any]
 
+    def as_floats(self) -> FloatArray:
+        """The summand as float64, in which whole numbers up to 2⁵³ are exact."""
+        return self.values.astype(np.float64, copy=False)
+
+    def as_integers(self) -> NDArray[np.int64]:
+        """The summand as int64."""
+        return self.values.astype(np.int64, copy=False)
+
+
+def sum_each_round(
+    *,
+    open_silo: Callable[[Any, Schema, str, np.random.Generator], Silo],
+    open_server: Callable[[Schema], Server],
+    broadcast: Callable[[Server], Broadcast],
+    part: Callable[[Silo, Broadcast], NDArray[Any]],
+    aggregate: Callable[[Server, Replies[Summand]], Server],
+    server_type: type[Server],
+    broadcast_type: type[Broadcast],
+    structure: Callable[[Server], Structure] = without_edges,
+    converged: Callable[[Server], bool] = always_converged,
+    max_rounds: int = 1,
+    whole_numbers: bool = False,
+    entry_units: Callable[[Schema, Broadcast], FloatArray] | None = None,
+    greatest_total: Callable[[Schema, Broadcast], int | None] = no_bound,
+    needs_secure_sum: bool = False,
+    tolerates_dropout: bool = True,
+    measures: Callable[[Server], dict[str, float]] = no_measures,
+    basis: Callable[[Server], tuple[str, ...]] = no_basis,
+    private: Private[Silo, Broadcast] | None = None,
+) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
+    """An algorithm of one sum over the silos in each round.
+
+    Parameters
+    ----------
+    part
+        (what `open_silo` returned, broadcast) -> the silo's part of the requested sum, a vector of floats, or of whole
+        numbers with `whole_numbers`. The state of a silo does not change. Masked floats are sent as fixed-point
+        numbers, which must be below 2³¹. So either divide sums over rows by the number of all rows, or give
+        `entry_units`.
+    aggregate
+        (server, replies) -> the server after the round; `replies.total` is the sum over `replies.silos`.
+    structure
+        By default there are no edges, for steps of a run that learn something else.
+    tolerates_dropout
+        By default the sum may be over the remaining silos.
+    open_silo, open_server, broadcast, server_type, broadcast_type, converged, max_rounds, whole_numbers, entry_units, \
+    greatest_total, needs_secure_sum, measures, basis, private
+        As in `FederatedAlgorithm`.
+    """
+    return FederatedAlgorithm(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=broadcast,
+        local_solve=lambda silo, request: (silo, Summand(part(silo, request))),
+        aggregate=aggregate,
+        converged=converged,
+        structure=structure,
+        server_type=server_type,
+        broadcast_type=broadcast_type,
+        reply_type=Summand,
+        max_rounds=max_rounds,
+        summand=Summand.as_integers if whole_numbers else Summand.as_floats,
+        whole_numbers=whole_numbers,
+        entry_units=entry_units,
+        greatest_total=greatest_total,
+        needs_secure_sum=needs_secure_sum,
+        tolerates_dropout=tolerates_dropout,
+        measures=measures,
+        basis=basis,
+        private=private,
+    )
+
 
 @dataclass(frozen=True, eq=False)
 class SumServer:
@@ -423,49 +523,38 @@ class SumServer:
 
 
 def sum_once(
-    summand: Callable[[Any, Schema], NDArray[Any]],
-    learn: Callable[[NDArray[Any], Schema], Structure],
+    part: Callable[[Any, Schema], NDArray[Any]],
+    learn: Callable[[NDArray[Any], Schema], Structure] = lambda total, schema: empty_structure(schema.variables),
     *,
     whole_numbers: bool = False,
     needs_secure_sum: bool = False,
     entry_units: Callable[[Schema, OnceBroadcast], FloatArray] | None = None,
-) -> FederatedAlgorithm[SumServer, Summand, OnceBroadcast, Summand]:
-    """An algorithm of one sum over the silos that answer.
+) -> FederatedAlgorithm[SumServer, NDArray[Any], OnceBroadcast, Summand]:
+    """An algorithm of one sum over the silos that answer, which the rows alone determine.
 
     Parameters
     ----------
-    summand
-        (table `[n_rows, n_variables]`, public schema) -> the summand of a silo: float64, or int64 with
-        `whole_numbers`. Masked floats are sent as fixed-point numbers, which must be below 2³¹. So either divide sums
-        over rows by the number of all rows (`statistics.moments.per_row`), or give `entry_units`.
+    part
+        (table `[n_rows, n_variables]`, public schema) -> a silo's part of the sum, as in `sum_each_round`.
     learn
         (the sum, schema of the silos that answered) -> the structure. Before the exchange, the structure has no edges.
     whole_numbers, needs_secure_sum, entry_units
         As in `FederatedAlgorithm`.
     """
-
-    def aggregate(server: SumServer, replies: Replies[Summand]) -> SumServer:
-        assert replies.total is not None
-        return SumServer(server.schema.of_silos(replies.silos), replies.total)
-
-    def structure(server: SumServer) -> Structure:
-        return learn(server.total, server.schema) if server.total.size else empty_structure(server.schema.variables)
-
-    single = single_reply(
-        lambda table, schema, silo, rng: Summand(summand(table, schema)),
-        lambda schema: SumServer(schema.in_order()),
-        aggregate,
-        structure,
-        SumServer,
-        Summand,
-    )
-    return replace(
-        single,
-        summand=only_field,
+    return sum_each_round(
+        open_silo=lambda table, schema, silo, rng: part(table, schema),
+        open_server=lambda schema: SumServer(schema.in_order()),
+        broadcast=lambda server: OnceBroadcast(),
+        part=lambda own, request: own,
+        aggregate=lambda server, replies: SumServer(server.schema.of_silos(replies.silos), replies.total),
+        structure=lambda server: (
+            learn(server.total, server.schema) if server.total.size else empty_structure(server.schema.variables)
+        ),
+        server_type=SumServer,
+        broadcast_type=OnceBroadcast,
         whole_numbers=whole_numbers,
-        needs_secure_sum=needs_secure_sum,
         entry_units=entry_units,
-        tolerates_dropout=True,
+        needs_secure_sum=needs_secure_sum,
     )
 
 

@@ -43,10 +43,11 @@ STEPS: dict[str, Entry] = {
     "fit-tables": Entry(
         releases="counts",
         at_sums={},
-        summary="after a run on discrete data: whether the independences that the graph implies hold",
+        summary="after a run on discrete data: the counts for its parameters and diagnosis, and for the test whether "
+        "the independences that the graph implies hold",
         source="ours; Shipley 2000 for Fisher's C",
-        disclosure="count tables of each variable with its parents, of each pair, and of each missing edge with the "
-        "parents of one end, once; masked if the run is",
+        disclosure="count tables of each variable, alone and with its parents, of each pair, and of each missing edge "
+        "with the parents of one end, once; masked if the run is",
         maker=lazy_factory("diagnosis.implied_tables:FitTables"),
         kinds=("discrete",),
         streams=True,

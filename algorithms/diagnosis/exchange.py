@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import NO_IMPUTATION, FloatArray, Schema, Transform
 from ..core.settings import Settings
 from ..graphs.edges import padded_lagged_weights
@@ -32,6 +32,7 @@ from ..statistics.coding import coded_names, coded_units, coding_of
 from ..statistics.em import about_own_means
 from ..statistics.lagged import window_schema
 from ..statistics.moments import (
+    SummedMomentsWithin,
     Table,
     about_means,
     column_summaries,
@@ -156,13 +157,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The silo's summand: its moments, or its figures in its own slot."""
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class Server:
     """The server's state."""
 
@@ -183,6 +177,16 @@ class Server:
     """for time series, the ratios to their bounds of the statistics for weights that change in all silos"""
     transform_gain: float = 0.0
     """gain in the strength of linear relations by the suggested transforms, in nats per row"""
+
+    @property
+    def moments(self) -> SummedMomentsWithin:
+        """The sums of exchange 1."""
+        return SummedMomentsWithin(self.rows, self.means, self.within)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The silos that are not in the sums of exchange 1."""
+        return tuple(silo for silo, counted in zip(self.schema.silos, self.counted, strict=True) if not counted)
 
 
 def start(schema: Schema, structure: Structure) -> Server:
@@ -212,27 +216,22 @@ def moments_packing(d: int) -> Packing:
     return Packing((*packing(part=(), means=d).blocks, Block("products", (d, d), symmetric=True)))
 
 
-def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: Diagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The two exchanges, which start from the state `start(...)`."""
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=lambda table, schema, silo, rng: (
             open_windows(table, schema, silo, settings.lags) if settings.lags else open_silo(table, schema, silo, rng)
         ),
         open_server=lambda schema: start(schema, empty_structure(schema.variables)),
         broadcast=lambda server: Broadcast(server.rows, server.means, server.within, server.parents, server.counted),
-        local_solve=lambda silo, request: (silo, answer(silo, request)),
+        part=answer,
         aggregate=aggregate if settings.own_figures else aggregate_only,
         converged=lambda server: len(server.figures) > 0,
-        structure=lambda server: empty_structure(server.schema.variables),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=1 + settings.own_figures,
-        summand=only_field,
         entry_units=lambda schema, request: _units(schema, request, settings.lags),
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
 
 
@@ -299,7 +298,7 @@ def open_windows(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
     )
 
 
-def answer(silo: Silo, request: Broadcast) -> Reply:
+def answer(silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the moments, or its figures from the comparison with the other silos.
 
     Levels of fewer than three rows in all are not compared, because the comparison would disclose these rows.
@@ -307,7 +306,7 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
     n, (rows, d) = request.rows or silo.all_rows, silo.table.shape
     means, part = silo.means, silo.rows / n
     if not request.rows:
-        return Reply(moments_packing(d).pack(part=part, means=part * means, products=silo.products / n))
+        return moments_packing(d).pack(part=part, means=part * means, products=silo.products / n)
     rare = rare_indicators(silo.labels, request.means, n)
     in_series = len(silo.over_time) > 0
     figures, present = silo_slots(silo.silos, len(SERIES_FIGURES if in_series else FIGURES)), silo.variables
@@ -332,7 +331,7 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
     bent = curvature(silo.table, means, request.within, parents, numbers, level, inflation, variables=windowed)
     figures[silo.place, 3] = _greatest(bent)
     gain = part * transform_gain(silo.table, silo.skewed)
-    return Reply(np.concatenate([figures.ravel(), changes, [gain]]))
+    return np.concatenate([figures.ravel(), changes, [gain]])
 
 
 def _over_time(silo: Silo, request: Broadcast) -> tuple[FloatArray, FloatArray]:
@@ -479,15 +478,14 @@ def _quantiles(X: FloatArray) -> FloatArray:
     return np.asarray(np.quantile(X, (0.1, 0.5, 0.9), axis=0))
 
 
-def aggregate_only(server: Server, replies: Replies[Reply]) -> Server:
+def aggregate_only(server: Server, replies: Replies[Summand]) -> Server:
     """The state with the sums, and without a figure of any silo."""
     figures = SERIES_FIGURES if len(server.schema.variables) < len(server.parents) else FIGURES
     return replace(aggregate(server, replies), figures=no_figures(len(server.schema.silos), len(figures)))
 
 
-def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     """The state with the sums, or with the silos' figures."""
-    assert replies.total is not None
     schema, d = server.schema, len(server.parents)
     if not len(server.means):
         sums = moments_packing(d).unpack(replies.total)

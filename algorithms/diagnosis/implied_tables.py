@@ -1,11 +1,14 @@
 """Fit of a graph of labels from one sum of count tables: its implied independences, Fisher's C and BIC.
 
-The broadcast has three kinds of sets of variables: each variable with its parents in a DAG of the learned class (its
-family), each missing edge with the parents of its later variable, and every pair of variables. The reply has the count
-tables of these sets, of which the server needs only the sum. Tables of missing edges with few rows per cell are left
-out, because their statistic is not χ². The families are left out if their tables together have more than a quarter of
-`MAX_TABLE_CELLS` cells, and so are the pairs. Of the tables of missing edges, the smallest are kept, as many as fit
-into the remaining cells. The choice depends only on public numbers.
+One exchange sums the count tables of a run on labels: those for this fit, and those for the model's parameters
+(`parameters/tables.py`) and for the comparison of the silos (`tables.py`), which need no further sum.
+
+For the fit, the broadcast has three kinds of sets of variables: each variable with its parents in a DAG of the learned
+class (its family), each missing edge with the parents of its later variable, and every pair of variables. The reply has
+the count tables of these sets, of which the server needs only the sum. Tables of missing edges with few rows per cell
+are left out, because their statistic is not χ². The families are left out if their tables together have more than a
+quarter of `MAX_TABLE_CELLS` cells, and so are the pairs. Of the tables of missing edges, the smallest are kept, as many
+as fit into the remaining cells. The choice depends only on public numbers.
 
 A missing edge is tested by χ² given the parents, on the levels that are not rare. The correlation of two tests of the
 same later variable is about Tschuprow's T² of their earlier variables given the parents. Here T² is computed from the
@@ -33,12 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..graphs.dag import topological_order
-from ..graphs.structure import empty_structure
-from ..parameters.tables import Broadcast, Reply, families
+from ..parameters.tables import Broadcast, families
 from ..privacy.disclosure_control import GRID, MIN_COUNT, publishable_stack
 from ..statistics.count_tables import PAD, count, offsets, tables_for
 from ..statistics.rows import Rows, cardinalities_of, open_rows
@@ -81,8 +83,11 @@ class Server:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
-    """The server's state before the exchange, for a `dag` `[d, d]`."""
+def start(schema: Schema, dag: NDArray[np.bool_], further: NDArray[np.int16] | None = None) -> Server:
+    """The server's state before the exchange, for a `dag` `[d, d]`.
+
+    The tables of `further` sets of at most two variables, `[n_sets, 2]`, are counted for other purposes.
+    """
     levels, d = cardinalities_of(schema), len(dag)
     order, width = topological_order(dag, np.arange(d)), 2 + int(dag.sum(axis=0).max(initial=0))
     own, pairs = families(dag), _pairs(d)
@@ -91,7 +96,7 @@ def start(schema: Schema, dag: NDArray[np.bool_]) -> Server:
     budget = MAX_TABLE_CELLS - sizes[0] * with_families - sizes[1] * with_pairs
     tests, cells = _testable(dag, order, levels, width, sum(schema.rows.values()))
     chosen = tests[: np.searchsorted(np.cumsum(cells), budget, side="right")]
-    more = [own] * with_families + [pairs] * with_pairs
+    more = [own] * with_families + [pairs] * with_pairs + ([] if further is None else [further])
     padded = [np.pad(one, ((0, 0), (0, width - one.shape[1])), constant_values=PAD) for one in more]
     sets = tables_for(np.concatenate([chosen, *padded]), d).sets
     implied = missing_edges(dag, order)
@@ -124,32 +129,19 @@ def _pairs(d: int) -> NDArray[np.int16]:
     return np.stack(np.triu_indices(d, 1), axis=1).astype(np.int16)
 
 
-def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Reply]:
+def build(settings: FitTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Summand]:
     """The one exchange, which begins in the state `start(...)`."""
-
-    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-        assert replies.total is not None
-        return replace(server, counts=np.rint(replies.total).astype(np.int64))
-
-    def summand(reply: Reply) -> NDArray[Any]:
-        return reply.numbers.astype(np.int64)
-
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=open_rows,
         open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
         broadcast=lambda server: Broadcast(server.sets),
-        local_solve=lambda silo, request: (silo, Reply(count(silo.columns, silo.cardinalities, request.sets))),
-        aggregate=aggregate,
-        structure=lambda server: empty_structure(server.schema.variables),
+        part=lambda silo, request: count(silo.columns, silo.cardinalities, request.sets),
+        aggregate=lambda server, replies: replace(server, counts=replies.total),
         server_type=Server,
-        silo_type=Rows,
         broadcast_type=Broadcast,
-        reply_type=Reply,
-        summand=summand,
         whole_numbers=True,
         greatest_total=lambda schema, request: sum(schema.rows.values()),
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
 
 
@@ -202,6 +194,11 @@ class CountsBySet:
             numbers = _blanked(counts, self._rows) if self._blank else counts.astype(np.float64)
             self._tables |= zip(unknown, numbers, strict=True)
         return np.stack([self._tables[tuple(members)] for members in sets])
+
+    def counts(self, sets: NDArray[np.int16]) -> NDArray[np.int64]:
+        """The exact counts over `sets` `[n_sets, size]` of ascending members, padded with -1, concatenated."""
+        places = [self._places[tuple(v for v in row if v != PAD)] for row in sets.tolist()]
+        return np.concatenate([self._counts[slice(*place)] for place in places])
 
     def strata(self, test: Sequence[int]) -> FloatArray:
         """The counts by state of the other variables, level of the first, and level of the second `[states, x, y]`."""

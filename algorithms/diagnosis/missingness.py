@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, only_field, single_reply
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
-from ..graphs.structure import empty_structure
 from ..statistics.coding import coded_names, coding_of
 from ..statistics.moments import Table, column_summaries, sum_over_chunks
 from .findings import Finding
@@ -37,16 +36,6 @@ class Missingness(Settings):
 
 
 @dataclass(frozen=True)
-class Differences:
-    """Sums over rows, flattened `[3, d, D]`: differences, their variances by chance, and numbers of rows.
-
-    They are divided by the number of rows of all silos.
-    """
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class Server:
     """The public schema, and the sums `[3, d, D]`; empty before the exchange."""
 
@@ -54,26 +43,26 @@ class Server:
     sums: FloatArray
 
 
-def build(settings: Missingness) -> FederatedAlgorithm[Server, Differences, OnceBroadcast, Differences]:
+def build(settings: Missingness) -> FederatedAlgorithm[Server, FloatArray, OnceBroadcast, Summand]:
     """The one exchange."""
-    return replace(
-        single_reply(
-            open_silo,
-            lambda schema: Server(schema.in_order(), np.empty(0)),
-            aggregate,
-            lambda server: empty_structure(server.schema.variables),
-            Server,
-            Differences,
-        ),
-        summand=only_field,
+    return sum_each_round(
+        open_silo=lambda table, schema, silo, rng: differences_of_means(table, schema),
+        open_server=lambda schema: Server(schema.in_order(), np.empty(0)),
+        broadcast=lambda server: OnceBroadcast(),
+        part=lambda own, request: own,
+        aggregate=aggregate,
+        server_type=Server,
+        broadcast_type=OnceBroadcast,
         entry_units=lambda schema, request: np.ones(1),
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
 
 
-def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Differences:
-    """The sums of the rows of `table` `[n_rows, d]`, in standard deviations of each column."""
+def differences_of_means(table: Table, schema: Schema) -> FloatArray:
+    """The silo's sums over the rows of `table` `[n_rows, d]`, flattened `[3, d, D]`, divided by the rows of all silos.
+
+    They are differences in standard deviations of each column, their variances by chance, and numbers of rows.
+    """
     coding = coding_of(schema)
     columns = column_summaries(coding.encode(table))
     spread = np.sqrt(columns.variances)
@@ -86,12 +75,11 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
     differences, rows = sum_over_chunks(table, sums_of)
     chance = rows * (1 - rows / np.maximum(columns.cells, 1))
-    return Differences(np.stack([differences, chance, rows]).ravel() / sum(schema.rows.values()))
+    return np.asarray(np.stack([differences, chance, rows]).ravel() / sum(schema.rows.values()))
 
 
-def aggregate(server: Server, replies: Replies[Differences]) -> Server:
+def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     """The state with the sums."""
-    assert replies.total is not None
     schema = server.schema
     total = replies.total * sum(schema.rows.values())
     return replace(server, sums=total.reshape(3, len(schema.variables), -1))

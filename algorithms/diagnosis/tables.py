@@ -1,6 +1,7 @@
 """Diagnosis of a run on discrete data: pairs of equivalent columns, and silos that disagree with the others.
 
-Exchange 1 is a sum: counts of each variable, and of each pair that is adjacent in the learned structure.
+Exchange 1 is a sum: counts of each variable, and of each pair that is adjacent in the learned structure. It is left
+out if these counts are known from the fit of the graph (`implied_tables.py`).
 
 Exchange 2 sends the sums to the silos. Each silo subtracts its own counts and compares itself with the other silos. It
 answers with two figures: the distance of its margins, and the distance of its dependence in each pair. Each figure has
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..graphs.structure import Structure, empty_structure
@@ -56,13 +57,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The silo's summand: its counts, or its figures in its own slot."""
-
-    values: NDArray[Any]
-
-
-@dataclass(frozen=True)
 class Server:
     """The server's state."""
 
@@ -84,24 +78,21 @@ def start(schema: Schema, structure: Structure) -> Server:
     return Server(schema.in_order(), sets, np.empty(0), np.empty((0, len(FIGURES), 2)))
 
 
-def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: TableDiagnosis) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The two exchanges, which start from the state `start(...)`."""
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, empty_structure(schema.variables)),
         broadcast=lambda server: Broadcast(server.sets, server.counts),
-        local_solve=lambda silo, request: (silo, answer(silo, request)),
-        aggregate=aggregate if settings.own_figures else aggregate_only,
+        part=answer,
+        aggregate=(
+            aggregate if settings.own_figures else lambda server, replies: without_figures(aggregate(server, replies))
+        ),
         converged=lambda server: len(server.figures) > 0,
-        structure=lambda server: empty_structure(server.schema.variables),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=1 + settings.own_figures,
-        summand=lambda reply: reply.values.astype(np.float64),
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
 
 
@@ -110,11 +101,11 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
     return Silo(open_rows(table, schema, silo, rng), schema.silos.index(silo), len(schema.silos))
 
 
-def answer(silo: Silo, request: Broadcast) -> Reply:
+def answer(silo: Silo, request: Broadcast) -> NDArray[Any]:
     """The silo's counts, or its figures from the comparison with the other silos."""
     counts = count(silo.rows.columns, silo.rows.cardinalities, request.sets)
     if not len(request.counts):
-        return Reply(counts)
+        return counts
     figures = silo_slots(silo.silos, len(FIGURES))
     own = tables_of(counts.astype(np.float64), request.sets, silo.rows.cardinalities)
     rest = tables_of(request.counts - counts, request.sets, silo.rows.cardinalities)
@@ -125,7 +116,7 @@ def answer(silo: Silo, request: Broadcast) -> Reply:
         strays = [dependence(one, other) for one, other in zip(own[d:], rest[d:], strict=True)]
         if strays:
             figures[silo.place, 1] = max(strays), int(request.sets[d + int(np.argmax(strays)), 1])
-    return Reply(figures.ravel())
+    return figures.ravel()
 
 
 def tables_of(counts: FloatArray, sets: NDArray[np.int16], levels: NDArray[np.int64]) -> list[FloatArray]:
@@ -167,14 +158,13 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
     return float((p[occurs] * np.log(p[occurs] / q[occurs])).sum())
 
 
-def aggregate_only(server: Server, replies: Replies[Reply]) -> Server:
-    """The state with the counts, and without a figure of any silo."""
-    return replace(aggregate(server, replies), figures=no_figures(len(server.schema.silos), len(FIGURES)))
+def without_figures(server: Server) -> Server:
+    """The final state if no silo compares itself with the others."""
+    return replace(server, figures=no_figures(len(server.schema.silos), len(FIGURES)))
 
 
-def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     """The state with the counts, or with the silos' figures."""
-    assert replies.total is not None
     schema = server.schema
     if not len(server.counts):
         return replace(server, counts=np.rint(replies.total).astype(np.float64))

@@ -70,7 +70,6 @@ def broadcast(server: Server) -> Broadcast:
 
 def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
     """The state with the new W (Fassy El Fehri et al., Eq. 5); in the first exchange, with the variables' scales."""
-    assert replies.total is not None
     variables, number = server.admm.variables, server.number + 1
     if not len(server.scales):
         weight = float(sum(server.rows[silo] for silo in replies.silos)) * len(server.rows) / sum(server.rows.values())

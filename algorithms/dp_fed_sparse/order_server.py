@@ -84,7 +84,6 @@ def broadcast(server: Server) -> Broadcast:
 
 def aggregate(server: Server, replies: Replies[Reply], settings: DpFedSparse) -> Server:
     """The state after the silos' steps; in the first exchange, with the variables' scales."""
-    assert replies.total is not None
     d, message = len(server.variables), broadcast(server)
     each = np.array([server.rows[silo] for silo in replies.silos]) * len(server.rows) / sum(server.rows.values())
     weight, number = float(each.sum()), server.number + 1

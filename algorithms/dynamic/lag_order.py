@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.protocol import FederatedAlgorithm, OnceBroadcast
-from ..core.schema import Schema, max_common_lags
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Summand, without_edges
+from ..core.schema import FloatArray, Schema, max_common_lags
 from ..core.settings import Count, Settings
-from ..graphs.structure import Structure, empty_structure
 from ..moments.pooled import information_criteria, least_bic
 from ..statistics.coding import coded_names, coded_units, coding_of
-from .var import Moments, Server, summed_windows, window_units
+from .var import Server, summed_windows, window_units
 
 FLOOR = 1e-9
 """share of the diagonal that is added to it, because moments are singular if a level does not occur, or if other
@@ -28,14 +27,9 @@ class LagOrder(Settings):
     """maximum number of lags, if the series are long enough"""
 
 
-def build(settings: LagOrder) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
+def build(settings: LagOrder) -> FederatedAlgorithm[Server, FloatArray, OnceBroadcast, Summand]:
     """The algorithm of one sum; `choose_lag_order` reads its server state."""
-
-    def structure(server: Server) -> Structure:
-        """No edges: only the lag order is needed."""
-        return empty_structure(server.schema.variables)
-
-    summed = summed_windows(lambda schema: max_common_lags(schema, settings.max_lags), structure, center=True)
+    summed = summed_windows(lambda schema: max_common_lags(schema, settings.max_lags), without_edges, center=True)
     return replace(
         summed,
         open_silo=lambda table, schema, silo, rng: summed.open_silo(

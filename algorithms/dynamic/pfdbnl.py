@@ -277,7 +277,6 @@ def build(settings: Pfdbnl) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply
         converged=lambda server: converged(server, settings),
         structure=lambda server: common_structure(server, settings),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=settings.rounds + settings.collect,
@@ -366,7 +365,6 @@ def summand(reply: Reply) -> FloatArray:
 
 def aggregate(server: Server, replies: Replies[Reply], settings: Pfdbnl) -> Server:
     """The state with the new consensus (Eq. 12), or with the silos' own weights."""
-    assert replies.total is not None
     sent = reply_packing(server.B.shape, len(server.silos), last=server.last).unpack(replies.total)
     if server.last:
         return replace(server, own=sent["own"])

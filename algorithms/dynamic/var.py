@@ -19,7 +19,13 @@ from functools import partial
 
 import numpy as np
 
-from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, only_field, single_reply
+from ..core.protocol import (
+    FederatedAlgorithm,
+    OnceBroadcast,
+    Replies,
+    Summand,
+    sum_each_round,
+)
 from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum
 from ..core.settings import Count, NonNegative, Settings
 from ..graphs.structure import Structure
@@ -39,16 +45,6 @@ from ..statistics.moments import (
 
 
 @dataclass(frozen=True)
-class Moments:
-    """A silo's whole state and reply: the moments of its windows.
-
-    These are their number, sums and sums of products, divided by the number of windows of all silos.
-    """
-
-    moments: FloatArray
-
-
-@dataclass(frozen=True)
 class Server:
     """The public schema, and the covariance of all windows `[m, m]`, which is empty before the exchange."""
 
@@ -61,34 +57,38 @@ class Server:
 
 def summed_windows(
     reach_of: Callable[[Schema], int], structure: Callable[[Server], Structure], *, center: bool
-) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
+) -> FederatedAlgorithm[Server, FloatArray, OnceBroadcast, Summand]:
     """The algorithm of one sum over windows; `reach_of` computes the number of lags from the public schema.
 
     With `center`, each silo first subtracts its own levels, which are means that differ significantly from zero. The
     covariance is about the mean of all windows.
     """
 
-    def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Moments:
+    def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> FloatArray:
         reach = reach_of(schema)
         all_rows = sum(schema.windows(reach).values())
         rows = silo_windows(table, schema, silo, reach, center=center)
-        return Moments(per_row(pooled_moments(rows), all_rows))
+        return per_row(pooled_moments(rows), all_rows)
 
     def open_server(schema: Schema) -> Server:
         return Server(schema.in_order(), reach_of(schema), 0, np.empty((0, 0)))
 
-    def aggregate(server: Server, replies: Replies[Moments]) -> Server:
-        assert replies.total is not None
+    def aggregate(server: Server, replies: Replies[Summand]) -> Server:
         columns = window_schema(server.schema, server.reach)
         moments = undo_per_row(replies.total, sum(columns.rows.values()))
         rows, S = covariance(moments, len(columns.variables))
         return replace(server, rows=rows, covariance=S)
 
-    return replace(
-        single_reply(open_silo, open_server, aggregate, structure, Server, Moments),
-        summand=only_field,
-        entry_units=lambda schema, asked: window_units(schema, reach_of(schema)),
-        tolerates_dropout=True,
+    return sum_each_round(
+        open_silo=open_silo,
+        open_server=open_server,
+        broadcast=lambda server: OnceBroadcast(),
+        part=lambda own, request: own,
+        aggregate=aggregate,
+        structure=structure,
+        server_type=Server,
+        broadcast_type=OnceBroadcast,
+        entry_units=lambda schema, request: window_units(schema, reach_of(schema)),
     )
 
 
@@ -115,7 +115,7 @@ class Var(Settings):
     """weight the strengths of a variable's effects by their root mean square: for networks with hubs"""
 
 
-def build(settings: Var) -> FederatedAlgorithm[Server, Moments, OnceBroadcast, Moments]:
+def build(settings: Var) -> FederatedAlgorithm[Server, FloatArray, OnceBroadcast, Summand]:
     """The algorithm of one sum."""
     return summed_windows(
         lambda schema: lags_to_sum(schema, settings.lags, settings.max_lags),

@@ -41,10 +41,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
-from ..graphs.structure import Structure, empty_structure
 from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.packing import Block, Packing, from_triangle, triangle
 from .interventions import risk_difference
@@ -112,13 +111,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """A silo's part of the sums of all regressions."""
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class Server:
     """The request, and the state of Newton's method."""
 
@@ -165,30 +157,21 @@ def start(schema: Schema, outcome: int, questions: Sequence[Question]) -> Server
     return Server(schema, request, 0 * slopes, np.full(m, -np.inf), np.zeros(m, np.bool_), np.empty(0), 0 * slopes)
 
 
-def build(settings: AdjustedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: AdjustedRegressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The exchange, which begins in the state `start(...)`."""
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=lambda table, schema, silo, rng: Silo(table, schema, int(rng.integers(2**62))),
         open_server=lambda schema: start(schema, 0, ()),
         broadcast=lambda server: server.request,
-        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
+        part=part,
         aggregate=aggregate,
         converged=lambda server: bool(server.finished.all()),
-        structure=_no_edges,
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=MAX_NEWTON_STEPS,
-        summand=only_field,
         entry_units=_units,
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
-
-
-def _no_edges(server: Server) -> Structure:
-    return empty_structure(server.schema.variables)
 
 
 def _width(coding: Coding, regressors: NDArray[np.bool_]) -> int:
@@ -237,7 +220,7 @@ def _units(schema: Schema, request: Broadcast) -> FloatArray:
     return np.concatenate(parts)
 
 
-def local_solve(silo: Silo, request: Broadcast) -> Reply:
+def part(silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the sums."""
     coding, begin, parts = coding_of(silo.schema), 0, []
     for r, regressors in enumerate(request.regressors):
@@ -245,7 +228,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
         sums = _sums_of(silo, request, r, request.slopes[begin : begin + q])
         parts.append(_packing(coding, request, r).pack(**sums) / sum(silo.schema.rows.values()))
         begin += q
-    return Reply(np.concatenate(parts))
+    return np.concatenate(parts)
 
 
 def _sums_of(silo: Silo, request: Broadcast, r: int, slopes: FloatArray) -> dict[str, Any]:
@@ -363,12 +346,11 @@ def _parts(server: Server, sums: FloatArray) -> list[tuple[slice, dict[str, Floa
     return found
 
 
-def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     """The state after a Newton step in each regression; if the likelihood fell, the last step is halved instead.
 
     If the number of rows has changed, because a silo was lost, the comparison of likelihoods starts again.
     """
-    assert replies.total is not None
     slopes, direction = server.request.slopes.copy(), server.direction.copy()
     likelihood, finished, first = server.likelihood.copy(), server.finished.copy(), server.first_curvature.copy()
     before = _parts(server, server.sums) if len(server.sums) else []

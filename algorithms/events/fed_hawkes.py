@@ -28,7 +28,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand
 from ..core.schema import FloatArray, Schema, pluralize
 from ..core.settings import Count, Settings
 from ..graphs.dag import reachable
@@ -36,7 +36,7 @@ from ..graphs.structure import Structure
 from ..privacy.disclosure_control import MIN_COUNT
 from .families import EXACT, STEPS, TOLERANCE, BoolArray, Pool, new_pool, no_families, stepped
 from .hawkes import MAX_SCALED, TIME_SCALES, Intensities, intensities_of
-from .silo import Broadcast, Reply, Silo, local_solve
+from .silo import Broadcast, Silo, local_solve
 from .topology import MAX_HOPS
 
 DELAYS = 4.0 ** np.arange(1, -7, -1)
@@ -122,7 +122,7 @@ class Server:
         return intensities_of(self.variables, base, excitation, delay, self.counts, self.time)
 
 
-def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm with `settings`."""
     return FederatedAlgorithm(
         open_silo=lambda table, schema, name, rng: Silo(
@@ -135,11 +135,10 @@ def build(settings: FedHawkes) -> FederatedAlgorithm[Server, Silo, Broadcast, Re
         converged=lambda server: server.phase == "done",
         structure=structure,
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
+        reply_type=Summand,
         max_rounds=settings.rounds,
-        summand=only_field,
+        summand=Summand.as_floats,
         measures=lambda server: {"edges": float(server.adjacency.sum()), "families": float(len(server.pool.target))},
         basis=basis,
     )
@@ -185,9 +184,8 @@ def broadcast(server: Server) -> Broadcast:
     return Broadcast(server.rates, server.unit, pooled, *families, server.weights, server.hops)
 
 
-def aggregate(server: Server, replies: Replies[Reply], settings: FedHawkes) -> Server:
+def aggregate(server: Server, replies: Replies[Summand], settings: FedHawkes) -> Server:
     """The state after an exchange: one more Newton step of the requested families, and all moves that they decide."""
-    assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if server.phase == "counts":
         return _counted(server, replies.total, settings)

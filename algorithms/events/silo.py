@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.protocol import Summand
 from ..core.schema import FloatArray
 from ..errors import BadInput
 from .families import BoolArray
@@ -46,19 +47,15 @@ class Broadcast:
     hops: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Reply:
-    """Sums over a silo's events, each divided by the number of all silos' events."""
+def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Summand]:
+    """The silo's sums for the families in `request`, or its numbers of events and time of observation.
 
-    sums: FloatArray
-
-
-def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
-    """The silo's sums for the families in `request`, or its numbers of events and time of observation."""
+    All are divided by the number of all silos' events.
+    """
     codes = silo.table[:, EVENT].astype(np.int64)
     if not len(request.rates):
         counts = np.bincount(codes, minlength=silo.types).astype(np.float64)
-        return silo, Reply(np.concatenate([counts / silo.events, scaled_time(silo.table, silo.events)]))
+        return silo, Summand(np.concatenate([counts / silo.events, scaled_time(silo.table, silo.events)]))
     _require_families(request, silo.types)
     asked = request.rates.tobytes() + request.weights.tobytes()
     if silo.rates.tobytes() + silo.weights.tobytes() != asked:
@@ -77,7 +74,7 @@ def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
         )
         for theta in trials
     ]
-    return silo, Reply(np.concatenate(sums) / silo.events)
+    return silo, Summand(np.concatenate(sums) / silo.events)
 
 
 def _require_families(request: Broadcast, types: int) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 from annotated_types import Ge, Lt
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import NonNegative
 from ..graphs.cpdag import dag_extension
@@ -85,13 +85,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """A silo's part of the sums of `secure-linear`, or of the second moments of coded columns, `[3d(3d + 1)/2]`."""
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class Server:
     """The linear model and, after the last sum, the additive model."""
 
@@ -104,25 +97,21 @@ class Server:
     done: bool
 
 
-def build(settings: SecureAdditive) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: SecureAdditive) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm: one exchange more than `secure-linear`."""
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=secure_linear.open_silo,
         open_server=lambda schema: after_linear(secure_linear.open_server(schema)),
         broadcast=broadcast,
-        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
+        part=part,
         aggregate=lambda server, replies: aggregate(server, replies, settings),
         converged=lambda server: server.done,
         structure=lambda server: structure(server, settings),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=3,
-        summand=only_field,
         entry_units=entry_units,
         needs_secure_sum=True,
-        tolerates_dropout=True,
         measures=measures,
         basis=basis,
     )
@@ -185,21 +174,19 @@ def coded_products(table: Table, means: FloatArray, scales: FloatArray) -> Float
     return about_means(CodedRows(table, means, scales))[1]
 
 
-def local_solve(silo: Silo, request: Broadcast) -> Reply:
+def part(silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the requested sums, divided by the number of all rows."""
     if not len(request.scales):
-        return Reply(secure_linear.local_solve(silo, request.linear).values)
-    return Reply(triangle(coded_products(silo.table, silo.means, request.scales) / silo.all_rows))
+        return secure_linear.part(silo, request.linear)
+    return triangle(coded_products(silo.table, silo.means, request.scales) / silo.all_rows)
 
 
-def aggregate(server: Server, replies: Replies[Reply], settings: SecureAdditive) -> Server:
+def aggregate(server: Server, replies: Replies[Summand], settings: SecureAdditive) -> Server:
     """The state after the sum, with the next step of the linear model, or with the choice between the two models."""
     linear = server.linear
     if not linear.done:
-        part = Replies[secure_linear.Reply](replies.silos, total=replies.total)
-        return replace(server, linear=secure_linear.aggregate(linear, part, settings.linear))
-    assert replies.total is not None
-    rows = degrees_of_freedom(linear.schema, replies)
+        return replace(server, linear=secure_linear.aggregate(linear, replies, settings.linear))
+    rows = degrees_of_freedom(linear.schema, replies.silos)
     return choose(server, from_triangle(replies.total), rows, settings)  # the scale is free: only correlations are used
 
 

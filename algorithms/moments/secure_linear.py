@@ -23,12 +23,12 @@ Cost: O(n_p·d²) at a silo of n_p rows, d(d + 1)/2 numbers sent; at the server 
 import math
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, TimedState, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, TimedState, sum_each_round
 from ..core.schema import AUTO, FloatArray, Lags, Schema, lags_to_sum
 from ..core.settings import Auto, Count, NonNegative
 from ..errors import BadInput
@@ -117,13 +117,13 @@ class SecureLinear(OrderSettings):
         reach = self.reach(schema)
         return window_schema(schema, reach) if reach else schema
 
-    def degrees_of_freedom(self, schema: Schema, replies: Replies[Any], lags: int) -> int:
+    def degrees_of_freedom(self, schema: Schema, silos: tuple[str, ...], lags: int) -> int:
         """The summed rows minus the subtracted means, for windows at least 1; raises `BadInput` if no rows are left."""
         if not lags:
-            return degrees_of_freedom(schema, replies)
+            return degrees_of_freedom(schema, silos)
         lengths, numbers = schema.stretches, schema.windows(lags)
-        means = sum(centred_means(lengths[silo], lags) for silo in replies.silos) if self.center_series else 0
-        return max(sum(numbers[silo] for silo in replies.silos) - means, 1)
+        means = sum(centred_means(lengths[silo], lags) for silo in silos) if self.center_series else 0
+        return max(sum(numbers[silo] for silo in silos) - means, 1)
 
 
 @dataclass(frozen=True)
@@ -154,13 +154,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """A silo's part of the second moments, `[d(d + 1)/2]`, or of the means of each edge, `[14·n_edges]`."""
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class Server(TimedState):
     """The sums so far, and the fits to them."""
 
@@ -187,9 +180,9 @@ class Server(TimedState):
     """with experiments: the number of the sum in which each variable is regressed, `[d]`; otherwise empty"""
 
 
-def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm: one exchange, or two if undirected edges are left."""
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=lambda table, schema, silo, rng: (
             open_windows(table, schema, silo, settings)
             if settings.reach(schema)
@@ -197,19 +190,15 @@ def build(settings: SecureLinear) -> FederatedAlgorithm[Server, Silo, Broadcast,
         ),
         open_server=open_server,
         broadcast=broadcast,
-        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
+        part=part,
         aggregate=lambda server, replies: aggregate(server, replies, settings),
         converged=lambda server: server.done,
         structure=lambda server: structure(server, settings),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=2,
-        summand=only_field,
         entry_units=lambda schema, request: ONE if len(request.standard) else _moment_units(schema, settings),
         needs_secure_sum=True,
-        tolerates_dropout=True,
         measures=measures,
         basis=basis,
     )
@@ -267,23 +256,22 @@ def broadcast(server: Server) -> Broadcast:
     return Broadcast(edges, standard, correlations(server.S, standard, edges))
 
 
-def local_solve(silo: Silo, request: Broadcast) -> Reply:
+def part(silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the requested sums, divided by the number of all rows."""
     n, chosen = silo.all_rows, len(request.standard)
     if not chosen:
-        return Reply(np.concatenate([triangle(one / n) for one in (silo.products, *silo.shorter)]))
+        return np.concatenate([triangle(one / n) for one in (silo.products, *silo.shorter)])
 
     means = silo.means  # other processes receive only the means, not the silo's state
 
     def edge_sums(rows: FloatArray) -> FloatArray:
         return contrast_sums((rows - means)[:, :chosen], request.standard, request.edges, request.correlations)
 
-    return Reply(sum_over_chunks(silo.table, edge_sums).ravel() / n)
+    return np.asarray(sum_over_chunks(silo.table, edge_sums).ravel() / n)
 
 
-def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -> Server:
+def aggregate(server: Server, replies: Replies[Summand], settings: SecureLinear) -> Server:
     """The state after the sum, with the fits and the choice between them, or with directions."""
-    assert replies.total is not None
     schema = settings.columns(server.schema)
     answered_rows = sum(schema.rows[silo] for silo in replies.silos)
     rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
@@ -302,20 +290,20 @@ def aggregate(server: Server, replies: Replies[Reply], settings: SecureLinear) -
     d, reach, shorter = len(server.schema.variables), settings.reach(server.schema), settings.shorter(server.schema)
     sizes = np.cumsum([(lags + 1) * d * ((lags + 1) * d + 1) // 2 for lags in (reach, *shorter)])
     first, *rest = np.split(rescaled * answered_rows, sizes[:-1])
-    rows = settings.degrees_of_freedom(server.schema, replies, reach)
+    rows = settings.degrees_of_freedom(server.schema, replies.silos, reach)
     S = require_positive_definite(from_triangle(first) / rows, schema)
     if reach and settings.lags == AUTO:
         S = moments_of_least_bic(S, rows, d)
         lags = len(S) // d - 1
         if lags in shorter:
-            rows = settings.degrees_of_freedom(server.schema, replies, lags)
+            rows = settings.degrees_of_freedom(server.schema, replies.silos, lags)
             S = require_positive_definite(from_triangle(rest[lags - 1]) / rows, schema)
     return select_fit(replace(server, S=S, rows=effective_rows(schema, rows)), settings)
 
 
-def degrees_of_freedom(schema: Schema, replies: Replies[Any]) -> int:
-    """The rows of the silos that answered, minus one for each silo; raises `BadInput` if no rows are left."""
-    rows = sum(schema.rows[silo] for silo in replies.silos) - len(replies.silos)
+def degrees_of_freedom(schema: Schema, silos: tuple[str, ...]) -> int:
+    """The rows of the `silos` that answered, minus one for each silo; raises `BadInput` if no rows are left."""
+    rows = sum(schema.rows[silo] for silo in silos) - len(silos)
     if rows < 1:
         raise BadInput("every silo has one row, so subtracting each silo's means leaves nothing to learn from")
     return rows

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import njit
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import NonNegative, Settings
 from ..errors import BadInput
@@ -53,13 +53,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """A silo's part of the second moments `[d(d + 1)/2]`, or of the means of residuals `[2m²]`."""
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class Server:
     """The second moments and the order so far."""
 
@@ -73,29 +66,25 @@ class Server:
     """for each variable in the order, the negentropy given the earlier variables, in nats per row; 0 if Gaussian"""
 
 
-def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: SecureLingam) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm: as many exchanges as variables."""
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=open_silo,
         open_server=lambda schema: Server(
             schema.in_order(), np.empty((0, 0)), 0, np.empty(0, np.int64), np.empty(0, np.float64)
         ),
         broadcast=broadcast,
-        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
+        part=part,
         aggregate=aggregate,
         converged=lambda server: len(server.order) == len(server.schema.variables),
         structure=lambda server: structure(server, settings),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=100_000,
-        summand=only_field,
         entry_units=lambda schema, request: (
             product_units(column_units(schema)) if not len(request.standard) else np.ones(1)
         ),
         needs_secure_sum=True,
-        tolerates_dropout=True,
         measures=lambda server: {"ordered": float(len(server.order))},
         basis=basis,
     )
@@ -120,10 +109,10 @@ def unordered_variables(server: Server) -> NDArray[np.int64]:
     return np.setdiff1d(np.arange(len(server.schema.variables)), server.order)
 
 
-def local_solve(silo: Silo, request: Broadcast) -> Reply:
+def part(silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the requested sums, divided by the number of all rows."""
     if not len(request.standard):
-        return Reply(triangle(silo.products / silo.all_rows))
+        return triangle(silo.products / silo.all_rows)
     m = request.standard.shape[1]
     if request.correlations.shape != (m, m):  # compiled code would otherwise read out of bounds
         raise BadInput(f"the request has not the correlations of the {m} residuals that it defines")
@@ -133,7 +122,7 @@ def local_solve(silo: Silo, request: Broadcast) -> Reply:
     def residual_sums(rows: FloatArray) -> FloatArray:
         return sums_of_residuals((rows - means) @ request.standard, request.correlations)
 
-    return Reply(sum_over_chunks(silo.table, residual_sums).ravel() / silo.all_rows)
+    return np.asarray(sum_over_chunks(silo.table, residual_sums).ravel() / silo.all_rows)
 
 
 def sums_of_residuals(residuals: FloatArray, correlations: FloatArray) -> FloatArray:
@@ -160,14 +149,13 @@ def _sums(U, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return sums
 
 
-def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     """The state with the second moments, or with one more variable in the order."""
-    assert replies.total is not None
     schema = server.schema
     answered_rows = sum(schema.rows[silo] for silo in replies.silos)
     rescaled = replies.total * (sum(schema.rows.values()) / answered_rows)
     if not len(server.S):
-        rows = degrees_of_freedom(schema, replies)
+        rows = degrees_of_freedom(schema, replies.silos)
         if rows <= len(schema.variables):
             sizes = f"{rows} rows, less one a silo, for {len(schema.variables)} variables"
             raise BadInput(f"secure-lingam regresses each variable on all earlier ones, so it needs more rows: {sizes}")

@@ -17,13 +17,13 @@ standard deviation of the noise in `secure-sum`.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..core.protocol import FederatedAlgorithm
+from ..core.protocol import FederatedAlgorithm, Summand
 from ..core.schema import Schema
 from ..core.settings import CountOrNone, NonNegative, Positive
 from ..errors import BadInput
 from ..privacy.zcdp import Shares, guaranteed_shares
 from .pooled import Learner
-from .summed import Broadcast, Reply, Server, Silo, SummedMoments, summed_moments
+from .summed import Broadcast, Server, Silo, SummedMoments, summed_moments
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SecureSum(SummedMoments):
             raise BadInput(f"parameter epsilon is {self.epsilon}, but noise is none: nothing would be private")
 
 
-def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: SecureSum) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm: one exchange without noise or with a known scale, else two.
 
     Raises `BadInput` for noise shares without an ε.
@@ -71,7 +71,7 @@ class DpCovariance(SummedMoments):
     epsilon: Positive = 1.0
 
 
-def build_dp_covariance(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build_dp_covariance(settings: DpCovariance) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm: two exchanges, or one if the scale is known."""
     return summed_moments(settings, lambda schema: dp_covariance_plan(settings, schema))
 

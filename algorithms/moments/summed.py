@@ -13,13 +13,13 @@ A record is hidden either by the noise of its own silo, or by the noise of all s
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.promise import Private, Release
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import AUTO, FloatArray, Schema, lags_to_sum
 from ..core.settings import NonNegative, Share
 from ..errors import BadInput
@@ -68,16 +68,9 @@ class Broadcast:
     scales: FloatArray
 
 
-@dataclass(frozen=True)
-class Reply:
-    """A silo's summand: float second moments, or noisy integers."""
-
-    values: NDArray[np.float64] | NDArray[np.int64]
-
-
-def local_part(silo: Silo, message: Broadcast) -> Reply:
-    """The silo's part of the requested sum."""
-    return Reply(exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, message))
+def part(silo: Silo, message: Broadcast) -> NDArray[Any]:
+    """The silo's part of the requested sum: of float second moments, or noisy integers."""
+    return exact_part(silo) if silo.plan is None else noisy_part(silo, silo.plan, message)
 
 
 def exact_part(silo: Silo) -> FloatArray:
@@ -247,29 +240,27 @@ SharesOf = Callable[[Schema], Shares]
 
 def summed_moments(
     settings: SummedMoments, plan: SharesOf | None
-) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The algorithm; its silos add the noise of `plan`, or none without a plan."""
-    return FederatedAlgorithm(
+    algorithm = sum_each_round(
         open_silo=lambda table, schema, silo, rng: open_silo(table, schema, silo, settings, plan),
         open_server=lambda schema: open_server(schema, settings, plan),
         broadcast=lambda server: Broadcast(server.scales),
-        local_solve=lambda silo, message: (silo, local_part(silo, message)),
+        part=part,
         aggregate=lambda server, replies: aggregate(server, replies, settings, plan),
         converged=lambda server: len(server.S) > 0,
         structure=lambda server: structure(server, settings),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=1 if plan is None or settings.known_scale else 2,
-        summand=only_field,
         entry_units=None if plan else lambda schema, request: product_units(units_of(schema, settings)),
         whole_numbers=plan is not None,
         measures=lambda server: {"rows": float(server.counted)},
-        tolerates_dropout=True,
         private=private(plan, settings.insecure_seed) if plan else None,
-        residual_variances=None if settings.class_only else lambda server: residual_variances(server.S, server.weights),
     )
+    if settings.class_only:
+        return algorithm
+    return replace(algorithm, residual_variances=lambda server: residual_variances(server.S, server.weights))
 
 
 def open_silo(table: Table, schema: Schema, silo: str, settings: SummedMoments, plan: SharesOf | None) -> Silo:
@@ -320,9 +311,8 @@ def all_scales(schema: Schema, settings: SummedMoments, found: FloatArray | floa
     return np.array(np.broadcast_to(found, len(settings.columns(schema).variables)))
 
 
-def aggregate(server: Server, replies: Replies[Reply], settings: SummedMoments, plan: SharesOf | None) -> Server:
+def aggregate(server: Server, replies: Replies[Summand], settings: SummedMoments, plan: SharesOf | None) -> Server:
     """The state after the sum, with the scales, or with the second moments and the structure learned from them."""
-    assert replies.total is not None
     schema, columns = server.schema, settings.columns(server.schema)
     is_mixed, m = schema.kind == "mixed", len(columns.variables)
     counted = sum(columns.rows[silo] for silo in replies.silos)

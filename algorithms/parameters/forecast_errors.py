@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..errors import BadInput
-from ..graphs.structure import empty_structure
 from ..statistics.lagged import windows
-from .mixed_families import Reply
 from .network_json import network_as_json, network_from_json
 from .networks import Network
 
@@ -84,43 +82,37 @@ def start_forecasts(schema: Schema, fitted: Network) -> ForecastServer:
 
 def build_forecasts(
     settings: ForecastErrors,
-) -> FederatedAlgorithm[ForecastServer, ForecastSilo, ForecastRequest, Reply]:
+) -> FederatedAlgorithm[ForecastServer, ForecastSilo, ForecastRequest, Summand]:
     """The one exchange, which begins in the state `start_forecasts(...)`."""
 
     def open_silo(table: FloatArray, schema: Schema, silo: str, rng: np.random.Generator) -> ForecastSilo:
         every = tuple(length for lengths in schema.stretches.values() for length in lengths)
         return ForecastSilo(np.asarray(table), schema.stretches[silo], every)
 
-    def local_solve(silo: ForecastSilo, request: ForecastRequest) -> tuple[ForecastSilo, Reply]:
+    def part(silo: ForecastSilo, request: ForecastRequest) -> FloatArray:
         fitted = requested_network(request.network, silo.table.shape[1])
         rows = windows(silo.table, silo.stretches, fitted.lags)
         total = sum(max(length - fitted.lags, 0) for length in silo.all_stretches)
         errors = (
             forecast_errors(fitted, rows, center=settings.center) if len(rows) else np.zeros(2 * silo.table.shape[1])
         )
-        return silo, Reply(np.append(errors, len(rows)) / total)
+        return np.append(errors, len(rows)) / total
 
-    def aggregate(server: ForecastServer, replies: Replies[Reply]) -> ForecastServer:
-        assert replies.total is not None
+    def aggregate(server: ForecastServer, replies: Replies[Summand]) -> ForecastServer:
         share = float(replies.total[-1])
         lags = requested_network(server.network, len(server.schema.variables)).lags
         rows = round(share * sum(server.schema.windows(lags).values()))
         return replace(server, rows=rows, errors=tuple(map(float, replies.total[:-1] / share)))
 
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=open_silo,
         open_server=lambda schema: ForecastServer(schema, ""),
         broadcast=lambda server: ForecastRequest(server.network),
-        local_solve=local_solve,
+        part=part,
         aggregate=aggregate,
-        structure=lambda server: empty_structure(server.schema.variables),
         server_type=ForecastServer,
-        silo_type=ForecastSilo,
         broadcast_type=ForecastRequest,
-        reply_type=Reply,
-        summand=only_field,
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
 
 

@@ -2,7 +2,8 @@
 
 A family is a variable and its parents. Exchange 1 adds up the means of the coded columns, their second moments about
 the silos' own means, and the count tables of the discrete variables with only discrete parents (`tables.py`). These
-sums determine the least-squares regressions and the tables. Intercepts are computed from the means of all rows.
+sums determine the least-squares regressions and the tables. Intercepts are computed from the means of all rows. If the
+moments are already known, for example from the diagnosis, exchange 1 adds up the tables and the first Newton terms.
 
 Further exchanges are steps of Newton's method for the multinomial logistic regressions of the other discrete variables.
 Each exchange requests the sums for log-likelihood, gradient and Hessian. It costs a silo O(n·p²·k²) for n rows, p coded
@@ -25,7 +26,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import CountOrNone, Positive, Settings
 from ..graphs.structure import Structure
@@ -34,7 +35,7 @@ from ..statistics.coding import Coding, coded_units, coding_of
 from ..statistics.count_tables import count_limits
 from ..statistics.em import about_own_means
 from ..statistics.lagged import over_windows, window_schema
-from ..statistics.moments import Table, moment_units, pooled_packing, sum_over_chunks
+from ..statistics.moments import SummedMomentsWithin, Table, moment_units, pooled_packing, sum_over_chunks
 from ..statistics.packing import from_triangle, triangle
 from .distributions import Distribution, Linear, Logistic, Tabular, softmax
 from .networks import Network, unrolled_weights
@@ -140,16 +141,12 @@ class Broadcast:
 
     dag: NDArray[np.bool_]
     shifts: FloatArray
-    """the shifts that are subtracted from indicators, `[D]`; from numbers, each silo subtracts its own means"""
+    """the shifts that are subtracted from indicators, `[D]`; from numbers, each silo subtracts its own means; without
+    shifts and scales, moments are requested"""
     scales: FloatArray
     weights: FloatArray
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A silo's part of the sums."""
-
-    values: FloatArray
+    tables: bool
+    """whether count tables are requested"""
 
 
 @dataclass(frozen=True)
@@ -159,8 +156,9 @@ class Server:
     schema: Schema
     dag: NDArray[np.bool_]
     moments: FloatArray
-    """share of the rows, means, and second moments, packed; empty before the first exchange"""
+    """1, means, and second moments per row, packed; empty before they are known"""
     counts: FloatArray
+    """the concatenated count tables; empty before they are known"""
     weights: FloatArray
     """the concatenated logistic weights of all variables with logistic regressions"""
     direction: FloatArray
@@ -172,18 +170,29 @@ class Server:
     sums: FloatArray
     """log-likelihood, gradient and minus the Hessian per row, as last summed; once done, those at the final weights"""
     done: bool
+    steps: int = 0
+    """number of Newton steps so far"""
 
 
-def start(schema: Schema, dag: NDArray[np.bool_], lagged: FloatArray | None = None) -> Server:
+def start(
+    schema: Schema,
+    dag: NDArray[np.bool_],
+    lagged: FloatArray | None = None,
+    known: SummedMomentsWithin | None = None,
+) -> Server:
     """The server's state before the exchanges, for the learned `dag` `[d, d]`; of series, also for its `lagged` edges.
 
-    `lagged` is `[lags, d, d]`.
+    `lagged` is `[lags, d, d]`. Moments of the coded columns that are `known` are not requested again.
     """
     if lagged is not None:
         schema, dag = window_schema(schema, len(lagged)), unrolled_weights(dag.astype(np.float64), lagged) != 0
-    weights = np.zeros(sum(levels * columns for levels, columns in weight_shapes(coding_of(schema), dag).values()))
-    nothing = np.empty(0)
-    return Server(schema.in_order(), dag, nothing, nothing, weights, 0 * weights, -np.inf, 0, nothing, done=False)
+    coding, nothing = coding_of(schema), np.empty(0)
+    weights = np.zeros(sum(levels * columns for levels, columns in weight_shapes(coding, dag).values()))
+    server = Server(schema.in_order(), dag, nothing, nothing, weights, 0 * weights, -np.inf, 0, nothing, done=False)
+    if known is None:
+        return server
+    moments = pooled_packing(coding.size).pack(rows=1.0, sums=known.means, products=known.within)
+    return replace(server, moments=moments, rows=known.rows)
 
 
 def weight_shapes(coding: Coding, dag: NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
@@ -206,25 +215,21 @@ def has_table(coding: Coding, dag: NDArray[np.bool_], v: int) -> bool:
     return discrete and prod(coding.widths[u] + 1 for u in family) <= MAX_TABLE_CELLS
 
 
-def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: MixedFamilies) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The exchanges, which begin in the state `start(...)`."""
-    rowwise = FederatedAlgorithm(
+    rowwise = sum_each_round(
         open_silo=open_silo,
         open_server=lambda schema: start(schema, np.zeros((len(schema.variables),) * 2, np.bool_)),
         broadcast=broadcast,
-        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
+        part=part,
         aggregate=lambda server, replies: aggregate(server, replies, settings),
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.schema.variables, server.dag.astype(np.float64)),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=1 + MAX_NEWTON_STEPS,
-        summand=only_field,
         entry_units=_units,
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
     return over_windows(rowwise, settings.lags) if settings.lags else rowwise
 
@@ -236,45 +241,52 @@ def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator)
 
 
 def broadcast(server: Server) -> Broadcast:
-    """The request for moments and tables, then for the sums of the logistic regressions."""
+    """The request for moments and tables that are not known yet, then for the sums of the logistic regressions."""
     if not len(server.moments):
-        return Broadcast(server.dag, np.empty(0), np.empty(0), server.weights)
+        return Broadcast(server.dag, np.empty(0), np.empty(0), server.weights, tables=True)
     moments = moments_of(server)
-    return Broadcast(server.dag, moments["sums"], _scales(moments), server.weights)
+    return Broadcast(server.dag, moments["sums"], _scales(moments), server.weights, tables=not len(server.counts))
 
 
-def local_solve(silo: Silo, request: Broadcast) -> Reply:
+def part(silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the sums."""
-    coding, n = silo.coding, silo.all_rows
+    coding, n, each, begin = silo.coding, silo.all_rows, list[FloatArray](), 0
     if not len(request.scales):
-        part = silo.table.shape[0] / n
-        packed = pooled_packing(coding.size).pack(rows=part, sums=part * silo.means, products=silo.products / n)
-        tables = [_counts(silo, request.dag, v) / n for v in _variables_with_tables(coding, request.dag)]
-        return Reply(np.concatenate([packed, *tables]))
+        share = silo.table.shape[0] / n
+        each.append(pooled_packing(coding.size).pack(rows=share, sums=share * silo.means, products=silo.products / n))
+    if request.tables:
+        each += [_counts(silo, request.dag, v) / n for v in _variables_with_tables(coding, request.dag)]
+    if not len(request.scales):
+        return np.concatenate(each)
     shifts = np.where(np.array(coding.discrete)[coding.owners], request.shifts, silo.means)
-    sums, begin = [], 0
     for v, shape in weight_shapes(coding, request.dag).items():
         weights = request.weights[begin : begin + prod(shape)].reshape(shape)
         begin += prod(shape)
         parents = np.flatnonzero(request.dag[:, v])
         block = np.concatenate([coding.blocks[u] for u in parents])
         family = Family(v, parents, coding.subset(parents.tolist()), shifts[block], request.scales[block], weights)
-        sums.append(sum_over_chunks(silo.table, family.sums) / n)
-    return Reply(np.concatenate(sums))
+        each.append(sum_over_chunks(silo.table, family.sums) / n)
+    return np.concatenate(each)
 
 
-def aggregate(server: Server, replies: Replies[Reply], settings: MixedFamilies) -> Server:
-    """The state after the sum: with moments and tables, or with the next logistic weights."""
-    assert replies.total is not None
-    coding = coding_of(server.schema)
-    if not len(server.moments):
-        length = pooled_packing(coding.size).length
-        sums = replies.total / replies.total[0]
-        rows = round(float(replies.total[0]) * sum(server.schema.rows.values()))
-        counts = np.rint(replies.total[length:] * sum(server.schema.rows.values()))
-        return replace(server, moments=sums[:length], counts=counts, rows=rows, done=not len(server.weights))
-    rescaled = replies.total * (sum(server.schema.rows.values()) / server.rows)
-    return _newton_update(server, rescaled, settings.ess / server.rows, coding)
+def aggregate(server: Server, replies: Replies[Summand], settings: MixedFamilies) -> Server:
+    """The state after the sum: with moments and tables, if they were requested, and with the next logistic weights."""
+    coding, total, all_rows = coding_of(server.schema), replies.total, sum(server.schema.rows.values())
+    request = broadcast(server)
+    if not len(request.scales):
+        moments, total = np.split(total, [pooled_packing(coding.size).length])
+        server = replace(server, moments=moments / moments[0], rows=round(float(moments[0]) * all_rows))
+    if request.tables:
+        cells = sum(prod(_table_shape(coding, server.dag, v)) for v in _variables_with_tables(coding, server.dag))
+        counts, total = np.split(total, [cells])
+        server = replace(server, counts=np.rint(counts * all_rows))
+    if not len(server.weights):
+        return replace(server, done=True)
+    if not len(request.scales):
+        return server
+    stepped = _newton_update(server, total * (all_rows / server.rows), settings.ess / server.rows, coding)
+    steps = server.steps + 1
+    return replace(stepped, steps=steps, done=stepped.done or steps == MAX_NEWTON_STEPS)
 
 
 def _newton_update(server: Server, total: FloatArray, prior: float, coding: Coding) -> Server:
@@ -417,12 +429,16 @@ def _variables_with_tables(coding: Coding, dag: NDArray[np.bool_]) -> list[int]:
     return [v for v in range(len(dag)) if coding.discrete[v] and has_table(coding, dag, v)]
 
 
+def _table_shape(coding: Coding, dag: NDArray[np.bool_], v: int) -> list[int]:
+    """The shape of the silos' table of `v`: the levels of its parents, ascending, then its own."""
+    return [coding.widths[u] + 1 for u in (*np.flatnonzero(dag[:, v]), v)]
+
+
 def _count_tables(server: Server, coding: Coding) -> dict[int, CountTable]:
     """The summed counts by variable; in the silos' tables, the variable itself is the last axis."""
     tables, begin = {}, 0
     for v in _variables_with_tables(coding, server.dag):
-        order = [*map(int, np.flatnonzero(server.dag[:, v])), v]
-        shape = [coding.widths[u] + 1 for u in order]
+        order, shape = [*map(int, np.flatnonzero(server.dag[:, v])), v], _table_shape(coding, server.dag, v)
         counts = server.counts[begin : begin + prod(shape)].reshape(shape).astype(np.int64)
         begin += prod(shape)
         ascending = tuple(sorted(order))
@@ -432,8 +448,7 @@ def _count_tables(server: Server, coding: Coding) -> dict[int, CountTable]:
 
 def _counts(silo: Silo, dag: NDArray[np.bool_], v: int) -> FloatArray:
     """The counts of `v` (the last axis) and its parents (ascending) over rows without an empty cell in the family."""
-    family = [*np.flatnonzero(dag[:, v]), v]
-    shape = [silo.coding.widths[u] + 1 for u in family]
+    family, shape = [*np.flatnonzero(dag[:, v]), v], _table_shape(silo.coding, dag, v)
 
     def family_counts(rows: FloatArray) -> FloatArray:
         own = rows[:, family]
@@ -457,8 +472,5 @@ def _units(schema: Schema, request: Broadcast) -> FloatArray:
     if len(request.scales):
         return np.ones(1)
     coding = coding_of(schema)
-    cells = sum(
-        prod(coding.widths[u] + 1 for u in (v, *np.flatnonzero(request.dag[:, v])))
-        for v in _variables_with_tables(coding, request.dag)
-    )
+    cells = sum(prod(_table_shape(coding, request.dag, v)) for v in _variables_with_tables(coding, request.dag))
     return np.concatenate([moment_units(coded_units(schema)), np.ones(cells)])

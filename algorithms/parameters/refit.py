@@ -124,7 +124,6 @@ def build(settings: Refit) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]
         aggregate=aggregate,
         structure=lambda server: Structure(server.variables, server.learned.weights),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
         persisted_state=("weights",),

@@ -1,5 +1,8 @@
 """Linear Gaussian parameters from summed moments: one exchange after a run on continuous data or on series.
 
+If products are about the silos' own means and the diagnosis has already summed them, there is no further exchange
+(`state_from`).
+
 The broadcast has the pairs of variables that share a family of the learned DAG (a variable and its parents). The reply
 has the means of all columns and of the products of these pairs, which suffice for the regressions. Every variable is
 regressed on its parents over all rows: x_j = intercept_j + Σ_i W_ij x_i + N(0, σ_j²), where σ_j² is its mean squared
@@ -21,14 +24,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import CountOrNone, Settings
 from ..graphs.dag import moral_graph, reachable
 from ..graphs.structure import Structure
 from ..statistics.em import about_own_means
 from ..statistics.lagged import over_windows, window_schema
-from ..statistics.moments import Table, column_units, conditions_of, regression_weights, residual_variances
+from ..statistics.moments import (
+    SummedMomentsWithin,
+    Table,
+    column_units,
+    conditions_of,
+    regression_weights,
+    residual_variances,
+)
 from ..statistics.packing import Packing, packing
 from .forecast_errors import Forecasts
 from .networks import Network, linear_network, unrolled_weights
@@ -68,13 +78,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """A silo's share of the rows, means and products, concatenated, `[1 + d + n_pairs]`."""
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class Server:
     """The DAG and, after the exchange, the moments of all silos that answered."""
 
@@ -97,7 +100,14 @@ def start(schema: Schema, dag: NDArray[np.bool_], lagged: FloatArray | None = No
     return Server(schema.variables, sum(schema.rows.values()), dag, np.empty(0), group)
 
 
-def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def state_from(schema: Schema, dag: NDArray[np.bool_], known: SummedMomentsWithin) -> Server:
+    """The server's state after the exchange with `center`, from moments that are `known`, without the exchange."""
+    i, j = pairs(dag).T
+    moments = reply_packing(len(dag), len(i)).pack(part=1.0, means=known.means, products=known.within[i, j])
+    return Server(schema.variables, known.rows, dag, moments)
+
+
+def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The one exchange, which begins in the state `start(...)`."""
 
     def open_silo(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Silo:
@@ -116,32 +126,27 @@ def build(settings: Regressions) -> FederatedAlgorithm[Server, Silo, Broadcast, 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
 
-    def local_solve(silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
+    def part(silo: Silo, request: Broadcast) -> FloatArray:
         packed, (i, j) = reply_packing(len(silo.means), len(request.pairs)), request.pairs.T
-        sums = [packed.pack(part=s.part, means=s.means, products=s.products[i, j]) for s in (silo, *silo.further)]
-        return silo, Reply(np.concatenate(sums))
+        each = [packed.pack(part=s.part, means=s.means, products=s.products[i, j]) for s in (silo, *silo.further)]
+        return np.concatenate(each)
 
-    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-        assert replies.total is not None
+    def aggregate(server: Server, replies: Replies[Summand]) -> Server:
         return replace(server, moments=np.asarray(replies.total, np.float64))
 
-    rowwise = FederatedAlgorithm(
+    rowwise = sum_each_round(
         open_silo=open_silo,
         open_server=open_server,
         broadcast=lambda server: Broadcast(pairs(server.dag, settings.lags)),
-        local_solve=local_solve,
+        part=part,
         aggregate=aggregate,
         structure=lambda server: Structure(server.variables, server.dag.astype(np.float64)),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
-        summand=only_field,
         entry_units=lambda schema, request: np.tile(
             units_of_pairs(column_units(schema), request.pairs), schema.experiments.n_sums if schema.has_targets else 1
         ),
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
     return over_windows(rowwise, settings.lags) if settings.lags else rowwise
 

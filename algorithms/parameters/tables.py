@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Positive, Settings
 from ..graphs.structure import Structure
@@ -49,13 +49,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """A silo's concatenated count tables over the families, `[n_cells]`."""
-
-    numbers: NDArray[Any]
-
-
-@dataclass(frozen=True)
 class Server:
     """The families and, after the exchange, their summed counts."""
 
@@ -83,35 +76,24 @@ def size_error(schema: Schema, dag: NDArray[np.bool_]) -> str | None:
     )
 
 
-def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Reply]:
+def build(settings: FamilyTables) -> FederatedAlgorithm[Server, Rows, Broadcast, Summand]:
     """The one exchange, which begins in the state `start(...)`."""
 
     def open_server(schema: Schema) -> Server:
         return start(schema, np.zeros((len(schema.variables),) * 2, np.bool_))
 
-    def aggregate(server: Server, replies: Replies[Reply]) -> Server:
-        assert replies.total is not None
-        return replace(server, counts=np.rint(replies.total).astype(np.int64))
-
-    def summand(reply: Reply) -> NDArray[np.int64]:
-        return reply.numbers.astype(np.int64)
-
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=open_silo,
         open_server=open_server,
         broadcast=lambda server: Broadcast(families(server.parents)),
-        local_solve=lambda silo, request: (silo, Reply(family_counts(silo, request.sets))),
-        aggregate=aggregate,
+        part=lambda silo, request: family_counts(silo, request.sets),
+        aggregate=lambda server, replies: replace(server, counts=replies.total),
         structure=lambda server: Structure(server.variables, server.parents.astype(np.float64)),
         server_type=Server,
-        silo_type=Rows,
         broadcast_type=Broadcast,
-        reply_type=Reply,
-        summand=summand,
         whole_numbers=True,
         greatest_total=lambda schema, request: sum(schema.rows.values()),
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
     )
 
 

@@ -295,7 +295,6 @@ def wrap(learner: Learner, settings: Bootstrap) -> FederatedAlgorithm[Server, Si
         converged=lambda server: not server.running,
         structure=lambda server: averaged_network(edge_strengths(structures(learner, server))),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
         reply_type=Reply,
         max_rounds=learner.max_rounds,
@@ -405,7 +404,7 @@ def aggregate(learner: Learner, server: Server, replies: Replies[Reply]) -> Serv
 
 def _by_resample(learner: Learner, replies: Replies[Reply], count: int) -> list[Replies[Any]]:
     """The replies for each of `count` resamples: the resample's part of the sum, or the replies of each silo."""
-    if replies.total is not None:
+    if learner.summand is not None:
         parts = split_sum(replies.total, count, len(replies.silos))
         return [Replies(replies.silos, total=part) for part in parts]
     each = zip(*(reply.messages for reply in replies.each), strict=True)

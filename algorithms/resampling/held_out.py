@@ -26,12 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import wire
-from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, SumServer, only_field, sum_once
+from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Replies, Summand, SumServer, sum_each_round, sum_once
 from ..core.release import Statistic, statistic_of
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..graphs.cpdag import dag_extension
-from ..graphs.structure import empty_structure
 from ..statistics.em import about_own_means
 from ..statistics.moments import Table, column_units, product_units, regression_weights, residual_variances
 from ..statistics.packing import from_triangle, triangle
@@ -83,36 +82,25 @@ class Broadcast:
     counted: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Reply:
-    """The silo's summand: its part of the sums, or its figures in its own slot."""
-
-    values: FloatArray
-
-
-def wrap(learner: Learner, settings: HeldOut) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def wrap(learner: Learner, settings: HeldOut) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The two exchanges for `learner`; raises `ValueError` if its server needs more than an exact sum of floats."""
     if learner.summand is None or learner.whole_numbers or learner.private is not None:
         raise ValueError("held-out likelihoods take a learner from one exact sum of numbers")
-    return FederatedAlgorithm(
+    algorithm = sum_each_round(
         open_silo=partial(open_silo, learner),
         open_server=partial(open_server, learner),
         broadcast=lambda server: Broadcast(server.request, server.total, server.counted),
-        local_solve=partial(local_solve, learner),
+        part=partial(own_part, learner),
         aggregate=aggregate,
         converged=lambda server: len(server.scores) > 0,
-        structure=lambda server: empty_structure(server.schema.variables),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=2,
-        summand=only_field,
         entry_units=partial(entry_units, learner),
         needs_secure_sum=learner.needs_secure_sum,
         tolerates_dropout=learner.tolerates_dropout,
-        releases=partial(releases, learner),
     )
+    return replace(algorithm, releases=partial(releases, learner))
 
 
 def releases(learner: Learner, request: Broadcast) -> Statistic:
@@ -146,18 +134,18 @@ def entry_units(learner: Learner, schema: Schema, request: Broadcast) -> FloatAr
     return np.concatenate([learner.entry_units(schema, inner), moments])
 
 
-def local_solve(learner: Learner, silo: Silo, request: Broadcast) -> tuple[Silo, Reply]:
+def own_part(learner: Learner, silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the sums, or its score under the model learned from the other silos."""
     assert learner.summand is not None
     _, reply = learner.local_solve(silo.state, wire.decode(learner.broadcast_type, request.request))
     own = np.concatenate([learner.summand(reply), silo.moments])
     if not len(request.total):
-        return silo, Reply(own)
+        return own
     slots = np.zeros((len(silo.schema.silos), FIGURES))
     if request.counted[silo.place]:
         score = score_without(learner, silo, request.total - own, request.counted)
         slots[silo.place] = (0.0, 0.0) if score is None else (1.0, score)
-    return silo, Reply(slots.ravel())
+    return slots.ravel()
 
 
 def score_without(learner: Learner, silo: Silo, rest: FloatArray, counted: NDArray[np.bool_]) -> float | None:
@@ -184,11 +172,10 @@ class MomentSum(Settings):
     """always mask the replies, even if the run does not"""
 
 
-def build_moment_sum(settings: MomentSum) -> FederatedAlgorithm[SumServer, Summand, OnceBroadcast, Summand]:
+def build_moment_sum(settings: MomentSum) -> FederatedAlgorithm[SumServer, FloatArray, OnceBroadcast, Summand]:
     """One sum: the share of the rows, and second moments about the silos' own means divided by all rows."""
     return sum_once(
         own_moments,
-        lambda total, schema: empty_structure(schema.variables),
         needs_secure_sum=settings.masked,
         entry_units=lambda schema, request: moment_sum_units(schema),
     )
@@ -217,9 +204,8 @@ def mean_log_likelihood(S: FloatArray, own: FloatArray, dag: NDArray[np.bool_]) 
     return float(-0.5 * (np.log(2 * math.pi * variances) + spread / variances).sum())
 
 
-def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     """The state with the sums, or with the silos' scores."""
-    assert replies.total is not None
     if not len(server.total):
         counted = np.array([silo in replies.silos for silo in server.schema.silos])
         return replace(server, total=np.asarray(replies.total, np.float64), counted=counted)

@@ -131,7 +131,6 @@ def build(settings: FedGes) -> FederatedAlgorithm[Server, Silo, Arcs, Arcs]:
         converged=lambda server: not server.news,
         structure=structure,
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Arcs,
         reply_type=Arcs,
         max_rounds=settings.rounds,

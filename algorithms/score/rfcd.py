@@ -110,7 +110,6 @@ def build(settings: Rfcd) -> FederatedAlgorithm[Server, Silo, Proposal, Judgemen
         converged=lambda server: server.done,
         structure=lambda server: Structure(server.variables, cpdag(server.dag).astype(np.float64), "cpdag"),
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Proposal,
         reply_type=Judgement,
         max_rounds=settings.rounds,

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, Schema
 from ..errors import BadInput
 from ..graphs.cpdag import pdag_with_knowledge
@@ -53,7 +53,6 @@ from ..statistics.rows import (
     NO_VALUES,
     ConditionRows,
     MixedRows,
-    Numbers,
     Query,
     Rows,
     SegmentRows,
@@ -71,7 +70,6 @@ from ..statistics.rows import (
     moments_of,
     open_conditions,
     rescaled_configurations,
-    summand,
 )
 from .discrete import (
     EXCLUDED_SCORE,
@@ -124,41 +122,38 @@ from .search_server import (
 )
 
 
-def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
+def secure_ges(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Summand]:
     """GES over summed counts, refined by BOSS if `settings` request it."""
     return _secure(settings, ges_of(settings), RefinedServer if settings.refine else GesServer)
 
 
-def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
+def secure_boss(settings: SecureSearch) -> FederatedAlgorithm[Any, Rows, Query, Summand]:
     """BOSS over summed counts."""
     return _secure(settings, BOSS, BossServer)
 
 
 def _secure(
     settings: SecureSearch, procedure: ScoreSearch[Any], server_type: Callable[..., Server[Any]]
-) -> FederatedAlgorithm[Any, Rows, Query, Numbers]:
-    return FederatedAlgorithm(
+) -> FederatedAlgorithm[Any, Rows, Query, Summand]:
+    algorithm = sum_each_round(
         open_silo=lambda table, schema, silo, rng: _open_silo(table, schema, silo, settings, rng),
         open_server=lambda schema: _initial_server(schema, settings, procedure, server_type),
         broadcast=lambda server: question(server, settings, procedure),
-        local_solve=lambda silo, query: (silo, answer(silo, query)),
+        part=answer,
         aggregate=lambda server, replies: _with_sum(server, replies, procedure, settings),
         converged=lambda server: server.done,
         structure=structure,
         server_type=server_type,  # type: ignore[arg-type]
-        silo_type=Rows,
         broadcast_type=Query,
-        reply_type=Numbers,
         max_rounds=settings.rounds,
         basis=lambda server: basis(server, settings),
-        summand=summand,
         entry_units=lambda schema, query: units_of(settings.columns(schema), query),
         greatest_total=greatest_count,
         needs_secure_sum=True,
+        tolerates_dropout=False,
         measures=measures,
-        cost=bytes_of,
-        interrupted=lambda server: _interrupted(server, procedure, settings),
     )
+    return replace(algorithm, cost=bytes_of, interrupted=lambda server: _interrupted(server, procedure, settings))
 
 
 def _initial_server(
@@ -241,10 +236,9 @@ def _refuse_own_weights(schema: Schema, settings: SecureSearch) -> None:
 
 
 def _with_sum(
-    server: Server[Any], replies: Replies[Numbers], procedure: ScoreSearch[Any], settings: SecureSearch
+    server: Server[Any], replies: Replies[Summand], procedure: ScoreSearch[Any], settings: SecureSearch
 ) -> Server[Any]:
     """The state with the scores from the summed replies, and the search advanced as far as they allow."""
-    assert replies.total is not None
     server = replace(server, exchanges=server.exchanges + 1)
     if not settings.in_tables(server.kind):
         if server.compares:
@@ -400,7 +394,7 @@ def _criterion(server: Server[Any], settings: SearchSettings, rows: int) -> Crit
     return create_criterion(settings, len(server.variables), rows, server.worth, filled=server.filled)
 
 
-def answer(rows: Rows, query: Query) -> Numbers:
+def answer(rows: Rows, query: Query) -> NDArray[Any]:
     """The silo's part of the sum; with experiments, its part of each sum."""
     if isinstance(rows, ConditionRows):
         return answer_by_sum(rows, query, answer)
@@ -411,18 +405,18 @@ def answer(rows: Rows, query: Query) -> Numbers:
     return answer_as_asked(rows, query, {"moments": moments_of, "families": family_scores})
 
 
-def configurations_as_asked(rows: Rows, query: Query) -> Numbers:
+def configurations_as_asked(rows: Rows, query: Query) -> NDArray[Any]:
     """The moments by configuration over the sets of `query`."""
     assert isinstance(rows, MixedRows)
-    return Numbers(configuration_moments(rows, query.sets))
+    return configuration_moments(rows, query.sets)
 
 
-def family_scores(rows: Rows, query: Query) -> Numbers:
+def family_scores(rows: Rows, query: Query) -> NDArray[Any]:
     """The silo's scores of the families in `query`, divided by the number of all rows."""
     d = len(rows.cardinalities)
     parts = rows.segments if isinstance(rows, SegmentRows) else rows.moments[None]
     families = listed_families(query.sets, d)
-    return Numbers(np.sum([score_own_rows(one, d, families) for one in parts], axis=0) / rows.all_rows)
+    return np.asarray(np.sum([score_own_rows(one, d, families) for one in parts], axis=0) / rows.all_rows)
 
 
 def _advance(server: Server[Any], procedure: ScoreSearch[Any], settings: SecureSearch) -> Server[Any]:

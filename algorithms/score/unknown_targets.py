@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from ..core.experiments import MechanismChange, Targets, condition_names
-from ..core.protocol import FederatedAlgorithm, Replies
+from ..core.protocol import FederatedAlgorithm, Replies, Summand
 from ..core.schema import Schema
-from ..statistics.rows import Numbers, Query, Rows, bytes_of, summand
+from ..statistics.rows import Query, Rows, bytes_of
 from .families import Batch, SecureSearch, families_of
 from .mechanisms import Sums, classes_of
 from .search_server import BossServer, structure
@@ -54,7 +54,7 @@ class Server:
     done: bool
 
 
-def build(settings: SecureSearch) -> FederatedAlgorithm[Server, Rows, Query, Numbers]:
+def build(settings: SecureSearch) -> FederatedAlgorithm[Server, Rows, Query, Summand]:
     """The search for targets; `Schema.compares_conditions` must be true."""
     boss = secure_boss(settings)
     return FederatedAlgorithm(
@@ -68,11 +68,10 @@ def build(settings: SecureSearch) -> FederatedAlgorithm[Server, Rows, Query, Num
         converged=lambda server: server.done,
         structure=lambda server: structure(server.search),
         server_type=Server,
-        silo_type=Rows,
         broadcast_type=Query,
-        reply_type=Numbers,
+        reply_type=Summand,
         max_rounds=settings.rounds,
-        summand=summand,
+        summand=Summand.as_floats,
         entry_units=units_of,
         greatest_total=boss.greatest_total,
         needs_secure_sum=True,
@@ -80,7 +79,7 @@ def build(settings: SecureSearch) -> FederatedAlgorithm[Server, Rows, Query, Num
     )
 
 
-def _question(server: Server, boss: FederatedAlgorithm[Any, Rows, Query, Numbers], settings: SecureSearch) -> Query:
+def _question(server: Server, boss: FederatedAlgorithm[Any, Rows, Query, Summand], settings: SecureSearch) -> Query:
     """The next query of the search; when the search is done, the query for the families of its graph."""
     if not server.search.done:
         query: Query = boss.broadcast(server.search)
@@ -90,13 +89,12 @@ def _question(server: Server, boss: FederatedAlgorithm[Any, Rows, Query, Numbers
 
 def _aggregate(
     server: Server,
-    replies: Replies[Numbers],
-    boss: FederatedAlgorithm[Any, Rows, Query, Numbers],
+    replies: Replies[Summand],
+    boss: FederatedAlgorithm[Any, Rows, Query, Summand],
     settings: SecureSearch,
 ) -> Server:
     if not server.search.done:
         return replace(server, search=boss.aggregate(server.search, replies))
-    assert replies.total is not None
     batch = families_of(server.search.found)
     sums = sums_of_conditions(server.search, replies.total, settings)
     names = server.search.variables

@@ -37,11 +37,10 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from ..compiled import njit
-from ..core.protocol import FederatedAlgorithm, Replies, only_field
+from ..core.protocol import FederatedAlgorithm, Replies, Summand, sum_each_round
 from ..core.schema import FloatArray, ImputationModel, Schema
 from ..core.settings import Positive, Settings
 from ..errors import BadInput
-from ..graphs.structure import Structure, empty_structure
 from .anderson import Iteration, anderson_step
 from .coding import Coding, coded_units, coding_of
 from .lagged import centred_parts, window_rows, window_schema, windows
@@ -293,13 +292,6 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """A silo's part of the sum."""
-
-    values: FloatArray
-
-
-@dataclass(frozen=True)
 class Server:
     """The current covariance and its effective number of rows, 0 before the first sum."""
 
@@ -330,25 +322,20 @@ class Server:
         return ImputationModel(self.covariance, rows=self.rows, windows=windows, apart=apart)
 
 
-def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo, Broadcast, Reply]:
+def build(settings: ExpectationMaximisation) -> FederatedAlgorithm[Server, Silo, Broadcast, Summand]:
     """The exchanges of EM."""
-    return FederatedAlgorithm(
+    return sum_each_round(
         open_silo=lambda table, schema, silo, rng: _open_silo(table, schema, silo, settings.lags),
         open_server=lambda schema: _start(schema, settings),
         broadcast=lambda server: Broadcast(server.covariance),
-        local_solve=lambda silo, request: (silo, local_solve(silo, request)),
+        part=own_sums,
         aggregate=aggregate,
         converged=lambda server: server.iteration.change <= server.tolerance,
-        structure=_structure,
         server_type=Server,
-        silo_type=Silo,
         broadcast_type=Broadcast,
-        reply_type=Reply,
         max_rounds=settings.rounds,
-        summand=only_field,
         entry_units=lambda schema, request: _units(_rows_schema(schema, settings.lags), request),
         needs_secure_sum=settings.masked,
-        tolerates_dropout=True,
         measures=lambda server: {"change": server.iteration.change},
     )
 
@@ -374,13 +361,13 @@ def _open_silo(table: Table, schema: Schema, silo: str, lags: int) -> Silo:
     return Silo(window_rows(table, schema.stretches[silo], lags), coding, all_rows, public.stretches[silo])
 
 
-def local_solve(silo: Silo, request: Broadcast) -> Reply:
+def own_sums(silo: Silo, request: Broadcast) -> FloatArray:
     """The silo's part of the numbers of pairs and their products, or of the expected second moments."""
     if len(request.S):
-        return Reply(triangle(expected_products(silo.table, silo.lengths, silo.coding, request.S)) / silo.all_rows)
+        return triangle(expected_products(silo.table, silo.lengths, silo.coding, request.S)) / silo.all_rows
     each = [pairwise_complete(part, silo.coding) for part in parts_of(silo.table, silo.lengths)]
     products, pairs = (np.sum(one, axis=0) for one in zip(*each, strict=True))
-    return Reply(np.concatenate([triangle(pairs), triangle(products)]) / silo.all_rows)
+    return np.concatenate([triangle(pairs), triangle(products)]) / silo.all_rows
 
 
 def pairwise_complete(table: Table, coding: Coding) -> tuple[FloatArray, FloatArray]:
@@ -404,9 +391,8 @@ def _complete_pairs(table: Table, coding: Coding, means: FloatArray) -> tuple[Fl
     return products, pairs
 
 
-def aggregate(server: Server, replies: Replies[Reply]) -> Server:
+def aggregate(server: Server, replies: Replies[Summand]) -> Server:
     """The state with the covariance from the sum. Raises `BadInput` for a column without variance."""
-    assert replies.total is not None
     rows, all_rows = sum(server.schema.rows[silo] for silo in replies.silos), sum(server.schema.rows.values())
     total = replies.total * all_rows
     if len(server.covariance):
@@ -491,7 +477,3 @@ def _mean_of_pairs(pairs: FloatArray, coding: Coding) -> int:
 def _units(schema: Schema, request: Broadcast) -> FloatArray:
     products = product_units(coded_units(schema))
     return products if len(request.S) else np.concatenate([np.ones(len(products)), products])
-
-
-def _structure(server: Server) -> Structure:
-    return empty_structure(server.schema.variables)

@@ -27,7 +27,6 @@ from ..core.protocol import FederatedAlgorithm, OnceBroadcast, Summand, SumServe
 from ..core.schema import FloatArray, Schema
 from ..core.settings import Settings
 from ..errors import BadInput
-from ..graphs.structure import empty_structure
 from .packing import Block, Packing, triangle
 
 
@@ -134,6 +133,20 @@ MAX_UNJOINED_CORRELATION = 0.1
 """a residual is tested against the square of a nonadjacent variable only if their correlation is below this"""
 ROUNDING = 1e-12
 """a variance of at most this share of the column's mean square is zero up to rounding"""
+
+
+@dataclass(frozen=True, eq=False)
+class SummedMomentsWithin:
+    """The moments of the coded columns over all silos, in the form in which an exchange has summed them.
+
+    Further exchanges about the same rows need not request them again.
+    """
+
+    rows: int
+    means: FloatArray
+    """`[d]`"""
+    within: FloatArray
+    """second moments about the silos' own means, per row, `[d, d]`"""
 
 
 @dataclass(frozen=True)
@@ -415,11 +428,9 @@ class Units(Settings):
     """Settings of the exchange for the units of the columns: there are none."""
 
 
-def build(settings: Units) -> FederatedAlgorithm[SumServer, Summand, OnceBroadcast, Summand]:
+def build(settings: Units) -> FederatedAlgorithm[SumServer, NDArray[Any], OnceBroadcast, Summand]:
     """The algorithm of one masked sum; `units_of` computes the units from the server's last state."""
-    return sum_once(
-        log_sizes, lambda total, schema: empty_structure(schema.variables), whole_numbers=True, needs_secure_sum=True
-    )
+    return sum_once(log_sizes, whole_numbers=True, needs_secure_sum=True)
 
 
 def log_sizes(table: Table, schema: Schema) -> NDArray[np.int64]:

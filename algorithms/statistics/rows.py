@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import njit
+from ..core.protocol import Summand
 from ..core.schema import FloatArray, Kind, Schema
 from ..errors import BadInput
 from .coding import coded_units
@@ -65,13 +66,6 @@ class Query:
     """for sketches, the summed margins of the tests' tables; for corners, the left-out level of each variable, `[d]`"""
     exchange: int = 0
     """number of this exchange"""
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A silo's reply: numbers to be added up over silos."""
-
-    numbers: NDArray[Any]
 
 
 def open_rows(table: Table, schema: Schema, silo: str, rng: np.random.Generator) -> Rows:
@@ -144,7 +138,11 @@ def cardinalities_of(schema: Schema) -> NDArray[np.int64]:
     return configurations_of(schema)
 
 
-def answer_as_asked(rows: Rows, query: Query, answers: "Mapping[str, Callable[[Rows, Query], Numbers]]") -> "Numbers":
+Answer = Callable[[Rows, Query], NDArray[Any]]
+"""(a silo's rows, query) -> the silo's part of the sum"""
+
+
+def answer_as_asked(rows: Rows, query: Query, answers: Mapping[str, Answer]) -> NDArray[Any]:
     """The answer to `query` of the kind that it names; raises `BadInput` for a kind that is not among the `answers`.
 
     The gate of a silo decides by the name of the kind, so no other numbers may leave under it.
@@ -154,24 +152,19 @@ def answer_as_asked(rows: Rows, query: Query, answers: "Mapping[str, Callable[[R
     return answers[query.what](rows, query)
 
 
-def counts_of(rows: Rows, query: Query) -> Numbers:
+def counts_of(rows: Rows, query: Query) -> NDArray[Any]:
     """The count tables of `rows` over the sets of `query`."""
-    return Numbers(count(rows.columns, rows.cardinalities, query.sets))
+    return np.asarray(count(rows.columns, rows.cardinalities, query.sets))
 
 
-def corners_of(rows: Rows, query: Query) -> Numbers:
+def corners_of(rows: Rows, query: Query) -> NDArray[Any]:
     """The corners of the count tables of `rows` over the sets of `query`."""
-    return Numbers(count_corners(rows.columns, rows.cardinalities, query.sets, query.margins.astype(np.int16)))
+    return count_corners(rows.columns, rows.cardinalities, query.sets, query.margins.astype(np.int16))
 
 
-def moments_of(rows: Rows, query: Query) -> Numbers:
+def moments_of(rows: Rows, query: Query) -> NDArray[Any]:
     """The moments of `rows`, divided by the number of all rows."""
-    return Numbers(per_row(rows.moments, rows.all_rows))
-
-
-def summand(reply: Numbers) -> FloatArray:
-    """The numbers of one silo. Sums of counts are exact, because floats represent all whole numbers up to 2⁵³."""
-    return reply.numbers.astype(np.float64)
+    return per_row(rows.moments, rows.all_rows)
 
 
 def entry_units(schema: Schema, query: Query) -> FloatArray:
@@ -184,9 +177,9 @@ def greatest_count(schema: Schema, query: Query) -> int | None:
     return sum(schema.rows.values()) if query.what in ("tables", "corners") else None
 
 
-def bytes_of(message: Query | Numbers) -> int:
+def bytes_of(message: Query | Summand) -> int:
     """The bytes of the message's numbers."""
-    arrays = (message.numbers,) if isinstance(message, Numbers) else (message.sets, message.margins)
+    arrays = (message.values,) if isinstance(message, Summand) else (message.sets, message.margins)
     return sum(array.nbytes for array in arrays)
 
 
@@ -221,7 +214,7 @@ def open_conditions(
     return ConditionRows(*own, parts=parts, used=np.vstack([used, ~used]))
 
 
-def answer_by_sum(rows: ConditionRows, query: Query, answer: Callable[[Rows, Query], Numbers]) -> Numbers:
+def answer_by_sum(rows: ConditionRows, query: Query, answer: Answer) -> NDArray[Any]:
     """The silo's parts of all sums, concatenated; a part adds up the `answer` of each condition that is in the sum.
 
     The part is zero for a sum that excludes all conditions of the silo.
@@ -233,9 +226,9 @@ def answer_by_sum(rows: ConditionRows, query: Query, answer: Callable[[Rows, Que
             own = replace(query, sets=np.ascontiguousarray(query.sets[query.sets[:, 0] == k, 1:]))
             if not len(own.sets):
                 continue
-        numbers = [answer(part, own).numbers for part, is_used in zip(rows.parts, used, strict=True) if is_used]
-        sums.append(sum(numbers) if numbers else np.zeros_like(answer(rows.parts[0], own).numbers))
-    return Numbers(np.concatenate(sums))
+        numbers = [answer(part, own) for part, is_used in zip(rows.parts, used, strict=True) if is_used]
+        sums.append(sum(numbers) if numbers else np.zeros_like(answer(rows.parts[0], own)))
+    return np.concatenate(sums)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def _checked(job: Job, session: Session, result: RunResult, structure: Structure
     last = Round(0, None, Traffic(), "converged")
     after = (job, session, algorithm, last, ordered)
     diagnosed: Diagnosed = unless_refused(lambda: diagnose(*after), not_diagnosed)
-    model = unless_refused(lambda: parameters(*after), lambda refusal: Parameters(None, refusal))
+    model = unless_refused(lambda: parameters(*after, sums=diagnosed.sums), lambda refusal: Parameters(None, refusal))
     checked, figures = fit(*after, diagnosed.sums) if job.settings.diagnose else (NO_FIT, NO_FIGURES)
     scores, gate = structure_scores(ordered, job.truth), job.gate(session.schema)
     return replace(

@@ -181,7 +181,8 @@ def _with_label_edges(run: Continued, session: Session) -> Continued:
         dag = label_edges.labels_late_dag(structure, coding)
         if dag is None or not label_edges.edges_to_test(dag, coding).any():
             break
-        found = fit_mixed_families(job, session, algorithm, dag, "labels" if check == 1 else f"labels-{check}")
+        name = "labels" if check == 1 else f"labels-{check}"
+        found = fit_mixed_families(job, session, algorithm, dag, name, sums=run.diagnosed.sums)
         if found.lost:
             return run
         lost += found.last.lost

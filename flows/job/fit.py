@@ -2,10 +2,9 @@
 
 The held-out likelihood of a silo is the likelihood of its rows under the model of the other silos.
 
-For numbers and mixed data the fit needs no further exchange, because the diagnosis sums second moments about the silos'
-own means. Labels need one sum of count tables, under the run id `<run id>-fit`, masked if the run was. A run with an ε
-has no fit, for two reasons: its released moments contain noise, whose effect on the tests is not known, and a further
-sum would be a release that ε does not cover.
+The fit needs no further exchange, because the diagnosis sums the moments or counts that it needs. A run with an ε has
+no fit, for two reasons: its released moments contain noise, whose effect on the tests is not known, and a further sum
+would be a release that ε does not cover.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import Schema
-from fedbnsl.algorithms.core.spec import SERIES, Algorithm, AlgorithmSpec
+from fedbnsl.algorithms.core.spec import SERIES, Algorithm
 from fedbnsl.algorithms.diagnosis import edge_figures, exchange, implied, implied_tables
 from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.errors import BadInput
@@ -33,7 +32,7 @@ from fedbnsl.algorithms.statistics.coding import coding_of
 from fedbnsl.tracking.publication import rounded
 from fedbnsl.tracking.result import HeldOutScores
 
-from .follow_up import has_own_weights, is_nonlinear
+from .follow_up import Sums, count_tables, has_own_weights, is_nonlinear
 from .job import Job, Session, extra_exchange, unless_refused
 
 Figures = Mapping[EdgeKey, EdgeFigures]
@@ -47,13 +46,12 @@ def fit(
     algorithm: Algorithm,
     last: Round[Any],
     structure: Structure,
-    sums: exchange.Server | None,
+    sums: Sums | None,
 ) -> tuple[Fit, Figures]:
     """What is published of the fit of `structure` and its edges, after the run of `job` whose last round is `last`.
 
-    `sums` are the sums of the diagnosis of numbers or mixed data; None for labels, and if there was no diagnosis. If
-    the fit cannot be computed, it contains the reason. Edges then have only the p-values of a search by tests, which
-    follow from what the search received.
+    `sums` are the sums of the diagnosis; None if there are none. If the fit cannot be computed, it contains the
+    reason. Edges then have only the p-values of a search by tests, which follow from what the search received.
     """
     found, figures = _of_graph(job, session, algorithm, last, structure, sums)
     largest = _largest_p_values(last.server, structure, job.spec.name)
@@ -67,7 +65,7 @@ def _of_graph(
     algorithm: Algorithm,
     last: Round[Any],
     structure: Structure,
-    sums: exchange.Server | None,
+    sums: Sums | None,
 ) -> tuple[Fit, Figures]:
     """The fit and the figures of edges, without the p-values of the search."""
     schema = session.schema
@@ -78,9 +76,10 @@ def _of_graph(
     if chosen.dag is None:
         return Fit(f"not tested, because {chosen.how}"), {}
     if schema.kind == "discrete":
-        dag = chosen.dag
-        return unless_refused(lambda: _of_labels(job, session, algorithm, dag), lambda refusal: (Fit(refusal), {}))
-    if sums is None:
+        return unless_refused(
+            lambda: _of_labels(job, session, algorithm, structure, sums), lambda refusal: (Fit(refusal), {})
+        )
+    if not isinstance(sums, exchange.Server):
         return Fit("not tested, because it needs the sums of the diagnosis, which are not available"), {}
     return fit_of_sums(schema, structure, chosen.dag, sums)
 
@@ -140,16 +139,20 @@ def fit_of_sums(
     return found, edge_figures.by_key(figures, keys)
 
 
-def _of_labels(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_]) -> tuple[Fit, Figures]:
-    spec = AlgorithmSpec("fit-tables", implied_tables.FitTables(masked=algorithm.needs_secure_sum))
-    found = extra_exchange(job, session, spec, "fit", implied_tables.start(session.schema, dag))
-    if found.lost:
-        return Fit("not tested, because too few silos responded"), {}
-    blank, server = job.settings.small_cells == "blank", found.last.server
+def _of_labels(
+    job: Job, session: Session, algorithm: Algorithm, structure: Structure, sums: Sums | None
+) -> tuple[Fit, Figures]:
+    """The fit to the counts in `sums`; without them, for example if an owner refused them, to counts of its own."""
+    sent, server = 0, sums
+    if not isinstance(server, implied_tables.Server):
+        found = count_tables(job, session, algorithm, structure)
+        if found.lost:
+            return Fit("not tested, because too few silos responded"), {}
+        sent, server = found.bytes_sent, found.last.server
+    blank, dag = job.settings.small_cells == "blank", server.dag
     figures = edge_figures.figures_of_tables(server, _bdeu(job.spec.settings, len(dag)), blank=blank)
-    names = server.schema.variables
-    fit = replace(implied_tables.fit_of_tables(server, blank=blank), bytes_sent=found.bytes_sent)
-    return fit, edge_figures.by_key(figures, edge_figures.keys_of(dag, names, 0))
+    fit = replace(implied_tables.fit_of_tables(server, blank=blank), bytes_sent=sent)
+    return fit, edge_figures.by_key(figures, edge_figures.keys_of(dag, server.schema.variables, 0))
 
 
 def _bdeu(settings: Any, d: int) -> edge_figures.Bdeu | None:

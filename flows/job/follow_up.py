@@ -12,7 +12,7 @@ from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import Round
 from fedbnsl.algorithms.core.schema import AUTO, FloatArray, Schema
 from fedbnsl.algorithms.core.spec import EVENTS, SERIES, Algorithm, AlgorithmSpec
-from fedbnsl.algorithms.diagnosis import columns, exchange, findings, missingness, series_findings
+from fedbnsl.algorithms.diagnosis import columns, exchange, findings, implied_tables, missingness, series_findings
 from fedbnsl.algorithms.diagnosis import tables as diagnosis_tables
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import Extension, dag_extension
@@ -27,12 +27,16 @@ from fedbnsl.algorithms.parameters.refit import ALL_SILOS, Refit, Server, refit_
 from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Bootstrap, structures
 from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.statistics.transforms import transform_lines
+from fedbnsl.tasks.silo.policy import NotAllowed
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
 
-from .job import ExchangeResult, Job, Session, extra_exchange
+from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
 from .preparation import outlier_refusal, with_knowledge
 from .score import structure_scores
 from .series_model import LOST, SMALL_CELL_NOTES, learned, small_cells_note
+
+Sums = exchange.Server | implied_tables.Server
+"""the sums of the diagnosis, of which parameters and fit are functions: moments, or counts of labels"""
 
 
 def parameters(
@@ -42,21 +46,23 @@ def parameters(
     last: Round[Any],
     structure: Structure,
     fitted: ExchangeResult | None = None,
+    sums: Sums | None = None,
 ) -> Parameters:
     """The model of the run whose last round is `last`, or the reason why there is no model.
 
-    A mixed network may have been `fitted` already, for a DAG of the class of `structure`.
+    A mixed network may have been `fitted` already, for a DAG of the class of `structure`. `sums` are the sums of the
+    diagnosis, if there are any; the moments or counts in them are not requested again.
 
-    An exchange over the same silos estimates the model, under the run id `<run id>-parameters`, masked if the run was.
-    A private run has no such exchange, because its reply would be a release that the privacy budget does not account
-    for.
+    Unless these sums suffice, an exchange over the same silos estimates the model, under the run id
+    `<run id>-parameters`, masked if the run was. A private run has no such exchange, because its reply would be a
+    release that the privacy budget does not account for.
     """
     if not job.settings.parameters:
         return NO_PARAMETERS
     if session.schema.kind == "events":
         return Parameters(None, "a Hawkes process has intensities instead", intensities=last.server.intensities)
     lines = transform_lines(session.schema)
-    found = _parameters(job, session, algorithm, last, structure, fitted)
+    found = _parameters(job, session, algorithm, last, structure, fitted, sums)
     if found.network is None or not lines:
         return found
     return replace(found, how=f"{found.how}; on the transformed scale ({lines})")
@@ -69,6 +75,7 @@ def _parameters(
     last: Round[Any],
     structure: Structure,
     fitted: ExchangeResult | None,
+    sums: Sums | None,
 ) -> Parameters:
     chosen = dag_extension(structure)
     if chosen.dag is None:
@@ -78,7 +85,7 @@ def _parameters(
     if algorithm.private is not None:
         return _by_product(algorithm, last.server, structure)
     if session.schema.kind == "discrete":
-        return _tables(job, session, algorithm, chosen.dag, chosen.how)
+        return _tables(job, session, algorithm, chosen.dag, chosen.how, sums)
     if session.schema.kind == "mixed" and session.schema.has_targets:
         return Parameters(None, "mixed networks have no parameters where experiments have set variables")
     names = unrolled_names(structure.variables, structure.lags)
@@ -86,9 +93,9 @@ def _parameters(
         reason = f"a variable has the name {duplicate}, which another variable has at an earlier time"
         return Parameters(None, reason)
     if session.schema.kind == "mixed" or (structure.lags and session.schema.levels):
-        return _families(job, session, algorithm, structure, chosen, fitted)
+        return _families(job, session, algorithm, structure, chosen, fitted, sums)
     note = LINEAR_NOTE if is_nonlinear(job, last) else OWN_WEIGHTS_NOTE if has_own_weights(job) else ""
-    return _regressions(job, session, algorithm, structure, chosen, "" if structure.lags else note)
+    return _regressions(job, session, algorithm, structure, chosen, "" if structure.lags else note, sums)
 
 
 def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Parameters:
@@ -104,21 +111,26 @@ def _by_product(algorithm: Algorithm, server: Any, structure: Structure) -> Para
     return Parameters(linear_network(structure, zeros, variances), how)
 
 
-def _tables(job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str) -> Parameters:
+def _tables(
+    job: Job, session: Session, algorithm: Algorithm, dag: NDArray[np.bool_], how: str, sums: Sums | None
+) -> Parameters:
     reason = tables.size_error(session.schema, dag)
     if reason:
         return Parameters(None, reason)
     settings = tables.FamilyTables(job.settings.smoothing, masked=algorithm.needs_secure_sum)
-    found = extra_exchange(
-        job, session, AlgorithmSpec("family-tables", settings), "parameters", tables.start(session.schema, dag)
-    )
-    if found.lost:
-        return LOST
-    server = found.last.server
+    server, lost, sent = tables.start(session.schema, dag), tuple[str, ...](), 0
+    if isinstance(sums, implied_tables.Server) and sums.has_families:
+        counted = implied_tables.CountsBySet(sums, blank=False)
+        server = replace(server, counts=counted.counts(tables.families(dag)))
+    else:
+        found = extra_exchange(job, session, AlgorithmSpec("family-tables", settings), "parameters", server)
+        if found.lost:
+            return LOST
+        server, lost, sent = found.last.server, found.last.lost, found.bytes_sent
     rows = "the rows without empty cells" if session.schema.gaps else f"{tables.contributing_rows(server):,} rows"
     prior = f"counts in {rows}, smoothed by a Dirichlet prior of {settings.ess:g} row{'s' * (settings.ess != 1)}"
     notes, blank = (prior, SMALL_CELL_NOTES[job.settings.small_cells], how), job.settings.small_cells == "blank"
-    return learned(tables.network(server, settings.ess, blank=blank), notes, found)
+    return learned(tables.network(server, settings.ess, blank=blank), notes, lost, sent)
 
 
 def _families(
@@ -128,10 +140,13 @@ def _families(
     structure: Structure,
     chosen: Extension,
     fitted: ExchangeResult | None,
+    sums: Sums | None,
 ) -> Parameters:
     """The model of numbers and labels for the DAG that was `chosen`; of series, with the errors of its forecasts."""
     assert chosen.dag is not None
-    found = fitted or fit_mixed_families(job, session, algorithm, chosen.dag, "parameters", lagged=structure.lagged)
+    found = fitted or fit_mixed_families(
+        job, session, algorithm, chosen.dag, "parameters", lagged=structure.lagged, sums=sums
+    )
     if found.lost:
         return LOST
     server: mixed_families.Server = found.last.server
@@ -140,7 +155,7 @@ def _families(
     where = f"the same and earlier times, at {rows:,} times" if structure.lags else f"{rows:,} rows"
     summary = f"regressions, tables and logistic regressions on {where}"
     notes = (summary, small_cells_note(job), job.adjustment.description, chosen.how)
-    model = learned(replace(network, adjustment=job.adjustment), notes, found)
+    model = learned(replace(network, adjustment=job.adjustment), notes, found.last.lost, found.bytes_sent)
     if not structure.lags:
         return model
     spec = AlgorithmSpec("forecast-errors", ForecastErrors(algorithm.needs_secure_sum, job.center_series))
@@ -167,24 +182,33 @@ def has_own_weights(job: Job) -> bool:
 
 
 def _regressions(
-    job: Job, session: Session, algorithm: Algorithm, structure: Structure, chosen: Extension, note: str
+    job: Job,
+    session: Session,
+    algorithm: Algorithm,
+    structure: Structure,
+    chosen: Extension,
+    note: str,
+    sums: Sums | None,
 ) -> Parameters:
     """The model of numbers for the DAG that was `chosen`; of series, with the errors of its forecasts."""
     assert chosen.dag is not None
     lags = structure.lags
     name, center = ("lagged-regressions", job.center_series) if lags else ("regressions", job.center)
     settings = regressions.Regressions(center, algorithm.needs_secure_sum, lags)
-    start = regressions.start(session.schema, chosen.dag, structure.lagged)
-    found = extra_exchange(job, session, AlgorithmSpec(name, settings), "parameters", start)
-    if found.lost:
-        return LOST
-    server = found.last.server
+    if isinstance(sums, exchange.Server) and center and not lags:
+        server, lost, bytes_sent = regressions.state_from(session.schema, chosen.dag, sums.moments), sums.lost, 0
+    else:
+        start = regressions.start(session.schema, chosen.dag, structure.lagged)
+        found = extra_exchange(job, session, AlgorithmSpec(name, settings), "parameters", start)
+        if found.lost:
+            return LOST
+        server, lost, bytes_sent = found.last.server, found.last.lost, found.bytes_sent
     rows, network = regressions.contributing_rows(server), regressions.network(server, settings)
     where = f"at the same and at earlier times, at {rows:,} times" if lags else f"over {rows:,} rows"
     fitted = f"each variable regressed on its parents {where}"
     fitted += ", without rows in which an experiment targeted the variable" * session.schema.has_targets
     notes = (fitted, job.adjustment.description, note, chosen.how)
-    model = learned(replace(network, adjustment=job.adjustment), notes, found)
+    model = learned(replace(network, adjustment=job.adjustment), notes, lost, bytes_sent)
     return replace(model, forecasts=regressions.forecasts(server, settings, network)) if lags else model
 
 
@@ -234,9 +258,9 @@ def errors(fitted: Server | None) -> dict[str, float | None]:
 def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any], structure: Structure) -> Diagnosed:
     """The findings on the data and on `structure`.
 
-    The exchanges run over the same silos, under the run id `<run id>-diagnosis` and, with empty cells,
-    `<run id>-missingness`. A private run has no such exchanges, because they would be releases that the privacy budget
-    does not account for.
+    The exchanges run over the same silos, under the run ids `<run id>-diagnosis`, for labels `<run id>-fit` and, with
+    empty cells, `<run id>-missingness`. A private run has no such exchanges, because they would be releases that the
+    privacy budget does not account for.
     """
     capped = [
         *findings.parent_cap_findings(structure, getattr(job.spec.settings, "max_parents", None)),
@@ -253,23 +277,40 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     if not job.settings.diagnose or uncompared or algorithm.private is not None or last.outcome == "silo lost":
         return Diagnosed(tuple(capped))
     start: Any
+    sums, sent = None, 0
     if session.schema.kind == "discrete":
         spec = AlgorithmSpec("diagnosis-tables", diagnosis_tables.TableDiagnosis(masked=algorithm.needs_secure_sum))
         start = diagnosis_tables.start(session.schema, structure)
+        if dag_extension(structure).dag is not None and not (session.schema.gaps or job.imputation_model.rows):
+            counted = unless_refused(lambda: count_tables(job, session, algorithm, structure), lambda refusal: None)
+            sent = counted.bytes_sent if counted else 0
+            # Lost silos might return, and then compare themselves with sums that they are not in.
+            if counted and not counted.last.lost:
+                sums = counted.last.server
+                start = replace(
+                    start, counts=implied_tables.CountsBySet(sums, blank=False).counts(start.sets).astype(np.float64)
+                )
     else:
         settings = exchange.Diagnosis(masked=algorithm.needs_secure_sum, lags=structure.lags)
         spec = AlgorithmSpec("diagnosis", settings)
         start = exchange.start(session.schema, structure)
-    found = extra_exchange(job, session, spec, "diagnosis", start)
-    if found.lost:
-        return Diagnosed(tuple(capped))
-    sums = found.last.server if isinstance(found.last.server, exchange.Server) else None
-    if sums is not None:
+    if job.at_sums and sums is not None:  # no silo compares itself with the others
+        server = diagnosis_tables.without_figures(start)
+    else:
+        try:
+            found = extra_exchange(job, session, spec, "diagnosis", start)
+        except NotAllowed as refusal:
+            return replace(not_diagnosed(str(refusal)), bytes_sent=sent, sums=sums)
+        if found.lost:
+            return Diagnosed(tuple(capped), sent, sums)
+        server, sent = found.last.server, sent + found.bytes_sent
+    if isinstance(server, exchange.Server):
+        sums = server
         capped += columns.skewed_findings(session.schema, sums.transform_gain)
-    gaps, sent = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
+    gaps, more = _missingness_findings(job, session, masked=algorithm.needs_secure_sum)
     curved, schema = is_nonlinear(job, last), session.schema
     of_data = findings.revised_advice(
-        _data_findings(job, schema, found.last.server, structure, curved=curved),
+        _data_findings(job, schema, server, structure, curved=curved),
         may_set_aside=job.settings.outliers == "keep" and not outlier_refusal(job, schema),
         numbers=schema.kind == "continuous",
         complete=not schema.gaps,
@@ -280,7 +321,19 @@ def diagnose(job: Job, session: Session, algorithm: Algorithm, last: Round[Any],
     others = (*capped, *gaps, *of_data)
     if any(one.name in findings.CAUSES_OF_MISFIT for one in others):
         misfit = []
-    return Diagnosed((*others, *misfit), found.bytes_sent + sent, sums)
+    return Diagnosed((*others, *misfit), sent + more, sums)
+
+
+def count_tables(job: Job, session: Session, algorithm: Algorithm, structure: Structure) -> ExchangeResult:
+    """The result of the exchange that counts all tables of labels after a run which learned `structure`.
+
+    They are those of its fit, its parameters, and the diagnosis.
+    """
+    dag = dag_extension(structure).dag
+    assert dag is not None
+    spec = AlgorithmSpec("fit-tables", implied_tables.FitTables(masked=algorithm.needs_secure_sum))
+    compared = diagnosis_tables.start(session.schema, structure).sets
+    return extra_exchange(job, session, spec, "fit", implied_tables.start(session.schema, dag, compared))
 
 
 def fit_mixed_families(
@@ -291,15 +344,18 @@ def fit_mixed_families(
     name: str,
     *,
     lagged: FloatArray | None = None,
+    sums: Sums | None,
 ) -> ExchangeResult:
     """The result of the exchange that fits the parameters of a mixed network with this `dag` `[d, d]`.
 
-    Of series, also with these `lagged` edges `[lags, d, d]`.
+    Of series, also with these `lagged` edges `[lags, d, d]`. Moments in the `sums` of a diagnosis of independent rows
+    are not requested again.
     """
     lags = 0 if lagged is None else len(lagged)
     settings = mixed_families.MixedFamilies(job.settings.smoothing, algorithm.needs_secure_sum, lags)
     spec = AlgorithmSpec("lagged-families" if lags else "mixed-families", settings)
-    return extra_exchange(job, session, spec, name, mixed_families.start(session.schema, dag, lagged))
+    known = sums.moments if isinstance(sums, exchange.Server) and not lags else None
+    return extra_exchange(job, session, spec, name, mixed_families.start(session.schema, dag, lagged, known))
 
 
 def not_diagnosed(refusal: str) -> Diagnosed:

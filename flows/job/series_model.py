@@ -5,15 +5,15 @@ from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
 from fedbnsl.tracking.result import Metric, Parameters
 
-from .job import ExchangeResult, Job
+from .job import Job
 
 LOST = Parameters(None, "too few silos responded when the parameters were estimated")
 
 
-def learned(network: Network, notes: tuple[str, ...], found: ExchangeResult) -> Parameters:
-    """The model `network` of a run with its notes, and a note on the silos that were lost when it was fitted."""
-    lost = f"without {', '.join(found.last.lost)}" if found.last.lost else ""
-    return Parameters(network, "; ".join(part for part in (*notes, lost) if part), found.bytes_sent)
+def learned(network: Network, notes: tuple[str, ...], lost: tuple[str, ...], bytes_sent: int) -> Parameters:
+    """The model `network` of a run with its notes, and a note on the silos that were `lost` when it was fitted."""
+    without = f"without {', '.join(lost)}" if lost else ""
+    return Parameters(network, "; ".join(part for part in (*notes, without) if part), bytes_sent)
 
 
 SMALL_CELL_NOTES = {

@@ -12,12 +12,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from math import prod
 from typing import Any, Protocol
 
 from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.promise import Charge
-from fedbnsl.algorithms.core.protocol import Replies, SiloLost, Sparse, Traffic, gather, traffic_of
+from fedbnsl.algorithms.core.protocol import (
+    Replies,
+    SiloLost,
+    Sparse,
+    Traffic,
+    gather,
+    traffic_of,
+    usable_reply,
+)
 from fedbnsl.algorithms.core.release import Disclosed
 from fedbnsl.algorithms.core.schema import Schema, pluralize
 from fedbnsl.algorithms.core.spec import Algorithm
@@ -27,7 +34,7 @@ from fedbnsl.algorithms.secure.masks import MESH_SILOS, Aborted, Phase, default_
 from fedbnsl.algorithms.secure.sparse import SumLost
 
 from ..rounds import Start, Wait, in_threads
-from ..silo.messages import Method, MethodCall, SiloFailed, unpack_answer
+from ..silo.messages import Method, MethodCall, unpack_answer
 from ..silo.runs import RunTerms, SecureSumRequest
 
 
@@ -76,22 +83,11 @@ class PackedAnswer:
 
 
 def read_replies(algorithm: Algorithm, answers: Mapping[str, bytes]) -> dict[str, Any]:
-    """The replies in the `answers` of silos; raises `SiloFailed`, naming the silo, for bytes that are no reply.
-
-    If replies are summed, their summands must have the shape that most silos send.
-    """
-    replies, shapes = dict[str, Any](), dict[str, tuple[int, ...]]()
+    """The replies in the `answers` of silos; raises `UnusableReply`, naming the silo, for bytes that are no reply."""
+    replies = dict[str, Any]()
     for silo, packed in answers.items():
-        try:
+        with usable_reply(silo):
             replies[silo] = wire.decode(algorithm.reply_type, packed)
-            shapes[silo] = algorithm.summand(replies[silo]).shape if algorithm.summand else ()
-        except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as fault:
-            raise SiloFailed(f"silo {silo}: its reply cannot be read ({type(fault).__name__})") from None
-    usual = max(shapes.values(), key=[*shapes.values()].count, default=())
-    for silo, shape in shapes.items():
-        if shape != usual:
-            sizes = f"{prod(shape):,} numbers, those of others have {prod(usual):,}"
-            raise SiloFailed(f"silo {silo}: its reply has {sizes}")
     return replies
 
 

@@ -91,7 +91,7 @@ def test_prefect_knows_the_run_its_tasks_and_its_artifacts(followed):
         run = flow_run_of(client, "followed")
         assert {"notears-admm", "example", "seed-3"} <= set(run.tags)
         assert run.state.is_completed()
-        exchanges = ROUNDS + 4  # the refit and the parameters are one more each, the diagnoses two
+        exchanges = ROUNDS + 3  # the refit is one more, the diagnoses, which the parameters follow from, two
         only = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(str(run.id))]))
         tasks = all_task_runs(client, only, expected=exchanges * (3 + 3) + 1)
         names = Counter(task.name.split()[0] for task in tasks)

@@ -158,7 +158,7 @@ def test_the_tasks_of_a_run_are_named_by_their_rounds_and_exchanges(shown, page)
     opened.goto(f"{prefect}/runs")
     opened.locator("a[href*='/runs/flow-run/']").first.click()
     opened.get_by_text("Task Runs", exact=True).first.click()
-    seen(page, "prefect-tasks", "check_convergence parameters 1", "local_solve silo-1 parameters 1")
+    seen(page, "prefect-tasks", "check_convergence refit 1", "local_solve silo-1 refit 1")
 
 
 SWITCHES = """Object.fromEntries([...document.querySelectorAll('.schema-form-property input[type=checkbox]')].map(

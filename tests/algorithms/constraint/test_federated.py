@@ -213,7 +213,7 @@ class TestTheLawsOnDiscreteData:
 
         def by_wire(silo, broadcast):
             broadcast = wire.decode(learner.broadcast_type, wire.encode(broadcast))
-            silo, reply = learner.local_solve(wire.decode(learner.silo_type, wire.encode(silo)), broadcast)
+            silo, reply = learner.local_solve(wire.decode(type(silo), wire.encode(silo)), broadcast)
             return silo, wire.decode(learner.reply_type, wire.encode(reply))
 
         end = list(rounds(replace(learner, local_solve=by_wire), federation))[-1]

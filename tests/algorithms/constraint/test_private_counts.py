@@ -271,7 +271,7 @@ def test_the_tests_allow_for_the_noise_of_all_silos(drawing, dealing):
     exact, noise = 5 * count(zeros.T, server.cardinalities, query.sets).astype(np.int64), []
     for seed in range(40):
         answers = [
-            learner.local_solve(learner.private.with_key(one, bytes([k, seed]) * 16), query)[1].numbers
+            learner.local_solve(learner.private.with_key(one, bytes([k, seed]) * 16), query)[1].values
             for k, one in enumerate(opened)
         ]
         noise.append(sum(answers) - exact)

@@ -18,7 +18,7 @@ from fedbnsl.algorithms.constraint.projection import (
     project,
     projection_evidence,
 )
-from fedbnsl.algorithms.core.protocol import Replies, gather, rounds
+from fedbnsl.algorithms.core.protocol import Replies, Summand, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.statistics.count_tables import count, tables_for
 from fedbnsl.algorithms.statistics.moments import to_multiples
@@ -72,7 +72,8 @@ def through(drawn, dealing, tests, seed, silos=3, lose=None):
     states = {s: learner.open_silo(federation.tables[s], federation.schema, s, None) for s in federation.schema.silos}
     for _ in range(4):
         query = evidence.question(server)
-        replies = gather(learner, {s: answer_as_asked(state, query, evidence.answers) for s, state in states.items()})
+        parts = {s: Summand(answer_as_asked(state, query, evidence.answers)) for s, state in states.items()}
+        replies = gather(learner, parts)
         known = evidence.learn(server, replies.total, replies.silos)
         server = replace(server, known=known, exchanges=server.exchanges + 1)
         if (found := evidence.results(server)) is not None:

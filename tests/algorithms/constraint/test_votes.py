@@ -10,7 +10,7 @@ from fedbnsl.algorithms.baselines.vote_on_graphs import Poll, as_marks, elect
 from fedbnsl.algorithms.baselines.vote_on_tests import votes
 from fedbnsl.algorithms.constraint.fed_pc import FederatedSettings, fed_pc
 from fedbnsl.algorithms.constraint.search import ConstraintSettings
-from fedbnsl.algorithms.core.protocol import gather, rounds
+from fedbnsl.algorithms.core.protocol import Summand, gather, rounds
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.count_tables import PAD
@@ -92,7 +92,8 @@ def test_a_test_is_decided_by_more_than_half(drawing, dealing):
         server = learner.open_server(federation.schema)
         query = ballots.question(server)
         states = {s: learner.open_silo(federation.tables[s], federation.schema, s, rng) for s in federation.tables}
-        replies = gather(learner, {s: answer_as_asked(state, query, ballots.answers) for s, state in states.items()})
+        parts = {s: Summand(answer_as_asked(state, query, ballots.answers)) for s, state in states.items()}
+        replies = gather(learner, parts)
         known = ballots.learn(server, replies.total, replies.silos)
         (p,) = ballots.results(type(server)(**{**vars(server), "known": known})).p
         assert (p == 0) == dependent, parts

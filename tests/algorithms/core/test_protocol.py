@@ -43,7 +43,6 @@ def mean_of_rows(max_rounds: int = 3, stop: int = 99) -> FederatedAlgorithm[Serv
         converged=lambda server: server.number >= stop,
         structure=lambda server: Structure(("x0", "x1"), np.zeros((2, 2))),
         server_type=Server,
-        silo_type=Sum,
         broadcast_type=Sum,
         reply_type=Sum,
         max_rounds=max_rounds,

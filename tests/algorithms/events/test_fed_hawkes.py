@@ -100,7 +100,7 @@ def test_a_request_that_lists_no_families_is_refused(wrong):
     table = events(3, 1, 120, 3, 5, degree=0.5).tables["silo-1"]
     silo = Silo(table, 3, len(table))
     _, reply = local_solve(silo, Broadcast(**REQUEST))
-    assert len(reply.sums) == sum(family_length(int(n)) for n in REQUEST["member"].sum(axis=1))
+    assert len(reply.values) == sum(family_length(int(n)) for n in REQUEST["member"].sum(axis=1))
     with pytest.raises(BadInput, match="does not list families of their types with positive base rates"):
         local_solve(silo, Broadcast(**(REQUEST | wrong)))
 

@@ -129,6 +129,6 @@ def test_correlations_of_other_residuals_are_refused(m):
     """Compiled code does not check its indices and would read beyond the correlations."""
     table = rows_of(3, 50, 1, "uniform")
     silo = secure_lingam.open_silo(table, federate({"s": table}).schema, "s", np.random.default_rng(0))
-    secure_lingam.local_solve(silo, secure_lingam.Broadcast(np.eye(3), np.eye(3)))
+    secure_lingam.part(silo, secure_lingam.Broadcast(np.eye(3), np.eye(3)))
     with pytest.raises(BadInput, match="has not the correlations of the 3 residuals that it defines"):
-        secure_lingam.local_solve(silo, secure_lingam.Broadcast(np.eye(3), np.eye(m)))
+        secure_lingam.part(silo, secure_lingam.Broadcast(np.eye(3), np.eye(m)))

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from fedbnsl.algorithms.core import wire
 from fedbnsl.algorithms.core.protocol import rounds
+from fedbnsl.algorithms.diagnosis import exchange
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.distributions import Linear, Logistic, Tabular
 from fedbnsl.algorithms.parameters.mixed_families import MixedFamilies, build, network, start
@@ -88,6 +90,23 @@ def test_however_the_rows_are_split(whole, secure):
     for label in LEVELS["stage"]:
         mine, theirs = (found["cpds"]["stage"]["coefficients"][label]["dose"] for found in (split, twice))
         assert mine == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_moments_that_are_known_save_an_exchange_and_change_no_bit(whole, secure):
+    tables = {"a": whole[:500], "b": whole[500:1900], "c": whole[1900:]}
+    schema = mixed(tables, NAMES, LEVELS)
+    if secure:
+        schema = replace(schema, units=(2.0, 1.0, 1.0, 4.0))
+    federation = InProcessFederation(schema, tables, secure=secure)
+    first, _ = rounds(exchange.build(exchange.Diagnosis()), federation)
+    every = [
+        list(rounds(build(MixedFamilies()), InProcessFederation(schema, tables, secure=secure), (0, begin)))
+        for begin in (start(schema, DAG), start(schema, DAG, known=first.server.moments))
+    ]
+    assert len(every[1]) == len(every[0]) - 1
+    asked, known = (one[-1].server for one in every)
+    assert wire.encode(replace(known, schema=asked.schema)) == wire.encode(asked)
 
 
 def test_a_level_that_is_told_apart_perfectly_has_finite_weights():

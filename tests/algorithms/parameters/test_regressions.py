@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.core.protocol import gather, rounds, silo_generator, traffic_of
+from fedbnsl.algorithms.diagnosis import exchange
 from fedbnsl.algorithms.graphs.dag import moral_graph
 from fedbnsl.algorithms.parameters import regressions
 from fedbnsl.data.generators.linear import random_dag
@@ -98,6 +99,19 @@ def test_silos_around_other_means_are_regressed_within_where_the_run_was():
     assert found.variances[1] == pytest.approx(0.01, rel=0.2)
     everything = np.vstack(list(tables.values())).mean(axis=0)
     np.testing.assert_allclose(found.intercepts, everything - everything @ found.structure.weights)
+
+
+def test_moments_that_are_known_give_the_same_network_bit_by_bit():
+    table, dag = rows(7)
+    federation, settings = federate(split(table, 3), NAMES), regressions.Regressions(center=True)
+    (first, _) = rounds(exchange.build(exchange.Diagnosis()), federation)
+    known = regressions.state_from(federation.schema, dag, first.server.moments)
+    last = exchanged(federation, dag, center=True)
+    found, expected = (regressions.network(server, settings) for server in (known, last.server))
+    for name in ("intercepts", "variances"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_array_equal(found.structure.weights, expected.structure.weights)
+    assert regressions.contributing_rows(known) == regressions.contributing_rows(last.server) == len(table)
 
 
 def test_only_pairs_that_share_a_family_are_asked_for():

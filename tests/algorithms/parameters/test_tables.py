@@ -148,8 +148,8 @@ def test_a_reply_has_the_families_counts_and_nothing_else():
     cells = sum(
         int(np.prod([len(drawn.levels[NAMES[u]]) for u in (v, *np.flatnonzero(drawn.dag[:, v]))])) for v in range(5)
     )
-    assert reply.numbers.shape == (cells,)
-    assert reply.numbers.sum() == 5 * 200
+    assert reply.values.shape == (cells,)
+    assert reply.values.sum() == 5 * 200
     server = exchanged(drawn.federation([np.arange(200)]), drawn.dag).server
     assert wire.encode(wire.decode(tables.Server, wire.encode(server))) == wire.encode(server)
 

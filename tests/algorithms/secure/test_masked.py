@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fedbnsl.algorithms import registry
+from fedbnsl.algorithms.core.protocol import Summand
 from fedbnsl.algorithms.core.schema import Schema
 from fedbnsl.algorithms.errors import BadInput
-from fedbnsl.algorithms.moments.summed import Reply
 from fedbnsl.algorithms.secure import participant
 from fedbnsl.algorithms.secure.masked import Encoding, check_range, encoding_of, masked_round
 from fedbnsl.algorithms.secure.masks import Aborted, SecureSession
@@ -21,7 +21,7 @@ class TestRange:
     def test_is_that_of_one_summand_among_all(self, epsilon, value):
         """Sums reach 2³¹ for fixed-point numbers and 2⁶³ for integers; for three silos, half of that is too large."""
         algorithm = registry.build(registry.specify("secure-sum", {"epsilon": epsilon} if epsilon else {}))
-        reply = Reply(np.array([value], np.int64 if epsilon else np.float64))
+        reply = Summand(np.array([value], np.int64 if epsilon else np.float64))
         vector = algorithm.summand(reply)
         assert len(Encoding(1, algorithm.whole_numbers).encode(vector)) == 1
         with pytest.raises(BadInput, match="so that a sum of 3 cannot overflow"):

@@ -70,7 +70,7 @@ def test_it_is_that_of_the_pooled_rows(kind, engine, request, studies, tmp_path)
     )
     assert got == pytest.approx(wanted, rel=1e-8 if kind == "labels" else 1e-6, abs=1e-8)
     assert {name: found.metrics[name] for name in got} == got
-    assert (found.fit.bytes_sent > 0) == (kind == "labels")
+    assert found.fit.bytes_sent == 0  # it is a function of the sums of the diagnosis
     assert load(tmp_path / "out").result.fit == found.fit
 
 

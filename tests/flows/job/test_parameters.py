@@ -11,6 +11,7 @@ from fedbnsl import learn as learn_api
 from fedbnsl.algorithms import registry
 from fedbnsl.algorithms.core.protocol import SiloLost, gather, silo_generator, traffic_of
 from fedbnsl.data.folder.folder import read_folder, write_folder
+from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.data.networks.lucas import lucas
 from fedbnsl.data.networks.published import network, read_bif
 from fedbnsl.flows.cli.main import main
@@ -153,8 +154,8 @@ NONE = {
 }
 
 
-@pytest.mark.parametrize(("given", "why", "after"), NONE.values(), ids=NONE)
-def test_where_there_is_none_the_silos_are_not_asked(labels, given, why, after):
+@pytest.mark.parametrize(("given", "why", "sums"), NONE.values(), ids=NONE)
+def test_where_there_is_none_the_silos_are_not_asked(labels, given, why, sums):
     asked = []
     data = read_folder(labels)
 
@@ -166,7 +167,7 @@ def test_where_there_is_none_the_silos_are_not_asked(labels, given, why, after):
     result = run(job, Session(data.schema, connect))
     assert result.parameters.network is None
     assert why in result.parameters.how
-    assert asked == [given["algorithm"], "diagnosis-tables", *after]
+    assert asked == [given["algorithm"], *sums, "diagnosis-tables"]
 
 
 def test_a_private_run_asks_nothing_that_nobody_paid_for(example):
@@ -179,8 +180,8 @@ def test_a_private_run_asks_nothing_that_nobody_paid_for(example):
     assert by_product.bytes_sent == 0
 
 
-def losing(data, gone):
-    """A session whose silos `gone` answer during the search and not afterwards; they may be all silos."""
+def losing(data, gone, parts=("-fit", "-parameters")):
+    """A session whose silos `gone` answer, but not in these `parts` of the run; they may be all silos."""
 
     class Losing:
         schema = data.schema
@@ -198,7 +199,7 @@ def losing(data, gone):
 
     def connect(job, spec, run_id):
         whole = InProcessFederation(data.schema, data.tables, run_id=run_id)
-        return Losing() if run_id.endswith("-parameters") else whole
+        return Losing() if run_id.endswith(parts) else whole
 
     return Session(data.schema, connect)
 
@@ -214,6 +215,19 @@ def test_a_silo_lost_at_the_end_costs_its_counts():
     assert "too few silos" in nobody.parameters.how
     assert nobody.outcome == "converged"
     assert nobody.structure.weights.tobytes() == result.structure.weights.tobytes()
+
+
+def test_a_silo_lost_in_the_diagnosis_is_not_in_the_model_of_its_sums():
+    data = homogeneous(6, 4, 300, 1)
+    job = job_inline(LearnSettings(data="linear", algorithm="secure-boss", bootstrap=0), "run", data)
+    found, whole = (run(job, losing(data, gone, ("-diagnosis",))).parameters for gone in (("silo-2",), ()))
+    assert found.how.endswith("without silo-2")
+    assert "over 900 rows" in found.how
+    assert "over 1,200 rows" in whole.how
+    assert found.bytes_sent == whole.bytes_sent == 0
+    rows = np.vstack([table for silo, table in data.tables.items() if silo != "silo-2"])
+    weights = found.network.structure.weights
+    np.testing.assert_allclose(found.network.intercepts, rows.mean(axis=0) @ (np.eye(6) - weights), atol=1e-9)
 
 
 def test_on_the_command_line_it_can_be_switched_off(capsys, labels, tmp_path):

@@ -201,7 +201,7 @@ def test_noise_replaces_the_limits(codes):
     _, replies = run(codes, spec, Policy(cells=500, variables=1, epsilon=9.0))
     (first, *_), rows = replies, len(next(iter(codes.values())))
     pair = len(LEVELS[LABELS[0]]) * len(LEVELS[LABELS[1]])
-    assert first.numbers[:pair].sum() == pytest.approx(rows, abs=rows / 2)
+    assert first.values[:pair].sum() == pytest.approx(rows, abs=rows / 2)
 
 
 def described(tmp_path, codes, **policies):
