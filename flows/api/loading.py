@@ -19,14 +19,14 @@ from fedbnsl.algorithms.diagnosis.findings import Finding
 from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit, Independence
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.edge_figures import FIGURES, EdgeFigures, EdgeKey, key_of, known_figures
-from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
+from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import (
     Diagnosed,
     FoundTargets,
     HeldOutScores,
-    Metric,
     Parameters,
     PrivacySpent,
     RunDescription,
@@ -133,7 +133,7 @@ def _local(folder: Path, schema: Schema, lags: int) -> dict[str, Structure]:
     return {silo: _padded(found.get(silo, empty), lags) for silo in schema.silos}
 
 
-def _diagnosed(config: dict[str, Any], metrics: dict[str, Metric]) -> Diagnosed:
+def _diagnosed(config: dict[str, Any], metrics: dict[str, MetricValue]) -> Diagnosed:
     findings = tuple(
         Finding(one["name"], one["said"] if "said" in one else one["message"], one["advice"], tuple(one["silos"]))
         for one in config["findings"]
@@ -150,8 +150,7 @@ def _fit(config: dict[str, Any]) -> Fit:
 
 def _edge_figures(folder: Path, structure: Structure) -> dict[EdgeKey, EdgeFigures]:
     """The figures of the edges in `structure.csv`, whose lines are in the order of the edges."""
-    edges = (*classify(structure, None), *classify_lagged(structure, None))
-    rows = zip(edges, _table(folder / "structure.csv"), strict=True)
+    rows = zip(ClassifiedEdges(structure), _table(folder / "structure.csv"), strict=True)
     found = {key_of(edge): EdgeFigures(**{name: row.get(name) for name in FIGURES}) for edge, row in rows}
     return found if known_figures(found) else {}
 
@@ -196,9 +195,9 @@ def _table(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _value(cell: str) -> Metric:
+def _value(cell: str) -> MetricValue:
     """The number or truth value in a cell, or the text of a cell that has neither."""
-    words: dict[str, Metric] = {"True": True, "False": False}
+    words: dict[str, MetricValue] = {"True": True, "False": False}
     if cell in words:
         return words[cell]
     for kind in (int, float):

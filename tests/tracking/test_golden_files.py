@@ -6,11 +6,12 @@ from io import StringIO
 
 import pytest
 
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.parameters.bif import parse_bif
 from fedbnsl.algorithms.parameters.network_json import network_from_json
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.flows.engines.run_comparison import read_run
-from fedbnsl.tracking.outputs import OPTIONAL_OUTPUTS, OUTPUTS, write_outputs
+from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
 from fedbnsl.tracking.report.explore import graph_data, lay_out
 from tests.tracking import expected
 from tests.tracking.golden import ARROWS, EARLIER, LEARNED, LINES, RESAMPLES, ROUNDS, RUNS, tables
@@ -36,7 +37,7 @@ def folders(tmp_path_factory):
     from fedbnsl.tracking import outputs
 
     with pytest.MonkeyPatch.context() as patch:  # pictures and reports have tests of their own, and take longest
-        patch.setattr(outputs, "as_png", lambda figure: b"")
+        patch.setattr("fedbnsl.tracking.report.drawings.as_png", lambda figure: b"")
         patch.setattr(outputs, "report_html", lambda result: "")
         yield Folders(tmp_path_factory.mktemp("golden"))
 
@@ -200,7 +201,9 @@ def test_a_finished_run_is_read_back_from_its_folder(folders):
 @pytest.mark.parametrize("name", RUNS)
 def test_what_can_be_explored_is_as_expected(name):
     run = RUNS[name]
-    text = json.dumps(rounded(graph_data(lay_out(run.structure, run.truth), run)), indent=1, ensure_ascii=False)
+    text = json.dumps(
+        rounded(graph_data(lay_out(ClassifiedEdges(run.structure, run.truth)), run)), indent=1, ensure_ascii=False
+    )
     expected.check(f"{name}/explore", text)
 
 
@@ -213,12 +216,7 @@ def rounded(value):
 
 
 def test_files_that_only_some_runs_have(folders):
-    assert {name for name in OPTIONAL_OUTPUTS if (folders["dynamic"] / name).exists()} == {*OPTIONAL_OUTPUTS} - {
-        "disclosure.json",
-        "intensities.csv",
-        "delays.png",
-        "targets.csv",
-    }
-    assert not {name for name in OPTIONAL_OUTPUTS if (folders["weighted"] / name).exists()}
-    assert (folders["weighted"] / "changes.csv").exists()
+    others = {"disclosure.json", "intensities.csv", "delays.png", "targets.csv", "model.bif", "changes.csv"}
+    assert {path.name for path in folders["dynamic"].iterdir()} == {*FILES} - others
+    assert {path.name for path in folders["weighted"].iterdir()} == {*OUTPUTS, "model.json", "changes.csv"}
     assert (folders["cpdag"] / "averaged.csv").exists()

@@ -5,7 +5,6 @@ draws the matrix. Variables and edges have the positions and routes of the layer
 is hidden, and the picture beside it shows everything.
 """
 
-import csv
 import json
 import math
 from base64 import b64encode
@@ -14,17 +13,15 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from io import StringIO
 from typing import Any
 
-from fedbnsl.algorithms.core.schema import escape_formula
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged, typed_edges
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 from fedbnsl.algorithms.graphs.strengths import Strengths
-from fedbnsl.algorithms.graphs.structure import Structure
 
 from ..pictures.drawing import LONGEST_NAME, STYLES, box_width, causal_order, is_required, layout_order, pens, truncate
 from ..pictures.layout import Layout, layered
 from ..result import RunResult, strengths_in
+from .files import csv_text
 
 MAX_GRAPH_EDGES = 3000
 """number of edges up to which the view has a graph; with more edges, it has only the matrix"""
@@ -57,28 +54,18 @@ class LaidOutGraph:
     compared: bool
 
 
-def compared_edges(structure: Structure, truth: Structure | None) -> tuple[list[Edge], list[LaggedEdge], bool]:
-    """The edges within one time step, the lagged edges, and whether they are compared with `truth`.
-
-    Nothing is compared if `structure` has lags but `truth` states none: a true edge could then be at any lag.
-    """
-    reference = None if truth is None or (structure.lags and not truth.lags) else truth
-    return list(classify(structure, reference)), list(classify_lagged(structure, reference)), reference is not None
-
-
-def lay_out(structure: Structure, truth: Structure | None) -> LaidOutGraph:
-    """The layout of `structure`, with its edges compared with `truth` as by `compared_edges`."""
-    within, lagged, compared = compared_edges(structure, truth)
-    edges = (*within, *lagged)
-    places, ways = _places(structure.variables, within, lagged) if len(edges) <= MAX_GRAPH_EDGES else ((), {})
+def lay_out(edges: ClassifiedEdges) -> LaidOutGraph:
+    """The layout of the structure with these `edges`."""
+    variables = edges.structure.variables
+    places, ways = _places(variables, edges.within, edges.lagged) if len(edges) <= MAX_GRAPH_EDGES else ((), {})
     return LaidOutGraph(
-        structure.variables,
-        edges,
+        variables,
+        tuple(edges),
         places,
         ways,
-        tuple(causal_order(structure.variables, within)),
-        max((edge.lag for edge in lagged), default=0),
-        compared,
+        tuple(causal_order(variables, edges.within)),
+        max((edge.lag for edge in edges.lagged), default=0),
+        edges.reference is not None,
     )
 
 
@@ -132,7 +119,7 @@ class Script:
 
 def explore_scripts(result: RunResult) -> list[Script]:
     """The data and the scripts of the view; empty for a structure without edges."""
-    found = lay_out(result.structure, result.truth)
+    found = lay_out(result.compared_edges)
     if not found.edges:
         return []
     needed = (*OWN_SCRIPTS[:1], *[LIBRARY] * bool(found.places), *OWN_SCRIPTS[1:])
@@ -161,25 +148,18 @@ def graph_data(found: LaidOutGraph, result: RunResult) -> dict[str, Any]:
         "nodes": nodes,
         "edges": _edges(found, result, strengths),
         "order": found.order,
-        "csv": edges_csv(result.structure),
+        "csv": edges_csv(result.edges),
         "lags": found.lags,
         "compared": found.compared,
         "styles": {name: {"colour": style.colour, "dash": list(style.dash or ())} for name, style in STYLES.items()},
     }
 
 
-def edges_csv(structure: Structure) -> str:
+def edges_csv(edges: ClassifiedEdges) -> str:
     """The edges as a CSV file without weights, in the form that `fedbnsl rescore --edges` reads."""
-    typed, dynamic = structure.kind != "dag", bool(structure.lags)
-    names, text = structure.variables, StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("source", "target", *["type"] * typed, *["lag"] * dynamic))
-    for i, j, type_ in typed_edges(structure):
-        writer.writerow((*map(escape_formula, (names[i], names[j])), *[type_] * typed, *[0] * dynamic))
-    for edge in classify_lagged(structure, None):
-        ends = escape_formula(edge.source), escape_formula(edge.target)
-        writer.writerow((*ends, *["directed"] * typed, edge.lag))
-    return text.getvalue()
+    header, rows = edges.rows()
+    kept = [k for k, name in enumerate(header) if name != "weight"]
+    return csv_text([header[k] for k in kept], ([row[k] for k in kept] for row in rows))
 
 
 def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import Network
-from fedbnsl.tracking.outputs import flat_metrics, json_text
+from fedbnsl.tracking.report.files import flat_metrics, json_text
 
 NUMBERS = prepare("homogeneous", variables=5, silos=3, rows=120, seed=1)
 

@@ -11,7 +11,7 @@ from fedbnsl.flows.api.learned import headline, notebook_html
 from fedbnsl.flows.engines import artifacts
 from fedbnsl.flows.engines.artifacts import publish, result_lines
 from fedbnsl.flows.engines.hooks import markdown
-from fedbnsl.flows.terminal.summary import as_document, show_result, show_structure
+from fedbnsl.flows.terminal.summary import as_document, show_edges, show_result
 from fedbnsl.tracking.result import CompletedRun
 from tests.tracking import expected
 from tests.tracking.golden import ARROWS, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS
@@ -64,7 +64,7 @@ def test_edges_are_printed_from_cause_to_effect_with_their_weights(capsys):
 
 
 def test_the_strongest_edges_are_printed_first_whatever_their_sign(capsys):
-    show_structure(RUNS["weighted"].structure, most=4)
+    show_edges(RUNS["weighted"].edges, most=4)
     said = capsys.readouterr().out
     assert list(edges_in(said)) == [
         ("blood", "→", "dose"),
@@ -173,7 +173,7 @@ def test_the_table_of_scores_has_every_figure_beside_its_name(published, name):
     assert {row["score"]: row["value"] for row in made["table"]} == {
         key: value for key, value in metrics.items() if value is not None
     }
-    assert made["description"] == f"{RUNS[name].algorithm} on {RUNS[name].dataset}"
+    assert made["description"] == f"{RUNS[name].algorithm} on {RUNS[name].dataset}; all files: /runs/{name}"
 
 
 def test_the_picture_is_the_file(published, tmp_path):

@@ -1,6 +1,7 @@
 """A report read back: its sections by title, with their paragraphs and tables as text."""
 
 from dataclasses import dataclass, field
+from html import unescape
 from html.parser import HTMLParser
 
 
@@ -100,7 +101,7 @@ class Reader(HTMLParser):
 
 def one_line(html):
     """A text without line breaks and indents, which browsers do not show."""
-    return " ".join(html.split())
+    return unescape(" ".join(html.split()))
 
 
 def read(html):
