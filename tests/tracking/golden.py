@@ -540,6 +540,7 @@ def personal_run():
         refit={},
         asked="",
         diagnosed=Diagnosed(),
+        metrics=run.metrics | {"diagnosis_bytes": 0},
         notes=(),
         changes=None,
     )
@@ -560,6 +561,7 @@ def wide_run():
         structure=Structure(names, matrix(names, WIDE)),
         truth=Structure(names, matrix(names, WIDE_TRUE)),
         refit={},
+        metrics=run.metrics | {"parameter_bytes": 0},
         parameters=Parameters(None, "parameters were not requested"),
         changes=None,
     )

@@ -5,7 +5,7 @@ import json
 import math
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from io import StringIO
 from itertools import chain
@@ -23,7 +23,7 @@ from fedbnsl.algorithms.graphs.strengths import Strengths
 
 from ..comparison import Comparison
 from ..metrics import METRICS, MetricValue, shown_in
-from ..result import NOT_COVERED, FoundTargets, RunResult, SiloEdge, strengths_in
+from ..result import NOT_COVERED, FoundTargets, RunDescription, RunResult, SiloEdge, strengths_in
 
 
 def structure_csv(
@@ -166,41 +166,30 @@ def flat_metrics(result: RunResult) -> dict[str, MetricValue]:
 
 def config(result: RunResult) -> dict[str, Any]:
     """The content of `config.json`: what is needed to repeat the run on the same data, findings, and versions."""
+    schema = result.schema
+    of_run = (
+        *(one.name for one in fields(RunDescription)),
+        "ended",
+        "lost",
+        "notes",
+        "not_identified",
+        "basis",
+        "secure",
+    )
+    of_data = ("kind", "variables", "levels", "aside", "complete_rows", "transforms", "counts")
     return {
-        "name": result.name,
-        "ended": result.ended,
-        "algorithm": result.algorithm,
-        "asked": result.asked,
-        "params": result.params,
-        "seed": result.seed,
-        "engine": result.engine,
-        "dataset": result.dataset,
-        "kind": result.schema.kind,
-        "variables": result.schema.variables,
-        "levels": result.schema.levels,
-        "rows": {silo: result.schema.rows[silo] for silo in result.schema.silos},
-        "about": result.about,
-        "aside": result.schema.aside,
-        "complete_rows": result.schema.complete_rows,
-        "transforms": result.schema.transforms,
-        "counts": result.schema.counts,
-        "notes": result.notes,
-        "not_identified": result.not_identified,
+        **{name: getattr(result, name) for name in of_run},
+        **{name: getattr(schema, name) for name in of_data},
+        "rows": {silo: schema.rows[silo] for silo in schema.silos},
         "graph": result.structure.kind,
-        "lost": result.lost,
-        "basis": result.basis,
         "findings": [asdict(one) for one in result.diagnosed.findings],
         "fit": asdict(result.fit),
         "held_out": asdict(result.held_out),
         "tuning": asdict(result.tuning) if result.tuning else None,
-        "secure": result.secure,
         "knowledge": asdict(result.knowledge) if result.knowledge else None,
-        **({"targets": result.schema.targets} if result.targets else {}),
+        **({"targets": schema.targets} if result.targets else {}),
         **({"found_targets": asdict(result.found_targets)} if result.found_targets else {}),
-        **({"conditions": _conditions(result.schema)} if result.schema.condition_names else {}),
-        "bootstrap": result.bootstrap,
-        "register": result.register,
-        "small_cells": result.small_cells,
+        **({"conditions": _conditions(schema)} if schema.condition_names else {}),
         "parameters": {"learned": result.parameters.network is not None, "how": result.parameters.how},
         "privacy": asdict(result.privacy) | {"not_covered": NOT_COVERED} if result.privacy else None,
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("fedbnsl", "numpy")}},

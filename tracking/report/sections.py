@@ -104,7 +104,7 @@ class StatementList:
 
 
 @dataclass(frozen=True)
-class Columns:
+class TablesBeside:
     """Tables side by side."""
 
     tables: Sequence[ReportTable]
@@ -125,7 +125,7 @@ class Fold:
     pictures: Pictures
 
 
-Block = Heading | Paragraph | Tiles | Pictures | StatementList | Columns | Explorer | Fold | ReportTable
+Block = Heading | Paragraph | Tiles | Pictures | StatementList | TablesBeside | Explorer | Fold | ReportTable
 FileContent = str | bytes | None
 
 
@@ -798,7 +798,7 @@ def _scores(result: RunResult) -> Iterator[Block]:
     known = {name: value for name, value in result.metrics.items() if not (undefined and value is None)}
     within = {name: value for name, value in known.items() if not name.startswith("lagged_")}
     across = {name: value for name, value in known.items() if name.startswith("lagged_")}
-    yield Columns(
+    yield TablesBeside(
         [
             *_score_tables(within, " within one time step (W)" * bool(across)),
             *_score_tables(across, " across time (A)"),

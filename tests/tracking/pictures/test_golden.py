@@ -173,17 +173,12 @@ def test_a_picture_for_mlflow_is_no_transpose_and_has_the_sign_of_each_weight():
                 assert (blue > red, red > blue) == (weight > 0, weight < 0)
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_the_structure_is_drawn_as_expected(name):
-    expected.check(f"{name}/structure", described(structure_figure(RUNS[name], f"{name} run")))
-
-
-def test_matrices_and_rounds_are_drawn_as_expected():
-    run = RUNS["dynamic"]
-    expected.check(
-        "dynamic/matrices", described(draw_matrices(ClassifiedEdges(run.structure, run.truth), "two rows of matrices"))
-    )
-    expected.check("weighted/rounds", described(draw_rounds(RUNS["weighted"].rounds)))
+def test_pictures_are_drawn_as_expected():
+    drawn = ("weighted", "cpdag", "pag", "dynamic", "mixed", "wide")
+    found = {name: {"structure": described(structure_figure(RUNS[name], f"{name} run"))} for name in drawn}
+    found["dynamic"]["matrices"] = described(draw_matrices(RUNS["dynamic"].compared_edges, "two rows of matrices"))
+    found["weighted"]["rounds"] = described(draw_rounds(RUNS["weighted"].rounds))
+    expected.check("pictures", found)
 
 
 def test_a_colour_is_read_as_it_is_seen():

@@ -111,6 +111,6 @@ def read(html):
     return {one.title: one for one in reader.sections}
 
 
-def as_text(sections):
-    """A report that was read as lines of text, without its pictures."""
-    return "\n".join(line for one in sections.values() for line in one.order) + "\n"
+def as_text(section):
+    """A section that was read as lines of text, without its pictures."""
+    return "\n".join(line for line in section.order if not line.startswith("\n## "))
