@@ -57,8 +57,14 @@ class Metric:
     """names of `PLACES`, separated by spaces"""
 
 
-def _score(name: str, heading: str, best: Best, label: str, places: str = "", kind: Kind = Kind.STATISTIC) -> Metric:
-    return Metric(name, "score", label, heading, best, kind, places)
+def _error(name: str, heading: str, label: str, places: str = "", kind: Kind = Kind.STATISTIC) -> Metric:
+    """A score of which less is better."""
+    return Metric(name, "score", label, heading, "least", kind, places)
+
+
+def _score(name: str, heading: str, label: str, places: str = "") -> Metric:
+    """A score of which more is better."""
+    return Metric(name, "score", label, heading, "greatest", places=places)
 
 
 def _count(name: str, label: str, places: str = "", kind: Kind = Kind.STATISTIC) -> Metric:
@@ -67,64 +73,45 @@ def _count(name: str, label: str, places: str = "", kind: Kind = Kind.STATISTIC)
 
 _DECLARED = (
     # The graph in comparison with the true graph (`algorithms/graphs/compare.py`).
-    _score(
+    _error(
         "shd",
         "SHD",
-        "least",
         "SHD: pairs of variables whose edge differs",
         "always terminal tile silos headline log runs benchmark picture",
     ),
-    _score(
+    _error(
         "shd_cpdag",
         "SHD of the equivalence classes",
-        "least",
         "SHD between the equivalence classes (CPDAGs)",
         "terminal benchmark",
     ),
-    _score(
-        "shd_skeleton",
-        "SHD of the skeletons",
-        "least",
-        "SHD of the skeletons, ignoring directions",
-        "terminal benchmark",
-    ),
-    _score(
-        "shd_lenient", "lenient SHD", "least", "Lenient SHD: directed and undirected edges match", "terminal lenient"
-    ),
+    _error("shd_skeleton", "SHD of the skeletons", "SHD of the skeletons, ignoring directions", "terminal benchmark"),
+    _error("shd_lenient", "lenient SHD", "Lenient SHD: directed and undirected edges match", "terminal lenient"),
     # The true weights of the next two are known only of synthetic data.
-    _score(
+    _error(
         "mse_consensus",
         "error of the consensus weights",
-        "least",
         "Normalised error of the consensus weights, median over silos",
         kind=Kind.EXACT,
     ),
-    _score(
+    _error(
         "mse_personal",
         "error of the silos' weights",
-        "least",
         "Normalised error of weights refitted by each silo, median over silos",
         kind=Kind.EXACT,
     ),
-    _score("smhd", "SMHD", "least", "SMHD: SHD of the moral graphs"),
-    _score(
-        "tpr",
-        "TPR",
-        "greatest",
-        "TPR: share of the true edges that were found",
-        "always terminal tile silos log benchmark",
-    ),
-    _score(
+    _error("smhd", "SMHD", "SMHD: SHD of the moral graphs"),
+    _score("tpr", "TPR", "TPR: share of the true edges that were found", "always terminal tile silos log benchmark"),
+    _error(
         "fdr",
         "FDR",
-        "least",
         "FDR: share of the learned edges that are extra or reversed",
         "always terminal tile silos log benchmark",
     ),
-    _score("precision", "precision", "greatest", "Precision: share of the learned edges that are correct"),
-    _score("f1", "F1", "greatest", "F1 of precision and TPR", "terminal log runs benchmark"),
-    _score("auroc", "AUROC", "greatest", "AUROC of the edge strengths", "silos results"),
-    _score("aupr", "AUPR", "greatest", "AUPR of the edge strengths"),
+    _score("precision", "precision", "Precision: share of the learned edges that are correct"),
+    _score("f1", "F1", "F1 of precision and TPR", "terminal log runs benchmark"),
+    _score("auroc", "AUROC", "AUROC of the edge strengths", "silos results"),
+    _score("aupr", "AUPR", "AUPR of the edge strengths"),
     _count("edges", "Edges learned", "always terminal log results", Kind.EXACT),
     _count("true_edges", "Edges in the true graph", "terminal results"),
     _count("correct", "Correct edges"),
@@ -138,42 +125,23 @@ _DECLARED = (
     _count("v_structures_correct", "Correct v-structures"),
     Metric("acyclic", places="always terminal"),
     Metric("lags", places="terminal"),
-    _score(
+    _error(
         "lagged_shd",
         "lagged SHD",
-        "least",
         "SHD: lagged edges in only one of the two graphs",
         "terminal tile silos headline log benchmark picture",
     ),
-    _score(
-        "lagged_tpr",
-        "lagged TPR",
-        "greatest",
-        "TPR: share of the true lagged edges that were found",
-        "terminal tile silos",
-    ),
-    _score(
-        "lagged_fdr",
-        "lagged FDR",
-        "least",
-        "FDR: share of the learned lagged edges that are extra",
-        "terminal tile silos",
-    ),
-    _score(
-        "lagged_precision",
-        "lagged precision",
-        "greatest",
-        "Precision: share of the learned lagged edges that are correct",
-    ),
-    _score("lagged_f1", "lagged F1", "greatest", "F1 of precision and TPR, lagged edges", "terminal benchmark"),
+    _score("lagged_tpr", "lagged TPR", "TPR: share of the true lagged edges that were found", "terminal tile silos"),
+    _error("lagged_fdr", "lagged FDR", "FDR: share of the learned lagged edges that are extra", "terminal tile silos"),
+    _score("lagged_precision", "lagged precision", "Precision: share of the learned lagged edges that are correct"),
+    _score("lagged_f1", "lagged F1", "F1 of precision and TPR, lagged edges", "terminal benchmark"),
     _score(
         "lagged_auroc",
         "lagged AUROC",
-        "greatest",
         "AUROC of the edge strengths, excluding each variable's own past",
         "silos results",
     ),
-    _score("lagged_aupr", "lagged AUPR", "greatest", "AUPR of the edge strengths, excluding each variable's own past"),
+    _score("lagged_aupr", "lagged AUPR", "AUPR of the edge strengths, excluding each variable's own past"),
     _count("lagged_edges", "Lagged edges learned", "terminal log", Kind.EXACT),
     _count("lagged_true_edges", "Lagged edges in the true graph", "terminal"),
     _count("lagged_correct", "Correct lagged edges"),
@@ -222,11 +190,7 @@ _DECLARED = (
     Metric("fit_tested", "fit", "Independences tested"),
     Metric("fit_failing", "fit", "Independences that fail, at a false discovery rate of 5 %"),
     Metric(
-        "fit_failing_share",
-        "fit",
-        "Share of the tested independences that fail",
-        kind=Kind.EXACT,
-        places="results",
+        "fit_failing_share", "fit", "Share of the tested independences that fail", kind=Kind.EXACT, places="results"
     ),
     Metric("fit_fisher_c", "fit", "Fisher's C"),
     Metric("fit_fisher_degrees", "fit", "Degrees of freedom of Fisher's C"),
