@@ -11,7 +11,7 @@ from fedbnsl.algorithms.parameters.network_json import network_from_json
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.flows.engines.run_comparison import read_run
 from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
-from fedbnsl.tracking.report.explore import graph_data, lay_out
+from fedbnsl.tracking.report.explore import graph_data
 from fedbnsl.tracking.report.files import flat_metrics
 from tests.tracking import expected
 from tests.tracking.golden import ARROWS, EARLIER, LEARNED, LINES, RESAMPLES, ROUNDS, RUNS, tables
@@ -207,7 +207,7 @@ def test_a_finished_run_is_read_back_from_its_folder(folders):
 def test_what_can_be_explored_is_as_expected():
     found = {}
     for name in ("weighted", "pag", "dynamic", "mixed"):
-        data = rounded(graph_data(lay_out(RUNS[name].compared_edges), RUNS[name]))
+        data = rounded(graph_data(RUNS[name]))
         lists = {part: data.pop(part) for part in ("nodes", "edges")}
         found[name] = {part: "\n".join(json.dumps(one, ensure_ascii=False) for one in lists[part]) for part in lists}
         found[name]["graph"] = lines_of(data)
