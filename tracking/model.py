@@ -16,11 +16,6 @@ MODELS = ("model.bif", "model.json")
 """the files of the model: a run with parameters has `model.bif` if its network is discrete, otherwise `model.json`"""
 
 
-def why_no_model(result: RunResult) -> str | None:
-    """The reason why the run has no network with parameters; None if it has such a network."""
-    return result.parameters.how if result.parameters.network is None else None
-
-
 def network_of(result: RunResult) -> Network:
     """The network of a run; raises `ValueError`, with the reason, if there is no network."""
     if result.parameters.network is None:

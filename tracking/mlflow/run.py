@@ -22,7 +22,6 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.network_json import network_as_json
 
 from ..metrics import MetricValue
-from ..model import why_no_model
 from ..outputs import FILES
 from ..report.files import flat_metrics
 from ..result import RunResult, Tuning, series_warnings
@@ -74,7 +73,7 @@ class RunEnd:
 
 def ending_of(result: RunResult) -> RunEnd:
     """The `RunEnd` of a result."""
-    reason, network, warnings = why_no_model(result), result.parameters.network, series_warnings(result)
+    network, warnings = result.parameters.network, series_warnings(result)
     tags = {"outcome": str(result.outcome), "lost": ", ".join(result.lost) or "none"}
     return RunEnd(
         structure=result.structure,
@@ -83,7 +82,7 @@ def ending_of(result: RunResult) -> RunEnd:
         tags=tags | ({"warning": " ".join(warnings)} if warnings else {}),
         privacy=asdict(result.privacy) if result.privacy else None,
         network=None if network is None else network_as_json(network),
-        parameters=reason or result.parameters.how,
+        parameters=result.parameters.how,
         candidates=_candidates(result.tuning) if result.tuning else (),
         register=result.register,
     )
