@@ -10,7 +10,7 @@ from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import declarations
 from fedbnsl.data.folder.folder import read_folder, silo_files
 from fedbnsl.tasks.prefect_internals import restore_events
-from fedbnsl.tracking.outputs import OPTIONAL_OUTPUTS, OUTPUTS, write_outputs
+from fedbnsl.tracking.outputs import FILES, write_outputs
 from fedbnsl.tracking.result import CompletedRun
 from fedbnsl.tracking.staging import check_writable, first_line, remove_leftovers
 
@@ -57,7 +57,7 @@ def check_results_fit(folder: Path) -> None:
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder}: already exists; give a new or an empty folder")
         remove_leftovers(folder)
-        check_writable(folder, max((*OUTPUTS, *OPTIONAL_OUTPUTS), key=len))
+        check_writable(folder, max(FILES, key=len))
     except (OSError, ValueError) as error:
         if isinstance(error, BadInput):
             raise

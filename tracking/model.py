@@ -12,10 +12,8 @@ from fedbnsl.algorithms.parameters.networks import Network
 
 from .result import RunResult
 
-
-def why_no_model(result: RunResult) -> str | None:
-    """The reason why the run has no network with parameters; None if it has such a network."""
-    return result.parameters.how if result.parameters.network is None else None
+MODELS = ("model.bif", "model.json")
+"""the files of the model: a run with parameters has `model.bif` if its network is discrete, otherwise `model.json`"""
 
 
 def network_of(result: RunResult) -> Network:

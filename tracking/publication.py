@@ -19,7 +19,6 @@ what they compute from is private already. Models of numbers are published as th
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -30,29 +29,21 @@ from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT, SMALL_CELL, CountTable, publishable_tables
 
-from .result import Metric, Parameters
+from .metrics import METRICS, Kind, MetricValue
+from .result import Parameters
 
-
-class Kind(Enum):
-    """The kind of a published number; the value is its number of significant digits, if it is rounded to digits."""
-
-    EXACT = "exact"
-    SHARE = "share"
-    STATISTIC = 3
-    LIKELIHOOD = 4
-
-
-EXACT = (
-    *("round", "phase", "rho1", "edges", "lagged_edges", "rows", "ordered", "resamples_running", "families"),
-    *("tests", "tests_left_out", "conditioning_set_size", "fit_failing_share", "spectral_radius"),
-    *("bytes_up", "bytes_down", "formula_bytes"),
-    *("mse_consensus", "mse_personal"),  # of synthetic data, which have true weights
+EXACT_MEASURES = (
+    "round",
+    "phase",
+    "rho1",
+    "rows",
+    "ordered",
+    "resamples_running",
+    "conditioning_set_size",
+    "formula_bytes",
 )
-KINDS = {
-    **dict.fromkeys(EXACT, Kind.EXACT),
-    **dict.fromkeys(("forecast_wrong", "persistence_wrong"), Kind.SHARE),
-    "held_out_log_likelihood": Kind.LIKELIHOOD,
-}
+"""measures of a round, besides metrics, that are published as they are: they are public, or follow from the graph"""
+KINDS = {name: one.kind for name, one in METRICS.items()} | dict.fromkeys(EXACT_MEASURES, Kind.EXACT)
 """the kinds of measures by name; every other measure that is not a whole number is a statistic"""
 MIN_EXPONENT = -300
 """exponent of the smallest power of ten that is published as a bound of a p-value"""
@@ -69,11 +60,11 @@ class PublicationGate:
     rows: int
     """the public number of rows that shares refer to; of time series, the number of windows"""
 
-    def measures(self, exact: Mapping[str, Metric]) -> dict[str, Any]:
+    def measures(self, exact: Mapping[str, MetricValue]) -> dict[str, Any]:
         """The published form of measures, each by its kind; whole numbers and text are published as they are."""
         return {name: self._measure(name, value) for name, value in exact.items()}
 
-    def _measure(self, name: str, value: Metric) -> Metric:
+    def _measure(self, name: str, value: MetricValue) -> MetricValue:
         kind = KINDS.get(name, Kind.STATISTIC)
         if not isinstance(value, float) or self.small_cells is None or kind is Kind.EXACT:
             return value

@@ -7,6 +7,7 @@ of silos that have each edge, and the weights of the edge.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -23,7 +24,7 @@ from fedbnsl.algorithms.diagnosis.implied import NO_FIT, Fit
 from fedbnsl.algorithms.events.hawkes import Intensities
 from fedbnsl.algorithms.graphs.cpdag import experimental_arcs
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.forecast_errors import Forecasts
@@ -31,8 +32,7 @@ from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.statistics.moments import spectral_radius
 
 from .comparison import Comparison
-
-Metric = float | int | bool | str | None
+from .metrics import MetricValue
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Tuning:
     bytes_sent: int
 
     @property
-    def metrics(self) -> dict[str, Metric]:
+    def metrics(self) -> dict[str, MetricValue]:
         """The exchanges and bytes of the comparison."""
         return {"tuning_exchanges": self.exchanges, "tuning_bytes": self.bytes_sent}
 
@@ -152,9 +152,9 @@ class HeldOutScores:
         total = sum(rows[silo] for silo in self.by_silo)
         return sum(rows[silo] * score for silo, score in self.by_silo.items()) / total if total else None
 
-    def metrics(self, rows: Mapping[str, int]) -> dict[str, Metric]:
+    def metrics(self, rows: Mapping[str, int]) -> dict[str, MetricValue]:
         """The mean over all rows and the bytes; empty if the scores were not requested."""
-        known: dict[str, Metric] = {"held_out_log_likelihood": self.mean(rows), "held_out_bytes": self.bytes_sent}
+        known: dict[str, MetricValue] = {"held_out_log_likelihood": self.mean(rows), "held_out_bytes": self.bytes_sent}
         return known if self.by_silo or self.why else {}
 
     def lines(self, rows: Mapping[str, int]) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ class FoundTargets:
     bytes_sent: int
 
     @property
-    def metrics(self) -> dict[str, Metric]:
+    def metrics(self) -> dict[str, MetricValue]:
         """The number of changes, and the cost of finding them."""
         return {
             "changed_mechanisms": len(self.changes),
@@ -221,7 +221,7 @@ class Diagnosed:
     """the sums of moments or counts, from which fit and parameters are computed, too"""
 
     @property
-    def metrics(self) -> dict[str, Metric]:
+    def metrics(self) -> dict[str, MetricValue]:
         """The names of the findings, their texts with advice, and the bytes, for `metrics.json`."""
         return {
             "findings": ", ".join(one.name for one in self.findings),
@@ -295,9 +295,9 @@ class RunResult(RunDescription):
     outcome: Outcome
     lost: tuple[str, ...]
     rounds: tuple[dict[str, float], ...]
-    metrics: dict[str, Metric]
+    metrics: dict[str, MetricValue]
     local_structures: dict[str, Structure] = field(default_factory=dict)
-    silo_scores: dict[str, dict[str, Metric]] = field(default_factory=dict)
+    silo_scores: dict[str, dict[str, MetricValue]] = field(default_factory=dict)
     averaged: bool = False
     """whether the scores in `metrics` are means over the silos"""
     refit: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -333,6 +333,31 @@ class RunResult(RunDescription):
     """differences from the previous run, if the run is repeated"""
     ended: str = ""
     """the day on which the run ended, as in 2026-01-31; empty if it is not known"""
+
+    @cached_property
+    def edges(self) -> ClassifiedEdges:
+        """The edges of the graph."""
+        return ClassifiedEdges(self.structure)
+
+    @cached_property
+    def compared_edges(self) -> ClassifiedEdges:
+        """The edges of the graph in comparison with the true graph, with the edges that are missing."""
+        return self.edges if self.truth is None else ClassifiedEdges(self.structure, self.truth)
+
+    @cached_property
+    def averaged_edges(self) -> ClassifiedEdges | None:
+        """The edges of the averaged network; None without resamples."""
+        return ClassifiedEdges(self.confidence.averaged) if self.confidence else None
+
+    @cached_property
+    def local_edges(self) -> dict[str, ClassifiedEdges]:
+        """By silo, the edges of its own structure."""
+        return {silo: ClassifiedEdges(one) for silo, one in self.local_structures.items()}
+
+    @cached_property
+    def silo_edges(self) -> "list[SiloEdge]":
+        """Every edge of any silo's own structure, by `silo_edges`."""
+        return silo_edges(self.local_edges)
 
     @property
     def labelled(self) -> tuple[str, ...]:
@@ -465,12 +490,12 @@ class SiloEdge:
         return fmean(self.known) if self.known else None
 
 
-def silo_edges(structures: Mapping[str, Structure]) -> list[SiloEdge]:
-    """Every edge of any of `structures`, sorted by the number of silos, then by strength."""
+def silo_edges(structures: Mapping[str, ClassifiedEdges]) -> list[SiloEdge]:
+    """Every edge of any silo's own structure, sorted by the number of silos, then by strength."""
     first: dict[str, Edge] = {}
     weights: dict[str, dict[str, float | None]] = {}
     for silo in sorted(structures):
-        for edge in (*classify(structures[silo], None), *classify_lagged(structures[silo], None)):
+        for edge in structures[silo]:
             first.setdefault(edge.text, edge)
             weights.setdefault(edge.text, {})[silo] = edge.weight
     directed = {(one.source, one.target): weights[text] for text, one in first.items() if _turns(one)}

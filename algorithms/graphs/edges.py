@@ -11,11 +11,13 @@ The module holds, in this order:
   lists use this classification.
 - `classify_lagged`: the lagged edges of a dynamic structure. Time gives them their direction, so none is reversed: an
   edge is right if the truth has it at the same lag.
+- `ClassifiedEdges`: all edges of a structure, classified once for everything that shows them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -84,14 +86,6 @@ PAG_TYPES = {f"{left}-{right}": (one, other) for left, one in AT_SOURCE.items() 
 """type of an edge in a file of a PAG -> its marks at source and target"""
 CPDAG_TYPES = {"directed": (TAIL, ARROW), "undirected": (TAIL, TAIL)}
 """type of an edge in a file of a CPDAG -> its marks at source and target"""
-
-
-def typed_edges(structure: Structure) -> Iterator[tuple[int, int, str]]:
-    """Yield source, target and type of each edge: both marks for a PAG, otherwise `directed` or `undirected`."""
-    types = PAG_TYPES if structure.kind == "pag" else CPDAG_TYPES
-    type_of = {marks: type_ for type_, marks in types.items()}
-    for source, target, *marks in edges_of(structure).tolist():
-        yield source, target, type_of[marks[0], marks[1]]
 
 
 def to_same_kind(one: Structure, other: Structure) -> tuple[Structure, Structure]:
@@ -297,3 +291,54 @@ def _lagged_edge(
         category = "missing" if not weight else "right" if true_weight else "extra"
     source, target = structure.variables[i], structure.variables[j]
     return LaggedEdge(source, target, weight or None, true_weight or None, TAIL, ARROW, category, k + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifiedEdges:
+    """The edges of a structure, classified once, on first use; without a truth every edge is "learned"."""
+
+    structure: Structure
+    truth: Structure | None = None
+
+    @property
+    def reference(self) -> Structure | None:
+        """The truth, if edges are compared with it: not if it has no lags, so that a true edge can be at any lag."""
+        return None if self.truth is None or (self.structure.lags and not self.truth.lags) else self.truth
+
+    @cached_property
+    def within(self) -> tuple[Edge, ...]:
+        """The edges within one time step."""
+        return classify(self.structure, self.reference)
+
+    @cached_property
+    def lagged(self) -> tuple[LaggedEdge, ...]:
+        """The lagged edges."""
+        return classify_lagged(self.structure, self.reference)
+
+    def __iter__(self) -> Iterator[Edge]:
+        """Yield all edges, those within one time step first."""
+        yield from self.within
+        yield from self.lagged
+
+    def __len__(self) -> int:
+        """The number of all edges."""
+        return len(self.within) + len(self.lagged)
+
+    def rows(self) -> tuple[tuple[str, ...], list[tuple[str | float | None, ...]]]:
+        """The header and the rows of a file of the learned edges: source, target, weight, type and lag.
+
+        A PAG has no weights, a DAG has no types, and only a dynamic structure has lags. The type is that of both marks
+        in a PAG, otherwise `directed` or `undirected`.
+        """
+        structure = self.structure
+        has_weights, has_types, dynamic = structure.kind != "pag", structure.kind != "dag", structure.lagged is not None
+        types = PAG_TYPES if structure.kind == "pag" else CPDAG_TYPES
+        type_of = {marks: type_ for type_, marks in types.items()}
+        rows: list[tuple[str | float | None, ...]] = []
+        for edge in self:
+            lag = edge.lag if isinstance(edge, LaggedEdge) else 0
+            type_ = "directed" if lag else type_of[edge.at_source, edge.at_target]
+            rows.append(
+                (edge.source, edge.target, *[edge.weight] * has_weights, *[type_] * has_types, *[lag] * dynamic)
+            )
+        return ("source", "target", *["weight"] * has_weights, *["type"] * has_types, *["lag"] * dynamic), rows

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ from fedbnsl.algorithms.core.knowledge import Arc, Knowledge, no_parent_arcs, ti
 from fedbnsl.algorithms.core.schema import check_names, escape_formula, unescape_formula
 from fedbnsl.algorithms.errors import BadInput, quoted
 from fedbnsl.algorithms.graphs.edge_figures import FIGURES
-from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, PAG_TYPES, typed_edges
+from fedbnsl.algorithms.graphs.edges import CPDAG_TYPES, PAG_TYPES, ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import GraphKind, Structure
 
 from .scan import cell_fault
@@ -165,20 +166,15 @@ def write_structure(
         writer.writerows([escape_formula(source), escape_formula(target), *others] for source, target, *others in rows)
 
 
-def _typed_rows(structure: Structure) -> Iterator[list[str]]:
+def _typed_rows(structure: Structure) -> Iterator[Sequence[Any]]:
     if structure.lagged is not None and structure.kind != "cpdag":
         raise ValueError(f"a {structure.kind} with lagged edges cannot be written")
-    names = structure.variables
-    weight, lag = ["weight"] * (structure.kind == "cpdag"), ["lag"] * (structure.lagged is not None)
-    yield ["source", "target", *weight, "type", *lag]
-    for i, j, type_ in typed_edges(structure):
-        yield [names[i], names[j], *(repr(float(structure.weights[i, j])) for _ in weight), type_, *("0" for _ in lag)]
-    for step, matrix in enumerate(() if structure.lagged is None else structure.lagged, start=1):
-        for i, j in np.argwhere(matrix):
-            yield [names[i], names[j], repr(float(matrix[i, j])), "directed", str(step)]
+    header, rows = ClassifiedEdges(structure).rows()
+    yield header
+    yield from rows
 
 
-def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float64]]) -> Iterator[list[str]]:
+def _dag_rows(structure: Structure, silo_weights: Mapping[str, NDArray[np.float64]]) -> Iterator[Sequence[Any]]:
     silos, names = sorted(silo_weights), structure.variables
     dynamic = structure.lagged is not None
     yield ["source", "target", "weight", *(["lag"] if dynamic else []), *(SILO_WEIGHT + silo for silo in silos)]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fedbnsl.tracking.comparison import Comparison, PastRun
-    from fedbnsl.tracking.result import Metric
+    from fedbnsl.tracking.metrics import MetricValue
 
     from .learned import Learned
 
@@ -28,7 +28,7 @@ FORMS = (
 
 def evaluate(
     learned: Any, truth: Any, *, allow_cyclic_truth: bool = False, own_lags: bool = False
-) -> "dict[str, Metric]":
+) -> "dict[str, MetricValue]":
     """The scores of the graph `learned` against the graph `truth`: SHD, TPR, FDR, F1 and others.
 
     Each graph is the result of `learn`, a CSV file, a DataFrame of weights or a `networkx.DiGraph`. A CSV file has the

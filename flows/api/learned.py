@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbnsl.algorithms.core.schema import unescape_formula
+from fedbnsl.algorithms.core.schema import pluralize, unescape_formula
 from fedbnsl.algorithms.effects.answer import EffectReport, Values
 from fedbnsl.algorithms.graphs.cpdag import MarkovBlanket, markov_blanket
-from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.strengths import Strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure
-from fedbnsl.tracking.outputs import AVERAGED, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, edge_table_of, write_outputs
+from fedbnsl.tracking.metrics import METRICS, MetricValue, known_in
+from fedbnsl.tracking.outputs import FILES, OUTPUTS, write_outputs
 from fedbnsl.tracking.pictures.picture import as_svg
 from fedbnsl.tracking.report.drawings import draw_result
-from fedbnsl.tracking.result import Confidence, Metric, RunResult
+from fedbnsl.tracking.report.files import edge_table_of
+from fedbnsl.tracking.result import Confidence, RunResult
 from fedbnsl.tracking.staging import write_files
 
 from ..inference.effects import effects
@@ -43,18 +44,14 @@ MAX_FINDINGS = 5
 
 def headline(result: RunResult) -> str:
     """One line on a run: algorithm, data, edges, SHD, spent ε, and outcome."""
-    structure, metrics = result.structure, result.metrics
-    lagged = 0 if structure.lagged is None else int((structure.lagged != 0).sum())
-    parts = [_number(len(structure.variables), "variable"), _number(edge_count(structure), "edge")]
-    parts += [_number(lagged, "lagged edge")] if structure.lags else []
-    parts += [f"{label} {metrics[name]:.4g}" for name, label in SCORES.items() if metrics.get(name) is not None]
+    parts = [pluralize(len(result.structure.variables), "variable"), pluralize(len(result.edges.within), "edge")]
+    parts += [pluralize(len(result.edges.lagged), "lagged edge")] if result.structure.lags else []
+    known = known_in("headline", result.metrics)
+    parts += [f"{METRICS[name].heading} {value:.4g}" for name, value in known.items()]
     if result.privacy is not None:
         spent = f"ε = {result.privacy.spent:.4g} spent"
         parts.append("NOT PRIVATE" if result.privacy.broken else spent)
     return f"{result.algorithm} on {result.dataset}: {', '.join(parts)}; {outcome_text(result)}"
-
-
-SCORES = {"shd": "SHD", "lagged_shd": "lagged SHD"}
 
 
 def structure_figure(result: RunResult, title: str = "") -> "Figure":
@@ -80,17 +77,13 @@ def notebook_html(result: RunResult) -> str:
     findings = result.diagnosed.findings
     texts = [f"{one.message} {advice_in_python(one.advice)}" for one in findings[:MAX_FINDINGS]]
     more = len(findings) - len(texts)
-    texts += [f"{_number(more, 'more finding')}: see `result.diagnosed`."] if more > 0 else []
+    texts += [f"{pluralize(more, 'more finding')}: see `result.diagnosed`."] if more > 0 else []
     notes = "".join(f"<li>{escape(one)}</li>" for one in (*result.basis, *texts))
     return (
         f"<div><p><b>{escape(result.algorithm)}</b>{escape(line.removeprefix(result.algorithm))}</p>"
         f'<img alt="{escape(line)}" style="max-width:100%;background:#fff" src="data:image/svg+xml;base64,{image}">'
         f"<ul>{notes}</ul></div>"
     )
-
-
-def _number(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,7 +144,7 @@ class Learned:
         return pd.DataFrame(rows, columns=list(header))
 
     @property
-    def metrics(self) -> dict[str, Metric]:
+    def metrics(self) -> dict[str, MetricValue]:
         """The scores and totals, as in `metrics.json`."""
         return self.result.metrics
 
@@ -286,11 +279,7 @@ class Learned:
         """
         folder = Path(folder)
         check_out(folder)
-        sources = (
-            []
-            if self.folder is None
-            else [self.folder / name for name in (*OUTPUTS, *OPTIONAL_OUTPUTS, AVERAGED, *MODELS)]
-        )
+        sources = [] if self.folder is None else [self.folder / name for name in FILES]
         found = {path.name: path.read_bytes() for path in sources if path.is_file()}
         if set(OUTPUTS) <= set(found):
             write_files(folder, found)
@@ -299,13 +288,13 @@ class Learned:
         return folder
 
 
-def confidence_in(folder: Path, structure: Structure, metrics: dict[str, Metric]) -> Confidence | None:
+def confidence_in(folder: Path, structure: Structure, metrics: dict[str, MetricValue]) -> Confidence | None:
     """The confidence in the edges of the run in `folder`; None if the run had no resamples.
 
     The files have no counts of pairs that have an edge neither in the structure nor in the averaged network. These
     counts are NaN.
     """
-    path = folder / AVERAGED
+    path = folder / "averaged.csv"
     if not path.is_file():
         return None
     variables, lags, count = structure.variables, structure.lags, _count_or_none(metrics, "bootstrap")
@@ -324,7 +313,7 @@ def confidence_in(folder: Path, structure: Structure, metrics: dict[str, Metric]
     return Confidence(strengths, _count_or_none(metrics, "threshold"), read_structure(path, variables), exchanges, sent)
 
 
-def _count_or_none(metrics: dict[str, Metric], name: str) -> float:
+def _count_or_none(metrics: dict[str, MetricValue], name: str) -> float:
     return float(metrics[name] or 0)
 
 

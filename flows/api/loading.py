@@ -7,36 +7,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
-from fedbnsl.algorithms.core.experiments import MechanismChange
 from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.core.schema import Schema, unescape_formula
-from fedbnsl.algorithms.diagnosis.findings import Finding
-from fedbnsl.algorithms.diagnosis.implied import BicGains, FisherC, Fit, Independence
+from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.edge_figures import FIGURES, EdgeFigures, EdgeKey, key_of, known_figures
-from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.folder import read_structure, read_structures
+from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import (
     Diagnosed,
     FoundTargets,
     HeldOutScores,
-    Metric,
     Parameters,
     PrivacySpent,
     RunDescription,
     RunResult,
-    TunedCandidate,
     Tuning,
 )
+from fedbnsl.tracking.staging import first_line
 
 from ..engines.run_comparison import network_in
 from .learned import Learned, confidence_in
+
+T = TypeVar("T")
 
 
 def load(path: str | Path) -> Learned:
@@ -74,12 +75,14 @@ def _result(folder: Path) -> RunResult:
         local_structures=_local(folder, schema, lags),
         silo_scores={row.pop("silo"): row for row in _table(folder / "silos.csv")},
         parameters=Parameters(network_in(folder), config["parameters"]["how"], metrics.get("parameter_bytes") or 0),
-        diagnosed=_diagnosed(config, metrics),
-        fit=_fit(config["fit"]),
+        diagnosed=TypeAdapter(Diagnosed).validate_python(
+            {"findings": config["findings"], "bytes_sent": metrics.get("diagnosis_bytes") or 0}
+        ),
+        fit=TypeAdapter(Fit).validate_python(config["fit"]),
         edge_figures=_edge_figures(folder, structure),
-        found_targets=_found_targets(config.get("found_targets")),
-        tuning=_tuning(config["tuning"]),
-        held_out=HeldOutScores(**config["held_out"]),
+        found_targets=_part(FoundTargets, config.get("found_targets")),
+        tuning=_part(Tuning, config["tuning"]),
+        held_out=TypeAdapter(HeldOutScores).validate_python(config["held_out"]),
         basis=tuple(config["basis"]),
         privacy=_privacy(config["privacy"]),
         secure=config["secure"],
@@ -87,13 +90,6 @@ def _result(folder: Path) -> RunResult:
         notes=tuple(config["notes"]),
         not_identified=tuple((one, other) for one, other in config["not_identified"]),
     )
-
-
-def _found_targets(config: dict[str, Any] | None) -> FoundTargets | None:
-    if config is None:
-        return None
-    changes = (MechanismChange(**{**one, "parents": tuple(one["parents"])}) for one in config["changes"])
-    return FoundTargets(**{**config, "changes": tuple(changes)})
 
 
 def _schema(config: dict[str, Any]) -> Schema:
@@ -133,33 +129,16 @@ def _local(folder: Path, schema: Schema, lags: int) -> dict[str, Structure]:
     return {silo: _padded(found.get(silo, empty), lags) for silo in schema.silos}
 
 
-def _diagnosed(config: dict[str, Any], metrics: dict[str, Metric]) -> Diagnosed:
-    findings = tuple(
-        Finding(one["name"], one["said"] if "said" in one else one["message"], one["advice"], tuple(one["silos"]))
-        for one in config["findings"]
-    )
-    return Diagnosed(findings, int(metrics.get("diagnosis_bytes") or 0))
-
-
-def _fit(config: dict[str, Any]) -> Fit:
-    fisher, bic = config["fisher"], config["bic"]
-    worst = tuple(Independence(**{**one, "given": tuple(one["given"])}) for one in config["worst"])
-    parts = {"fisher": fisher and FisherC(**fisher), "bic": bic and BicGains(**bic), "notes": tuple(config["notes"])}
-    return Fit(**{**config, **parts, "worst": worst})
-
-
 def _edge_figures(folder: Path, structure: Structure) -> dict[EdgeKey, EdgeFigures]:
     """The figures of the edges in `structure.csv`, whose lines are in the order of the edges."""
-    edges = (*classify(structure, None), *classify_lagged(structure, None))
-    rows = zip(edges, _table(folder / "structure.csv"), strict=True)
+    rows = zip(ClassifiedEdges(structure), _table(folder / "structure.csv"), strict=True)
     found = {key_of(edge): EdgeFigures(**{name: row.get(name) for name in FIGURES}) for edge, row in rows}
     return found if known_figures(found) else {}
 
 
-def _tuning(config: dict[str, Any] | None) -> Tuning | None:
-    if config is None:
-        return None
-    return Tuning(**{**config, "candidates": tuple(TunedCandidate(**one) for one in config["candidates"])})
+def _part(kind: type[T], content: Any) -> T | None:
+    """The part of a result that `content`, from JSON, describes; None if the run has no such part."""
+    return None if content is None else TypeAdapter(kind).validate_python(content)
 
 
 def _privacy(config: dict[str, Any] | None) -> PrivacySpent | None:
@@ -196,9 +175,9 @@ def _table(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _value(cell: str) -> Metric:
+def _value(cell: str) -> MetricValue:
     """The number or truth value in a cell, or the text of a cell that has neither."""
-    words: dict[str, Metric] = {"True": True, "False": False}
+    words: dict[str, MetricValue] = {"True": True, "False": False}
     if cell in words:
         return words[cell]
     for kind in (int, float):
@@ -219,5 +198,5 @@ def _reading(path: Path) -> Iterator[None]:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        fault = f"{error} is missing" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        fault = f"{error} is missing" if isinstance(error, KeyError) else f"{type(error).__name__}: {first_line(error)}"
         raise BadInput(f"{path}: not in the format of this version of fedbnsl: {fault}") from None

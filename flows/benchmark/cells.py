@@ -14,6 +14,7 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.folder import read_folder, read_structure
+from fedbnsl.tracking.metrics import known_in
 
 from ..api.learning import learn
 from ..options.prepare import recipe
@@ -21,12 +22,6 @@ from .spec import Cell, DataSource, Learner
 
 LONGEST_REASON = 300
 """maximum length of the reason for a failed run"""
-METRICS = (
-    *("shd", "shd_cpdag", "shd_skeleton", "tpr", "fdr", "f1", "auroc", "lagged_shd", "lagged_f1", "lagged_auroc"),
-    *("edges", "true_edges", "rounds", "converged", "seconds", "bytes_up", "bytes_down", "formula_megabytes"),
-    *("epsilon", "fit_failing_share"),
-)
-"""the metrics of a run that enter the results"""
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
@@ -42,7 +37,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     except Exception as error:  # one failed run must not end the comparison of the others
         reason = " ".join(str(error).split()) or type(error).__name__
         return row | {"status": "failed", "reason": reason[:LONGEST_REASON]}
-    metrics = {name: found[name] for name in METRICS if found.get(name) is not None}
+    metrics = known_in("results", found) | known_in("benchmark", found)
     return row | {"status": "ok", "reason": ""} | metrics | {"cpu": _cpu_seconds() - begin}
 
 

@@ -12,27 +12,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from fedbnsl.algorithms.core.schema import escape_formulas
+from fedbnsl.tracking.metrics import METRICS, shown_in
 from fedbnsl.tracking.pictures.picture import as_png
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TABULATED = {
-    "shd": ("SHD", "least"),
-    "shd_cpdag": ("SHD of the equivalence classes", "least"),
-    "shd_skeleton": ("SHD of the skeletons", "least"),
-    "f1": ("F1", "greatest"),
-    "tpr": ("TPR", "greatest"),
-    "fdr": ("FDR", "least"),
-    "lagged_shd": ("SHD of the lagged edges", "least"),
-    "lagged_f1": ("F1 of the lagged edges", "greatest"),
-    "seconds": ("seconds", "least"),
-    "cpu": ("CPU seconds", "least"),
-    "megabytes": ("MB sent in both directions", "least"),
-    "epsilon": ("ε spent", "least"),
-}
-"""the metrics that have a table, with its title, and whether the least or the greatest value is best"""
-DRAWN = ("shd", "lagged_shd", "seconds", "megabytes", "epsilon")
 LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "ε": r"$\varepsilon$"}
 LATEX |= {"α": r"$\alpha$", "λ": r"$\lambda$", "±": r"$\pm$", "–": "--", "~": r"\textasciitilde{}"}
 LATEX |= {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}"}
@@ -61,7 +46,9 @@ def files_of(rows: pd.DataFrame, name: str) -> dict[str, bytes]:
     """The files of a benchmark by name: `results.csv`, `tables.md`, `tables.tex` and a picture for each metric."""
     rows = with_megabytes(rows)
     found = {"results.csv": _csv(rows), "tables.md": markdown(rows, name), "tables.tex": latex(rows, name)}
-    pictures = {f"{metric}.png": as_png(drawn(rows, metric)) for metric in DRAWN if _known(rows, metric)}
+    pictures = {
+        f"{one.name}.png": as_png(drawn(rows, one.name)) for one in shown_in("picture") if _known(rows, one.name)
+    }
     return {file: text.encode() for file, text in found.items()} | pictures
 
 
@@ -90,7 +77,7 @@ def summaries(rows: pd.DataFrame, metric: str) -> dict[tuple[str, str], Summary]
         if len(known):
             spread = float(known.std(ddof=1)) if known.nunique() > 1 else 0.0
             found[str(data), str(algorithm)] = Summary(float(known.mean()), spread, len(known))
-    sign = 1.0 if TABULATED[metric][1] == "least" else -1.0
+    sign = 1.0 if METRICS[metric].best == "least" else -1.0
     for data in dict.fromkeys(data for data, _ in found):
         own = {key: one for key, one in found.items() if key[0] == data}
         best = min(own.values(), key=lambda one: sign * one.mean)
@@ -105,14 +92,14 @@ def _tables(rows: pd.DataFrame) -> dict[str, tuple[list[str], list[list[Summary 
     """For each metric, by the title of its table: the header, and a row for each data set."""
     algorithms = list(dict.fromkeys(rows["algorithm"]))
     tables: dict[str, tuple[list[str], list[list[Summary | str]]]] = {}
-    for metric, (title, _) in TABULATED.items():
-        if not _known(rows, metric):
+    for metric in shown_in("benchmark"):
+        if not _known(rows, metric.name):
             continue
-        found = summaries(rows, metric)
+        found = summaries(rows, metric.name)
         lines: list[list[Summary | str]] = [
             [data, *(found.get((data, one), "–") for one in algorithms)] for data in dict.fromkeys(rows["data"])
         ]
-        tables[title] = (["data", *algorithms], lines)
+        tables[metric.heading] = (["data", *algorithms], lines)
     return tables
 
 
@@ -197,7 +184,7 @@ def drawn(rows: pd.DataFrame, metric: str) -> "Figure":
     values = rows[metric].dropna()
     if metric in ("seconds", "megabytes") and (values > 0).all() and values.max() > 100 * values.min():
         axes.set_xscale("log")
-    axes.set(xlabel=TABULATED[metric][0])
+    axes.set(xlabel=METRICS[metric].heading)
     axes.grid(axis="x", alpha=0.3)
     figure.legend(loc="outside upper center", ncols=min(len(algorithms), 4), frameon=False)
     return figure

@@ -150,8 +150,7 @@ def scale_ranges(data: FederatedData) -> list[tuple[str, str]]:
 def communication_estimate(choice: Choice, schema: Schema) -> str:
     """The approximate number of bytes that all silos send, at 8 bytes per number, if it is predictable."""
     from fedbnsl.algorithms.statistics.coding import coding_of
-
-    from ..job.run import format_bytes
+    from fedbnsl.tracking.report.tables import format_bytes
 
     d, silos = len(schema.variables), len(schema.rows)
     if schema.kind == "mixed":

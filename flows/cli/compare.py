@@ -25,18 +25,30 @@ def show_comparison(before: Path, after: Path, *, as_json: bool) -> None:
     from rich.table import Table
 
     from fedbnsl.tracking.comparison import changes_by_fate, compare_runs
+    from fedbnsl.tracking.metrics import METRICS, known_in
+    from fedbnsl.tracking.report.tables import ReportTable
 
-    from ..engines.run_comparison import read_run
-    from ..terminal.console import console
+    from ..engines.run_comparison import metrics_in, read_run
+    from ..terminal.console import console, show_table
 
     found = compare_runs(read_run(before), read_run(after))
+    scores = [known_in("terminal", metrics_in(run)) for run in (before, after)]
+    changed_scores = {
+        name: (scores[0].get(name), scores[1].get(name))
+        for name in METRICS
+        if scores[0].get(name) != scores[1].get(name)
+    }
     if as_json:
         drift = {"drift_by_variable": found.drift.by_variable} if found.drift else {"no_drift": found.no_drift}
-        print(json.dumps({**found.metrics, **changes_by_fate(found), **drift}, indent=1, ensure_ascii=False))
+        both = {name: dict(zip(("before", "after"), values, strict=True)) for name, values in changed_scores.items()}
+        document = {**found.metrics, **changes_by_fate(found), **drift, "scores": both}
+        print(json.dumps(document, indent=1, ensure_ascii=False))
         return
     out = console()
     out.print(found.summary, soft_wrap=True)
     out.print(_edges(found))
+    if changed_scores:
+        show_table(ReportTable(("score", "before", "after"), [(name, *both) for name, both in changed_scores.items()]))
     if found.drift is None:
         out.print(f"parameter drift is unknown: {found.no_drift}", soft_wrap=True)
         return

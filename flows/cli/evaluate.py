@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated
 
 import typer
+
+from fedbnsl.tracking.metrics import METRICS
 
 from ..options.learn import LearnOptions
 from .options_from_model import options_from_model
@@ -29,7 +32,15 @@ def show_evaluation(structure: Path, truth: Path, *, allow_cyclic_truth: bool, o
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+SCORES = [
+    fill(f"{one.name:<22}{one.label}", 76, subsequent_indent=24 * " ")
+    for one in METRICS.values()
+    if one.table in ("score", "count")
+]
+SCORE_HELP = "\b\nThe names of scores, also in metrics.json of a run:\n" + "\n".join(SCORES)
+
+
+@app.command(epilog=SCORE_HELP)
 @options_from_model(LearnOptions, only=("allow_cyclic_truth",))
 def evaluate(
     options: LearnOptions,

@@ -16,10 +16,10 @@ def show(found: Rescored) -> None:
     """Print the figures of both graphs, then the assumptions and findings of the edited graph."""
     from rich.table import Table
 
-    from fedbnsl.tracking.report.rendering import display
+    from fedbnsl.tracking.report.sections import finding_lines
+    from fedbnsl.tracking.report.tables import display
 
     from ..terminal.console import console
-    from ..terminal.summary import finding_lines
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("", "learned", "edited"):
@@ -56,7 +56,8 @@ def rescore(
 
     Example: fedbnsl rescore runs/NAME --edges edited.csv --data study
     """
-    from fedbnsl.tracking.outputs import json_text, write_outputs
+    from fedbnsl.tracking.outputs import write_outputs
+    from fedbnsl.tracking.report.files import json_text
 
     from ..api.loading import load
     from ..inference.rescore import rescore as compared

@@ -22,11 +22,11 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import get_client
 
-from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.graphs.edges import SYMBOLS, classify, classify_lagged, weighted
 from fedbnsl.tasks.rounds import Orchestration
+from fedbnsl.tracking.metrics import known_in
 from fedbnsl.tracking.mlflow.store import comparison_of
-from fedbnsl.tracking.result import CANDIDATE_COLUMNS, CompletedRun
+from fedbnsl.tracking.report.sections import SECTIONS
+from fedbnsl.tracking.result import CompletedRun
 
 from ..job.run import Progress, outcome_text, progress_text
 
@@ -61,7 +61,7 @@ class ProgressArtifact:
 
 
 def publish(finished: CompletedRun) -> None:
-    """Create the picture, the tables of scores, edges, fit, silos and candidates, and the link to the MLflow run.
+    """Create the picture, the tables of the result's sections, and the link to the MLflow run.
 
     Parts that the run does not have, and pictures of more than `MAX_PICTURE_BYTES`, are left out.
     """
@@ -70,24 +70,11 @@ def publish(finished: CompletedRun) -> None:
     if picture is not None and picture.stat().st_size <= MAX_PICTURE_BYTES:
         title = f"What {result.algorithm} learned from {result.dataset}"
         create_image_artifact(image_url=data_uri(picture), key="picture", description=title)
-    scores = [{"score": key, "value": value} for key, value in result.metrics.items() if value is not None]
-    create_table_artifact(table=scores, key="scores", description=f"{result.algorithm} on {result.dataset}")
-    edges = [
-        {"source": edge.cause, "edge": SYMBOLS[edge.at_source, edge.at_target], "target": edge.target}
-        | ({"weight": round(edge.weight or 0.0, 4)} if weighted(result.structure) else {})
-        for edge in (*classify(result.structure, None), *classify_lagged(result.structure, None))
-    ]
-    create_table_artifact(table=edges, key="structure", description=f"{len(edges)} edges; all files: {finished.folder}")
-    fit = [{"figure": name, "value": value} for name, value in result.fit.metrics.items()]
-    create_table_artifact(table=fit, key="fit", description="Fit of the graph, without a truth")
-    silos = [
-        {"silo": silo, "rows": rows, "lost": "yes" if silo in result.lost else "no"}
-        for silo, rows in result.schema.rows.items()
-    ]
-    create_table_artifact(table=silos, key="silos", description=pluralize(len(silos), "silo"))
-    if result.tuning is not None:
-        rows = [dict(zip((*CANDIDATE_COLUMNS[:-1], "chosen"), row, strict=True)) for row in result.tuning.rows]
-        create_table_artifact(table=rows, key="candidates", description=f"Candidates, by {result.tuning.by}")
+    for section in SECTIONS:
+        for one in section.tables(result):
+            create_table_artifact(
+                table=one.table.records, key=one.key, description=f"{one.description}; all files: {finished.folder}"
+            )
     if finished.tracking_url:
         create_link_artifact(
             link=finished.tracking_url, link_text="MLflow run", key="mlflow", description="This run in MLflow"
@@ -112,7 +99,6 @@ SEND_SECONDS = 2.0
 """minimum time between two requests with log lines"""
 MAX_LINE_CHARACTERS = 10_000
 """maximum length of a log line"""
-SCORES = ("shd", "tpr", "fdr", "f1", "edges", "lagged_shd", "lagged_edges", "epsilon", "seconds")
 
 
 class FlowRunLog:
@@ -164,8 +150,7 @@ def round_line(progress: Progress) -> str:
 
 def result_lines(finished: CompletedRun) -> list[str]:
     """The outcome of the run, its scores and findings, and the path of the report."""
-    result, metrics = finished.result, finished.result.metrics
-    known = {name: metrics.get(name) for name in SCORES}
+    result, known = finished.result, known_in("log", finished.result.metrics)
     scores = [f"{name} {value:.4g}" for name, value in known.items() if isinstance(value, int | float)]
     lines = [
         f"{outcome_text(result)}: {result.algorithm} on {result.dataset}",

@@ -23,6 +23,7 @@ from fedbnsl.data.folder.folder import TRUTH, place_of
 from fedbnsl.data.folder.truth import read_structure
 from fedbnsl.tasks.silo.publications import FewRowsChanged
 from fedbnsl.tracking.comparison import Comparison, PastRun, compare_runs
+from fedbnsl.tracking.metrics import MetricValue
 from fedbnsl.tracking.result import RunResult
 from fedbnsl.tracking.staging import create_private_folder, first_line, notice, write_private
 
@@ -49,6 +50,14 @@ def read_run(folder: Path) -> PastRun:
         return PastRun(name or folder.name, structure, network_in(folder))
     except BadInput:
         return PastRun(name or folder.name, structure, None)
+
+
+def metrics_in(folder: Path) -> dict[str, MetricValue]:
+    """The metrics of the run in `folder`; empty if they cannot be read, so that the graphs can still be compared."""
+    try:
+        return dict(json.loads((folder / "metrics.json").read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def network_in(folder: Path) -> Network | None:

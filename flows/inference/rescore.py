@@ -25,7 +25,8 @@ from fedbnsl.data.federated import FederatedData
 from fedbnsl.data.folder.about import condition_column, declarations, owner_column
 from fedbnsl.data.folder.folder import read_folder, read_structure, silo_files
 from fedbnsl.data.folder.targets import named_targets
-from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Metric, Parameters, RunResult
+from fedbnsl.tracking.metrics import MetricValue
+from fedbnsl.tracking.result import Diagnosed, HeldOutScores, Parameters, RunResult
 
 from ..engines.inline import inline_session
 from ..job.fit import fit
@@ -47,7 +48,7 @@ class Rescored:
     edited: RunResult
 
     @property
-    def rows(self) -> list[tuple[str, Metric, Metric]]:
+    def rows(self) -> list[tuple[str, MetricValue, MetricValue]]:
         """The numeric figures of both graphs, by name."""
         names = [
             name

@@ -23,7 +23,7 @@ from fedbnsl.algorithms.diagnosis.implied import Fit
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.cpdag import dag_extension
 from fedbnsl.algorithms.graphs.edge_figures import EdgeFigures, EdgeKey, key_of
-from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure, unrolled_names
 from fedbnsl.algorithms.privacy.disclosure_control import rare_indicators
 from fedbnsl.algorithms.resampling.held_out import MIN_SILOS, HeldOut, scores_by_silo
@@ -91,7 +91,7 @@ def _largest_p_values(server: Any, structure: Structure, algorithm: str) -> dict
         return {}
     place, d = {name: v for v, name in enumerate(server.variables)}, len(server.variables)
     found = {}
-    for edge in (*classify(structure, None), *classify_lagged(structure, None)):
+    for edge in ClassifiedEdges(structure):
         key = key_of(edge)
         found[key] = float(largest[key[2] * d + place[key[0]], place[key[1]]])
     return found

@@ -28,7 +28,8 @@ from fedbnsl.algorithms.resampling.bootstrap import PRIVATE_LEARNER_ERROR, Boots
 from fedbnsl.algorithms.score.families import SecureSearch
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tasks.silo.policy import NotAllowed
-from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Metric, Parameters
+from fedbnsl.tracking.metrics import MetricValue
+from fedbnsl.tracking.result import NO_PARAMETERS, Confidence, Diagnosed, Parameters
 
 from .job import ExchangeResult, Job, Session, extra_exchange, unless_refused
 from .preparation import outlier_refusal, with_knowledge
@@ -520,7 +521,7 @@ def resample_spec(spec: AlgorithmSpec, lags: int, resamples: int) -> AlgorithmSp
     return replace(spec, settings=settings)
 
 
-def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
+def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, MetricValue]:
     """The metrics of the resamples; empty if there are no resamples."""
     if not job.resamples:
         return {}
@@ -538,6 +539,6 @@ def confidence_metrics(found: Confidence | None, job: Job) -> dict[str, Metric]:
     }
 
 
-def _sum(figures: list[Metric]) -> Metric:
+def _sum(figures: list[MetricValue]) -> MetricValue:
     """The sum of a metric of edges within a time step and the same metric of lagged edges; None if one is unknown."""
     return None if None in figures else sum(one for one in figures if isinstance(one, int | float))

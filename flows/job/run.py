@@ -21,8 +21,10 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.statistics.transforms import transform_lines
 from fedbnsl.tasks.compile_notice import compile_notice
 from fedbnsl.tasks.silo.policy import NotAllowed
-from fedbnsl.tracking.publication import Kind, PublicationGate, rounded
-from fedbnsl.tracking.result import Confidence, FoundTargets, Metric, Parameters, RunResult, Tuning
+from fedbnsl.tracking.metrics import Kind, MetricValue
+from fedbnsl.tracking.publication import PublicationGate, rounded
+from fedbnsl.tracking.report.tables import format_bytes
+from fedbnsl.tracking.result import Confidence, FoundTargets, Parameters, RunResult, Tuning
 
 from .check import check
 from .continuation import Continued, continued
@@ -199,7 +201,7 @@ def _prepared(job: Job, session: Session) -> tuple[Job, Session, FoundTargets | 
     return job, session, targets, tuned
 
 
-def _metrics(*found: Tuning | FoundTargets | None) -> dict[str, Metric]:
+def _metrics(*found: Tuning | FoundTargets | None) -> dict[str, MetricValue]:
     """The metrics of the results of exchanges before the rounds."""
     return {name: value for one in found if one for name, value in one.metrics.items()}
 
@@ -377,12 +379,3 @@ def outcome_text(result: RunResult) -> str:
 def bytes_so_far(progress: Progress) -> float:
     """The bytes sent so far, in both directions."""
     return sum(row["bytes_up"] + row["bytes_down"] for row in progress.rows)
-
-
-def format_bytes(count: float) -> str:
-    """A number of bytes with a unit."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"

@@ -13,7 +13,8 @@ from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.graphs.compare import compare
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.privacy.ledger import spent
-from fedbnsl.tracking.result import Metric, PrivacySpent
+from fedbnsl.tracking.metrics import MetricValue
+from fedbnsl.tracking.result import PrivacySpent
 
 from .job import Job
 
@@ -166,7 +167,7 @@ def releases(charges: tuple[Charge, ...]) -> tuple[tuple[str, int, float], ...]:
     return tuple((what, len(costs), math.fsum(costs)) for what, costs in kinds.items())
 
 
-def privacy_metrics(privacy: PrivacySpent | None, job: Job) -> dict[str, Metric]:
+def privacy_metrics(privacy: PrivacySpent | None, job: Job) -> dict[str, MetricValue]:
     """The privacy part of `metrics.json`; ε is null if the run has no privacy guarantee, even if noise was added."""
     if privacy is None:
         return {"epsilon": None, "delta": None}

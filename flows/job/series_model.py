@@ -3,7 +3,8 @@
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Network
 from fedbnsl.algorithms.privacy.disclosure_control import GRID, MIN_COUNT
-from fedbnsl.tracking.result import Metric, Parameters
+from fedbnsl.tracking.metrics import MetricValue
+from fedbnsl.tracking.result import Parameters
 
 from .job import Job
 
@@ -30,14 +31,14 @@ def small_cells_note(job: Job) -> str:
     return SMALL_CELL_NOTES[job.settings.small_cells] + merged * (job.settings.small_cells == "blank")
 
 
-def dynamics(model: Parameters, structure: Structure) -> dict[str, Metric]:
+def dynamics(model: Parameters, structure: Structure) -> dict[str, MetricValue]:
     """The metrics of a model of time series: its lags, its spectral radius, and the errors of its forecasts.
 
     The errors are on the data to which the model was fitted. For numbers, the metric is the mean squared error, which
     is None without forecasts. For labels, the metric is the mean share of wrong labels.
     """
     network, forecasts = model.network, model.forecasts
-    found: dict[str, Metric] = {
+    found: dict[str, MetricValue] = {
         "lags": structure.lags,
         "spectral_radius": network.spectral_radius if network else None,
         "forecast_mse": None,

@@ -3,13 +3,17 @@
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedbnsl.algorithms.errors import escape_unprintable
+from fedbnsl.tracking.metrics import MetricValue, known_in
+
+if TYPE_CHECKING:
+    from fedbnsl.tracking.report.tables import ReportTable
 
 
 class PlainConsole(Console):
@@ -33,10 +37,19 @@ def console() -> PlainConsole:
     return PlainConsole(width=None if known else 120)
 
 
-def show_scores(scores: Mapping[str, Any]) -> None:
-    """Print the known scores, one per line."""
+def show_scores(metrics: Mapping[str, MetricValue]) -> None:
+    """Print the known metrics that the terminal shows, one per line."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for key, value in scores.items():
-        if value is not None:
-            table.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
+    for name, value in known_in("terminal", metrics).items():
+        table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
+    console().print(table)
+
+
+def show_table(shown: "ReportTable") -> None:
+    """Print a table; cells without a value are empty."""
+    from fedbnsl.tracking.report.tables import display
+
+    table = Table(*shown.header, box=None, padding=(0, 2, 0, 0))
+    for row in shown.rows:
+        table.add_row(*("" if cell is None else display(cell) for cell in row))
     console().print(table)

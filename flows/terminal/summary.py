@@ -14,41 +14,33 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from fedbnsl.algorithms.core.schema import pluralize
-from fedbnsl.algorithms.graphs.edges import SYMBOLS, Edge, LaggedEdge, classify, classify_lagged, weighted
+from fedbnsl.algorithms.graphs.edges import SYMBOLS, ClassifiedEdges, Edge, LaggedEdge, weighted
 from fedbnsl.algorithms.graphs.strengths import Strengths
-from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.mlflow.store import comparison_of, opened_by
-from fedbnsl.tracking.outputs import MODELS, flat_metrics, json_text
-from fedbnsl.tracking.report.report import knowledge_line, small_cell_warnings
-from fedbnsl.tracking.result import (
-    CANDIDATE_COLUMNS,
-    CompletedRun,
-    PrivacySpent,
-    RunResult,
-    Tuning,
-    series_warnings,
-    silo_edges,
-    strengths_in,
-)
+from fedbnsl.tracking.model import MODELS
+from fedbnsl.tracking.outputs import REPORT
+from fedbnsl.tracking.report.files import flat_metrics, json_text
+from fedbnsl.tracking.report.sections import SECTIONS
+from fedbnsl.tracking.report.tables import ReportTable, format_bytes
+from fedbnsl.tracking.result import CompletedRun, strengths_in
 
 from ..job.job import Job
-from ..job.run import OPEN_ENDED, SEARCH_LEVEL, Listener, format_bytes, outcome_text, progress_text
+from ..job.run import OPEN_ENDED, SEARCH_LEVEL, Listener, outcome_text, progress_text
 from ..job.run import Progress as Round
-from .console import PlainConsole, console, show_scores
+from .console import PlainConsole, console, show_scores, show_table
 
 
-def show_structure(structure: Structure, most: int = 40, strengths: Strengths | None = None) -> None:
+def show_edges(learned: ClassifiedEdges, most: int = 40, strengths: Strengths | None = None) -> None:
     """Print at most `most` edges, in descending order of their absolute weights.
 
     For a dynamic structure, edges within one time step and edges across time are printed separately. With `strengths`,
     the share of resamples that contain an edge is printed beside it; for a directed edge, also the share of these
     resamples in which the edge has the same direction.
     """
-    within = " within one time step" * bool(structure.lags)
-    _show_edges(classify(structure, None), within, most, strengths, weighted=weighted(structure))
-    if structure.lags:
-        lagged = classify_lagged(structure, None)
-        _show_edges(lagged, " across time", most, strengths, weighted=weighted(structure))
+    has_weights, over_time = weighted(learned.structure), bool(learned.structure.lags)
+    _show_edges(learned.within, " within one time step" * over_time, most, strengths, weighted=has_weights)
+    if over_time:
+        _show_edges(learned.lagged, " across time", most, strengths, weighted=has_weights)
 
 
 def _show_edges(edges: Sequence[Edge], where: str, most: int, strengths: Strengths | None, *, weighted: bool) -> None:
@@ -79,12 +71,6 @@ def _strengths(edge: Edge, strengths: Strengths | None) -> list[str]:
     return [f"strength {strength:.2f}", "" if no_direction else f"direction {direction:.2f}"]
 
 
-SHOWN_SCORES = (
-    *("shd", "shd_lenient", "shd_skeleton", "shd_cpdag", "tpr", "fdr", "f1", "edges", "true_edges", "acyclic"),
-    *("lags", "lagged_shd", "lagged_tpr", "lagged_fdr", "lagged_f1", "lagged_edges", "lagged_true_edges"),
-)
-
-
 def as_document(finished: CompletedRun) -> str:
     """The result of a run as one JSON document for programs: metrics, folder, files, and the ε spent.
 
@@ -109,126 +95,32 @@ def as_document(finished: CompletedRun) -> str:
 
 
 def show_result(finished: CompletedRun) -> None:
-    """Print the result of a run."""
-    result, metrics = finished.result, finished.result.metrics
-    show_structure(result.structure, strengths=strengths_in(result))
+    """Print the result of a run: its graph, its scores, the lines of its sections, and where its files are."""
+    result, metrics = finished.result, flat_metrics(finished.result)
+    show_edges(result.edges, strengths=strengths_in(result))
     out = console()
     out.print()
     if result.averaged:
         out.print("scores, means over the silos:")
-    show_scores({key: metrics.get(key) for key in SHOWN_SCORES})
+    show_scores(metrics)
     out.print()
     sent = format_bytes(float(metrics["bytes_up"] or 0) + float(metrics["bytes_down"] or 0))
     formula = float(metrics["formula_megabytes"] or 0)
     out.print(f"{outcome_text(result)}, {metrics['seconds']} s, {sent} sent ({formula:.3g} MB by the papers' formula)")
-    if result.asked not in ("", result.algorithm):
-        out.print(f"{result.asked}: chose {result.algorithm} for {result.schema.kind} data")
-    if metrics.get("tests") is not None:
-        out.print(f"{metrics['tests']:,} independence tests, {metrics['tests_left_out']:,} left out")
-    if metrics.get("not_compared"):
-        out.print(f"not compared with the truth: {metrics['not_compared']}", soft_wrap=True)
-    if result.parameters.network is None:
-        out.print(f"no parameters: {result.parameters.how}", soft_wrap=True)
-    else:
-        out.print(f"parameters: {result.parameters.how}", soft_wrap=True)
-    lines = (*knowledge_line(result), *confidence_lines(result), *agreement_lines(result), *forecast_lines(result))
-    if result.tuning is not None:
-        show_candidates(result.tuning)
-    checks = (*result.fit.lines, *result.held_out.lines(result.schema.rows))
-    for line in (*small_cell_warnings(result), *lines, *result.basis, *checks, *finding_lines(result)):
-        out.print(line, soft_wrap=True)
-    if result.privacy is not None:
-        out.print(privacy_line(result.privacy), soft_wrap=True)
-    if result.secure:
-        no_epsilon = "" if result.privacy is not None else "; no ε is guaranteed for these sums"
-        out.print(f"replies were masked: the coordinator saw only their sums{no_epsilon}")
-    if result.truth is None:
-        out.print("no truth.csv, so the structure is not compared with a true graph")
-    if "report.html" in finished.files:
-        out.print(f"report: {finished.files['report.html']}", soft_wrap=True)
-    for name in MODELS:
-        if name in finished.files:
-            out.print(f"model: {finished.files[name]}", soft_wrap=True)
+    for section in SECTIONS:
+        for line in section.lines(result):
+            if isinstance(line, ReportTable):
+                show_table(line)
+            else:
+                out.print(line, soft_wrap=True)
+    for label, names in {"report": (REPORT,), "model": MODELS}.items():
+        for name in names:
+            if name in finished.files:
+                out.print(f"{label}: {finished.files[name]}", soft_wrap=True)
     out.print(f"folder: {finished.folder}", soft_wrap=True)
     if finished.tracking_url:
         out.print(f"MLflow: {finished.tracking_url}{opened_by(finished.tracking_url)}", soft_wrap=True)
         out.print(f"all runs compared: {comparison_of(finished.tracking_url)}", soft_wrap=True)
-
-
-def show_candidates(found: Tuning) -> None:
-    """Print the candidate settings with their scores."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in CANDIDATE_COLUMNS:
-        table.add_column(name)
-    for row in found.rows:
-        table.add_row(*("" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row))
-    console().print(f"candidates, by {found.by} in {pluralize(found.exchanges, 'exchange')}:")
-    console().print(table)
-
-
-def finding_lines(result: RunResult) -> list[str]:
-    """A line for each finding on the data, with advice."""
-    return [f"! {one.message} {one.advice}" for one in result.diagnosed.findings]
-
-
-def confidence_lines(result: RunResult) -> list[str]:
-    """Lines on the result of the resamples, if the run has any."""
-    found = result.confidence
-    if found is None:
-        return [f"the confidence in the edges is unknown: {result.unresampled}"] if result.unresampled else []
-    sent = format_bytes(found.bytes_sent)
-    edges = [*classify(result.structure, None), *classify_lagged(result.structure, None)]
-    unstable = sum(map(found.strengths.unstable, edges))
-    return [
-        f"bootstrap: {pluralize(found.strengths.structures, 'resample')} in "
-        f"{pluralize(found.exchanges, 'more exchange')}, {sent}; "
-        f"averaged network of strengths above {found.threshold:.2f}: "
-        f"{pluralize(int(result.metrics['averaged_edges'] or 0), 'edge')}",
-        *(
-            [f"unstable: {unstable} of {len(edges)} learned edges are in at most half of the resamples"]
-            if unstable
-            else []
-        ),
-    ]
-
-
-def agreement_lines(result: RunResult) -> list[str]:
-    """A line on the agreement of the silos' own structures, if the algorithm learns such structures."""
-    silos, edges = len(result.local_structures), silo_edges(result.local_structures)
-    most = sum(2 * len(one.weights) > silos for one in edges)
-    if not silos:
-        return []
-    others = pluralize(len(edges) - most, "other")
-    return [f"the silos' own structures: {pluralize(most, 'edge')} shared by most silos, {others}"]
-
-
-def forecast_lines(result: RunResult) -> list[str]:
-    """Warnings on time series, and lines on the forecast errors of a model."""
-    model, persistence = result.metrics.get("forecast_mse"), result.metrics.get("persistence_mse")
-    lines = series_warnings(result)
-    if model is not None and persistence is not None:
-        lines.append(
-            f"forecast of the next row: mean squared error {model:.4g}, {persistence:.4g} for a persistence forecast, "
-            "on the training data"
-        )
-    model, persistence = result.metrics.get("forecast_wrong"), result.metrics.get("persistence_wrong")
-    if model is not None and persistence is not None:
-        lines.append(
-            f"forecast of the next row: {model:.1%} of the labels wrong, {persistence:.1%} by a persistence forecast, "
-            "on the training data"
-        )
-    return lines
-
-
-def privacy_line(privacy: PrivacySpent) -> str:
-    """The spent privacy budget in one line, which starts with NOT PRIVATE if the guarantee is broken."""
-    if privacy.broken:
-        return f"NOT PRIVATE: {privacy.broken}"
-    tight = "" if privacy.tight is None else f", at most {privacy.tight:.4g} by tight accounting,"
-    return (
-        f"privacy: ε = {privacy.spent:.4g}{tight} of {privacy.epsilon:g} spent at δ = {privacy.delta:.3g} "
-        f"({privacy.adjacency}, per record; {privacy.protects}); all runs on these rows: ε = {privacy.spent_ever:.4g}"
-    )
 
 
 LINE_INTERVAL_SECONDS = 5.0

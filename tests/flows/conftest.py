@@ -67,11 +67,8 @@ PIXEL = bytes.fromhex(
     "01f15c4890000000b49444154789c6360000200000500017a5eab3f0000000049454e44ae426082"
 )
 """a PNG file of one pixel"""
-DRAWN = {
-    "outputs": ("draw_result", "draw_matrices", "draw_delays"),
-    "report.drawings": ("draw_result", "draw_structure", "draw_matrices", "draw_delays", "draw_rounds"),
-}
-"""the drawing functions in the modules of `tracking`"""
+DRAWN = ("draw_result", "draw_structure", "draw_matrices", "draw_delays", "draw_rounds")
+"""the drawing functions of a run"""
 
 
 @pytest.fixture(autouse=True)
@@ -79,10 +76,9 @@ def without_pictures(request, monkeypatch):
     """Draw no pictures unless a test uses `rendered`, because they take most of the time of a small run."""
     if "rendered" in request.fixturenames:
         return
-    for module, names in DRAWN.items():
-        for name in names:
-            monkeypatch.setattr(f"fedbnsl.tracking.{module}.{name}", lambda *shown, **how: None)
-    monkeypatch.setattr("fedbnsl.tracking.outputs.as_png", lambda figure: PIXEL)
+    for name in DRAWN:
+        monkeypatch.setattr(f"fedbnsl.tracking.report.drawings.{name}", lambda *shown, **how: None)
+    monkeypatch.setattr("fedbnsl.tracking.report.drawings.as_png", lambda figure: PIXEL)
     monkeypatch.setattr("fedbnsl.tracking.report.drawings.as_svg", lambda figure, label: "<svg></svg>")
 
 

@@ -27,8 +27,7 @@ FOR_PEOPLE = {
     "flows/benchmark/tables.py",
     "flows/cli/features.py",
     "flows/inference/queries.py",
-    "tracking/outputs.py",  # tests/tracking/test_outputs.py
-    "tracking/report/explore.py",  # tests/tracking/report
+    "tracking/report/files.py",  # tests/tracking/test_outputs.py
     "data/folder/truth.py",
 }
 DATA_SETS = {

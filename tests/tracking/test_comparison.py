@@ -8,7 +8,8 @@ import pytest
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Drift, drift_of, linear_network
 from fedbnsl.tracking.comparison import PastRun, changes_by_fate, compare_runs
-from fedbnsl.tracking.outputs import changes_csv, write_outputs
+from fedbnsl.tracking.outputs import write_outputs
+from fedbnsl.tracking.report.files import changes_csv
 from fedbnsl.tracking.report.report import report_html
 
 

@@ -5,10 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.data.folder.truth import read_structure, write_structure
 from fedbnsl.tracking import outputs
-from fedbnsl.tracking.outputs import METRICS, OUTPUTS, flat_metrics, json_text, structure_csv, write_outputs
+from fedbnsl.tracking.metrics import shown_in
+from fedbnsl.tracking.outputs import OUTPUTS, write_outputs
+from fedbnsl.tracking.report.files import flat_metrics, json_text, silo_edges_csv, structure_csv
+from fedbnsl.tracking.result import silo_edges
 
 
 def test_outputs_of_a_run(chain, tmp_path):
@@ -32,7 +36,7 @@ def test_outputs_of_a_run(chain, tmp_path):
 
 def test_metrics_are_there_and_null_without_a_truth(cyclic):
     metrics = json.loads(json_text(flat_metrics(cyclic)))
-    assert set(METRICS) <= set(metrics)
+    assert {one.name for one in shown_in("always")} <= set(metrics)
     assert [metrics[name] for name in ("shd", "tpr", "fdr", "epsilon", "delta", "seconds")] == [None] * 6
     assert (metrics["edges"], metrics["rounds"], metrics["converged"], metrics["acyclic"]) == (3, 2, False, False)
     assert (metrics["bytes_up"], metrics["bytes_down"], metrics["formula_megabytes"]) == (300, 100, 0.0008)
@@ -48,7 +52,7 @@ def test_what_json_cannot_say_is_null():
 
 def test_a_cpdag_says_which_edges_are_directed():
     structure = Structure(("a", "b", "c"), np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0.0]]), "cpdag")
-    assert structure_csv(structure).splitlines() == [
+    assert structure_csv(ClassifiedEdges(structure)).splitlines() == [
         "source,target,weight,type",
         "a,b,1.0,undirected",
         "a,c,1.0,directed",
@@ -58,7 +62,7 @@ def test_a_cpdag_says_which_edges_are_directed():
 def test_a_pag_says_the_marks_and_is_read_back(tmp_path):
     marks = np.array([[0, 2, 3, 0], [1, 0, 2, 0], [3, 2, 0, 2], [0, 0, 3, 0.0]])
     structure = Structure(("a", "b", "c", "d"), marks, "pag")
-    text = structure_csv(structure)
+    text = structure_csv(ClassifiedEdges(structure))
     assert text.splitlines() == ["source,target,type", "a,b,-->", "a,c,o-o", "b,c,<->", "c,d,o->"]
     (tmp_path / "structure.csv").write_text(text)
     read = read_structure(tmp_path / "structure.csv", structure.variables)
@@ -102,16 +106,16 @@ def test_a_run_that_never_finished_a_round(chain, tmp_path):
 def test_names_that_a_spreadsheet_takes_for_formulas_are_safe_and_read_back(tmp_path, chain):
     names = ("=1+1", "-x", "'@y")
     structure = Structure(names, chain.structure.weights)
-    text = structure_csv(structure)
+    text = structure_csv(ClassifiedEdges(structure))
     assert text.splitlines() == ["source,target,weight", "'=1+1,'-x,2.0", "'-x,''@y,-0.5"]
     (tmp_path / "structure.csv").write_text(text)
     assert read_structure(tmp_path / "structure.csv").variables == names
     write_structure(tmp_path / "truth.csv", structure)
     assert (tmp_path / "truth.csv").read_text() == text
-    edges = outputs.silo_edges_csv({"=north": structure})
+    edges = silo_edges_csv(silo_edges({"=north": ClassifiedEdges(structure)}), ["=north"])
     assert edges.splitlines()[1].startswith("'=1+1")
 
 
 def test_the_types_of_edges_of_a_pag_stay_as_they_are():
     marks = np.array([[0.0, 2], [1, 0]])
-    assert structure_csv(Structure(("a", "-b"), marks, "pag")).splitlines()[1] == "a,'-b,-->"
+    assert structure_csv(ClassifiedEdges(Structure(("a", "-b"), marks, "pag"))).splitlines()[1] == "a,'-b,-->"

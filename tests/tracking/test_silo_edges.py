@@ -2,15 +2,16 @@
 
 import numpy as np
 
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.tracking.outputs import silo_edges_csv
+from fedbnsl.tracking.report.files import silo_edges_csv
 from fedbnsl.tracking.result import silo_edges
 
 NAMES = ("a", "b")
 
 
 def structure(within, own=0.0):
-    return Structure(NAMES, np.array(within), lagged=np.array([[[own, 0.0], [0.0, 0.0]]]))
+    return ClassifiedEdges(Structure(NAMES, np.array(within), lagged=np.array([[[own, 0.0], [0.0, 0.0]]])))
 
 
 OWN = {
@@ -26,7 +27,7 @@ def test_edges_of_most_silos_come_first_with_their_mean_and_what_points_the_othe
 
 
 def test_every_weight_is_in_the_file():
-    assert silo_edges_csv(OWN).splitlines() == [
+    assert silo_edges_csv(silo_edges(OWN), OWN).splitlines() == [
         "edge,source,target,lag,silos,mean_weight,weight:north,weight:south,weight:west",
         "a → b,a,b,0,2,-0.5,0.5,-1.5,",
         "b → a,b,a,0,1,2.0,,,2.0",
@@ -35,9 +36,9 @@ def test_every_weight_is_in_the_file():
 
 
 def test_graphs_without_weights_and_undirected_edges_are_counted():
-    pag = Structure(NAMES, np.array([[0, 3.0], [3.0, 0]]), "pag")
+    pag = ClassifiedEdges(Structure(NAMES, np.array([[0, 3.0], [3.0, 0]]), "pag"))
     (found,) = silo_edges({"north": pag, "south": pag})
     assert (found.edge.text, len(found.weights), found.mean, found.turned) == ("a o—o b", 2, None, 0)
-    cpdag = Structure(NAMES, np.array([[0, 1.0], [1.0, 0]]), "cpdag")
+    cpdag = ClassifiedEdges(Structure(NAMES, np.array([[0, 1.0], [1.0, 0]]), "cpdag"))
     (found,) = silo_edges({"north": cpdag})
     assert (found.edge.text, found.turned) == ("a — b", 0)

@@ -21,9 +21,10 @@ from fedbnsl.algorithms.graphs.edges import edge_count
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.network_json import network_as_json
 
-from ..model import why_no_model
-from ..outputs import AVERAGED, CHANGES, MODELS, OPTIONAL_OUTPUTS, OUTPUTS, flat_metrics
-from ..result import Metric, RunResult, Tuning, series_warnings
+from ..metrics import MetricValue
+from ..outputs import FILES
+from ..report.files import flat_metrics
+from ..result import RunResult, Tuning, series_warnings
 from .saved_model import TrackedData, adjacency_image, dataset_input, save_pyfunc, structure_json
 from .store import experiment_id, log_child_run, open_client, run_url, source_tags, tracking_uri
 
@@ -57,7 +58,7 @@ class RunEnd:
 
     structure: Structure
     rounds: int
-    metrics: dict[str, Metric]
+    metrics: dict[str, MetricValue]
     tags: dict[str, str]
     privacy: dict[str, Any] | None
     network: dict[str, Any] | None
@@ -72,7 +73,7 @@ class RunEnd:
 
 def ending_of(result: RunResult) -> RunEnd:
     """The `RunEnd` of a result."""
-    reason, network, warnings = why_no_model(result), result.parameters.network, series_warnings(result)
+    network, warnings = result.parameters.network, series_warnings(result)
     tags = {"outcome": str(result.outcome), "lost": ", ".join(result.lost) or "none"}
     return RunEnd(
         structure=result.structure,
@@ -81,7 +82,7 @@ def ending_of(result: RunResult) -> RunEnd:
         tags=tags | ({"warning": " ".join(warnings)} if warnings else {}),
         privacy=asdict(result.privacy) if result.privacy else None,
         network=None if network is None else network_as_json(network),
-        parameters=reason or result.parameters.how,
+        parameters=result.parameters.how,
         candidates=_candidates(result.tuning) if result.tuning else (),
         register=result.register,
     )
@@ -151,7 +152,7 @@ class RunLog:
             figures["megabytes"] = (figures["bytes_up"] + figures["bytes_down"]) / 1e6
         self._log_metrics((name, value, number) for name, value in figures.items())
         self._log_tags({name: value for name, value in ending.metrics.items() if isinstance(value, str)} | ending.tags)
-        for name in (*OUTPUTS, AVERAGED, CHANGES, *OPTIONAL_OUTPUTS, *MODELS):
+        for name in FILES:
             if (folder / name).exists():
                 self.client.log_artifact(self.run_id, str(folder / name), "outputs")
         if ending.privacy is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 import numpy as np
 from numpy.typing import NDArray
 
-from fedbnsl.algorithms.graphs.edges import classify_lagged, typed_edges
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 
@@ -146,23 +146,14 @@ def structure_json(structure: Structure, number: int) -> str:
 
     A dynamic structure also has its number of `lags`, and every edge has its `lag`, which is 0 within one time step.
     """
-    names, dynamic = structure.variables, structure.lagged is not None
-    edges: list[dict[str, Any]] = [
-        {"source": names[i], "target": names[j], "type": type_}
-        | ({} if structure.kind == "pag" else {"weight": float(structure.weights[i, j])})
-        | ({"lag": 0} if dynamic else {})
-        for i, j, type_ in typed_edges(structure)
-    ]
-    edges += [
-        {"source": edge.source, "target": edge.target, "type": "directed", "weight": edge.weight, "lag": edge.lag}
-        for edge in classify_lagged(structure, None)
-    ]
+    header, rows = ClassifiedEdges(structure).rows()
+    edges: list[dict[str, Any]] = [{"type": "directed", **dict(zip(header, row, strict=True))} for row in rows]
     content = {
         "round": number,
         "kind": structure.kind,
         "acyclic": structure.acyclic,
-        **({"lags": structure.lags} if dynamic else {}),
-        "variables": names,
+        **({"lags": structure.lags} if structure.lagged is not None else {}),
+        "variables": structure.variables,
         "edges": edges,
     }
     return json.dumps(content, ensure_ascii=False)

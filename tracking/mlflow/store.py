@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from fedbnsl.algorithms.errors import BadInput
 
+from ..metrics import shown_in
 from ..own_servers import HOME, sign_in_to_mlflow
 from ..staging import create_private_folder, first_line, write_private
 
@@ -76,7 +77,7 @@ SCORES, COMPARISON = "fedbnsl-scores", "fedbnsl-comparison"
 SAVED_MILLISECONDS = 1_767_225_600_000
 """the constant time stamp of the views, in milliseconds; with a changing one, each run would write the views again"""
 TABLE_COLUMNS = (
-    *("metrics.`shd`", "metrics.`f1`", "metrics.`megabytes`", "metrics.`epsilon`"),
+    *(f"metrics.`{one.name}`" for one in shown_in("runs")),
     *("params.`algorithm`", "params.`dataset`", "params.`family`", "params.`seed`"),
 )
 """the columns of the run table"""

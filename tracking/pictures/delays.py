@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedbnsl.algorithms.events.hawkes import Intensities
-from fedbnsl.algorithms.graphs.edges import classify
-from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 
 from .drawing import INK, truncate
 
@@ -35,8 +34,8 @@ def share_times(found: Intensities) -> tuple[float, ...]:
     return tuple(float(-found.delay * np.log1p(-share)) for share in SHARES)
 
 
-def draw_delays(found: Intensities, structure: Structure, title: str = "") -> "Figure":
-    """A figure with a curve for each of the strongest edges of `structure`, and lines at the times of `SHARES`.
+def draw_delays(found: Intensities, learned: ClassifiedEdges, title: str = "") -> "Figure":
+    """A figure with a curve for each of the strongest `learned` edges, and lines at the times of `SHARES`.
 
     The process must have a delay; a run that lost a silo before the delay was chosen has none.
     """
@@ -44,7 +43,7 @@ def draw_delays(found: Intensities, structure: Structure, title: str = "") -> "F
 
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.add_subplot()
-    edges = sorted(classify(structure, None), key=lambda one: -abs(one.weight or 0.0))[:MAX_CURVES]
+    edges = sorted(learned.within, key=lambda one: -abs(one.weight or 0.0))[:MAX_CURVES]
     highest = max((abs(one.weight or 0.0) for one in edges), default=1.0)
     times = np.linspace(0.0, DELAYS, 200) * found.delay
     growth = -np.expm1(-times / found.delay)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedbnsl.algorithms.core.knowledge import Arc
 from fedbnsl.algorithms.graphs.compare import summary_graph
-from fedbnsl.algorithms.graphs.edges import Category, Edge, classify, classify_lagged, padded_lagged_weights
+from fedbnsl.algorithms.graphs.edges import Category, ClassifiedEdges, Edge, padded_lagged_weights
 from fedbnsl.algorithms.graphs.pag import CIRCLE
 from fedbnsl.algorithms.graphs.structure import Structure
 
@@ -119,18 +119,18 @@ HEADING_INCHES, LETTER_INCHES, MAX_LETTERS = 0.42, 0.06, 12
 """space above a matrix for its heading, and for each letter of the longest name; maximum number of letters of a name"""
 
 
-def draw_matrices(structure: Structure, truth: Structure | None, title: str = "") -> "Figure":
-    """A figure of W and the A_k of `structure`, and below them the matrices of the truth if it has lagged edges.
+def draw_matrices(edges: ClassifiedEdges, title: str = "") -> "Figure":
+    """A figure of W and the A_k of a structure, and below them the matrices of the truth if it has lagged edges.
 
     A true graph without lags is a single matrix below, and the learned matrices then have no marks.
     """
     from matplotlib.figure import Figure
 
+    structure, within, lagged = edges.structure, edges.within, edges.lagged
     names = structure.variables
-    truth = None if truth is None else truth.reordered(names)
+    truth = None if edges.truth is None else edges.truth.reordered(names)
     lags = max(structure.lags, truth.lags if truth else 0)
     dynamic = truth if truth is not None and truth.lags else None
-    within, lagged = classify(structure, dynamic), classify_lagged(structure, dynamic)
     order = causal_order(names, within)
     side = float(np.clip(0.085 * len(names), 2.4, 6.0))
     rows = 1 if truth is None else 2
@@ -147,8 +147,8 @@ def draw_matrices(structure: Structure, truth: Structure | None, title: str = ""
             _draw(axes, matrix[np.ix_(order, order)], names, order, 72 * side / len(names))
             axes.set_title(_heading(shown, k, learned=row == 0), fontsize=9, color=INK, pad=4)
             if row == 0 and dynamic:
-                edges = within if k == 0 else [edge for edge in lagged if edge.lag == k]
-                _mark_differences(axes, edges, {names[v]: at for at, v in enumerate(order)}, 72 * side / len(names))
+                at_lag = within if k == 0 else [edge for edge in lagged if edge.lag == k]
+                _mark_differences(axes, at_lag, {names[v]: at for at, v in enumerate(order)}, 72 * side / len(names))
     _write_header(figure, title, marked)
     return figure
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedbnsl.algorithms.core.knowledge import Arc
-from fedbnsl.algorithms.graphs.edges import classify, classify_lagged
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.strengths import Strengths
-from fedbnsl.algorithms.graphs.structure import Structure
 
 from .drawing import INK, SET, draw_graph
 from .heat_map import draw_heat_map, draw_matrices
@@ -47,8 +46,7 @@ SENT = {"bytes_up": "from silos", "bytes_down": "to silos", "formula_bytes": "pa
 
 
 def draw_structure(
-    structure: Structure,
-    truth: Structure | None = None,
+    edges: ClassifiedEdges,
     title: str = "",
     strengths: Strengths | None = None,
     required: Collection[Arc] = (),
@@ -57,29 +55,23 @@ def draw_structure(
     targets: Collection[str] = (),
     targets_label: str = SET,
 ) -> "Figure":
-    """A figure of `structure`, compared with `truth` if there is one; line widths show the `strengths`.
+    """A figure of a structure, compared with its truth if there is one; line widths show the `strengths`.
 
     A drawing as a graph marks the edges that background knowledge `required`, the `targets` of experiments and, if
     other variables have numbers, the variables with `labels`. Pairs that are `not_identified` have a light dotted line
     without marks. A true graph of time series without lags is not part of a drawing over time, but is shown below the
     matrices. Raises `ValueError` if the truth has other variables.
     """
-    if structure.lags:
-        return _draw_dynamic(structure, truth, title, strengths)
-    edges, compared = classify(structure, truth), truth is not None
-    if len(structure.variables) > MAX_DRAWN_VARIABLES:
-        return draw_heat_map(structure.variables, edges, compared, title, not_identified)
+    variables, lags, compared = edges.structure.variables, edges.structure.lags, edges.reference is not None
+    if lags:
+        if len(variables) > MAX_UNROLLED_VARIABLES:
+            return draw_matrices(edges, title)
+        most = max(lags, edges.reference.lags if edges.reference else 0)
+        return draw_unrolled(variables, most, edges.within, edges.lagged, compared, title, strengths)
+    if len(variables) > MAX_DRAWN_VARIABLES:
+        return draw_heat_map(variables, edges.within, compared, title, not_identified)
     marks = (required, labels, not_identified, targets, targets_label)
-    return draw_graph(structure.variables, edges, compared, title, strengths, *marks)
-
-
-def _draw_dynamic(structure: Structure, truth: Structure | None, title: str, strengths: Strengths | None) -> "Figure":
-    if len(structure.variables) > MAX_UNROLLED_VARIABLES:
-        return draw_matrices(structure, truth, title)
-    dynamic = truth if truth is not None and truth.lags else None
-    within, lagged = classify(structure, dynamic), classify_lagged(structure, dynamic)
-    lags = max(structure.lags, dynamic.lags if dynamic else 0)
-    return draw_unrolled(structure.variables, lags, within, lagged, dynamic is not None, title, strengths)
+    return draw_graph(variables, edges.within, compared, title, strengths, *marks)
 
 
 def as_png(figure: "Figure", dots_per_inch: int = 150) -> bytes:

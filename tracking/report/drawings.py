@@ -1,14 +1,15 @@
-"""The drawings of the report: the graph, the averaged network and the silos' own graphs, the matrices, the rounds."""
+"""The pictures of a run: the graph, the averaged network and the silos' own graphs, the matrices, delays and rounds."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fedbnsl.algorithms.graphs.edges import classify, weighted
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 
 from ..pictures.delays import draw_delays
 from ..pictures.drawing import CHANGED, SET
 from ..pictures.picture import (
     MAX_DRAWN_VARIABLES,
     MAX_UNROLLED_VARIABLES,
+    as_png,
     as_svg,
     draw_matrices,
     draw_rounds,
@@ -26,8 +27,7 @@ MAX_SILO_PICTURES, MAX_SILO_VARIABLES = 6, 20
 def draw_result(result: RunResult, title: str = "") -> "Figure":
     """The figure of the structure of a run, with strengths, knowledge, labels and targets as marks."""
     return draw_structure(
-        result.structure,
-        result.truth,
+        result.compared_edges,
         title,
         strengths_in(result),
         result.knowledge.required,
@@ -38,44 +38,70 @@ def draw_result(result: RunResult, title: str = "") -> "Figure":
     )
 
 
-def pictures(result: RunResult) -> dict[str, Any]:
-    """By name, the pictures of the report as SVG (None if there is no such picture), and two facts about them."""
-    structure, truth, strengths = result.structure, result.truth, strengths_in(result)
-    found: dict[str, Any] = {"drawing": None, "matrices": None}
-    variables = len(structure.variables)
-    if structure.lags:
-        if variables <= MAX_UNROLLED_VARIABLES:
-            found["drawing"] = as_svg(draw_structure(structure, truth, strengths=strengths), "structure")
-        found["matrices"] = as_svg(draw_matrices(structure, truth), "matrices")
-    else:
-        found["drawing"] = as_svg(draw_result(result), "structure")
-    found["averaged"] = _averaged_picture(result)
-    found["silos"] = _silo_pictures(result)
-    found["large"] = variables > MAX_DRAWN_VARIABLES
-    found["weighted"] = weighted(structure)
-    process = result.parameters.intensities
-    found["delays"] = as_svg(draw_delays(process, structure), "delays") if process and process.delay else None
-    found["rounds"] = as_svg(draw_rounds(result.rounds), "rounds") if len(result.rounds) > 1 else None
-    return found
+def graph_svg(result: RunResult) -> str | None:
+    """The graph; None for a dynamic structure of too many variables to draw over time."""
+    if not result.structure.lags:
+        return as_svg(draw_result(result), "structure")
+    if len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
+        return None
+    return as_svg(draw_structure(result.compared_edges, strengths=strengths_in(result)), "structure")
 
 
-def _averaged_picture(result: RunResult) -> str | None:
+def matrices_svg(result: RunResult) -> str:
+    """The matrices of a dynamic structure, compared with those of the truth."""
+    return as_svg(draw_matrices(result.compared_edges), "matrices")
+
+
+def averaged_svg(result: RunResult) -> str | None:
     """The averaged network; None if it equals the learned graph, has lags or has too many variables to draw."""
-    structure, found = result.structure, result.confidence
-    if not found or structure.lags or len(structure.variables) > MAX_DRAWN_VARIABLES:
+    structure, found, averaged = result.structure, result.confidence, result.averaged_edges
+    if not found or not averaged or structure.lags or len(structure.variables) > MAX_DRAWN_VARIABLES:
         return None
-    pairs = [
-        {(one.source, one.target, one.text) for one in classify(graph, None)} for graph in (structure, found.averaged)
-    ]
-    if pairs[0] == pairs[1]:
+    learned, other = (
+        {(one.source, one.target, one.text) for one in edges.within} for edges in (result.edges, averaged)
+    )
+    if learned == other:
         return None
-    drawn = draw_structure(found.averaged, result.truth, strengths=found.strengths, labels=result.labelled)
-    return as_svg(drawn, "averaged")
+    compared = averaged if result.truth is None else ClassifiedEdges(found.averaged, result.truth)
+    return as_svg(draw_structure(compared, strengths=found.strengths, labels=result.labelled), "averaged")
 
 
-def _silo_pictures(result: RunResult) -> list[tuple[str, str]]:
+def silo_svgs(result: RunResult) -> list[tuple[str, str]]:
     """The own graphs of the first silos, by silo, if they are small enough to be drawn side by side."""
     if len(result.structure.variables) > (MAX_UNROLLED_VARIABLES if result.structure.lags else MAX_SILO_VARIABLES):
         return []
     silos = sorted(result.local_structures)[:MAX_SILO_PICTURES]
-    return [(one, as_svg(draw_structure(result.local_structures[one]), f"silo-{k}")) for k, one in enumerate(silos)]
+    return [(one, as_svg(draw_structure(result.local_edges[one]), f"silo-{k}")) for k, one in enumerate(silos)]
+
+
+def delays_svg(result: RunResult) -> str | None:
+    """The delays of a Hawkes process; None for other models, and without a delay."""
+    process = result.parameters.intensities
+    return as_svg(draw_delays(process, result.edges), "delays") if process and process.delay else None
+
+
+def rounds_svg(result: RunResult) -> str:
+    """The measures of the rounds."""
+    return as_svg(draw_rounds(result.rounds), "rounds")
+
+
+def structure_png(result: RunResult) -> bytes:
+    """The picture of the structure, with a title."""
+    return as_png(draw_result(result, _title(result)))
+
+
+def matrices_png(result: RunResult) -> bytes | None:
+    """The matrices of a dynamic structure that is also drawn over time; None for other structures."""
+    if not result.structure.lags or len(result.structure.variables) > MAX_UNROLLED_VARIABLES:
+        return None
+    return as_png(draw_matrices(result.compared_edges, _title(result)))
+
+
+def delays_png(result: RunResult) -> bytes | None:
+    """The delays of a Hawkes process, with a title; None for other models, and without a delay."""
+    process = result.parameters.intensities
+    return as_png(draw_delays(process, result.edges, _title(result))) if process and process.delay else None
+
+
+def _title(result: RunResult) -> str:
+    return f"{result.algorithm} on {result.dataset}, seed {result.seed}"

@@ -5,7 +5,6 @@ draws the matrix. Variables and edges have the positions and routes of the layer
 is hidden, and the picture beside it shows everything.
 """
 
-import csv
 import json
 import math
 from base64 import b64encode
@@ -14,17 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from io import StringIO
 from typing import Any
 
-from fedbnsl.algorithms.core.schema import escape_formula
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged, typed_edges
-from fedbnsl.algorithms.graphs.strengths import Strengths
-from fedbnsl.algorithms.graphs.structure import Structure
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, Edge, LaggedEdge
 
 from ..pictures.drawing import LONGEST_NAME, STYLES, box_width, causal_order, is_required, layout_order, pens, truncate
 from ..pictures.layout import Layout, layered
 from ..result import RunResult, strengths_in
+from .files import csv_text
 
 MAX_GRAPH_EDGES = 3000
 """number of edges up to which the view has a graph; with more edges, it has only the matrix"""
@@ -37,49 +33,6 @@ LAGGED_SPACING = 2.5
 """factor of the horizontal distances of variables if there are lagged edges between them"""
 
 Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class LaidOutGraph:
-    """A structure with its layout: y grows downwards, and lengths are in points.
-
-    `places` has x, y and width of each variable, and is empty if there are too many edges to draw. `ways` has the
-    points between the source and the target of an edge, for edges that are not straight.
-    """
-
-    variables: tuple[str, ...]
-    edges: tuple[Edge, ...]
-    places: tuple[tuple[float, float, float], ...]
-    ways: Mapping[Edge, tuple[Point, ...]]
-    order: tuple[int, ...]
-    """the variables, causes before effects"""
-    lags: int
-    compared: bool
-
-
-def compared_edges(structure: Structure, truth: Structure | None) -> tuple[list[Edge], list[LaggedEdge], bool]:
-    """The edges within one time step, the lagged edges, and whether they are compared with `truth`.
-
-    Nothing is compared if `structure` has lags but `truth` states none: a true edge could then be at any lag.
-    """
-    reference = None if truth is None or (structure.lags and not truth.lags) else truth
-    return list(classify(structure, reference)), list(classify_lagged(structure, reference)), reference is not None
-
-
-def lay_out(structure: Structure, truth: Structure | None) -> LaidOutGraph:
-    """The layout of `structure`, with its edges compared with `truth` as by `compared_edges`."""
-    within, lagged, compared = compared_edges(structure, truth)
-    edges = (*within, *lagged)
-    places, ways = _places(structure.variables, within, lagged) if len(edges) <= MAX_GRAPH_EDGES else ((), {})
-    return LaidOutGraph(
-        structure.variables,
-        edges,
-        places,
-        ways,
-        tuple(causal_order(structure.variables, within)),
-        max((edge.lag for edge in lagged), default=0),
-        compared,
-    )
 
 
 def _places(
@@ -132,11 +85,11 @@ class Script:
 
 def explore_scripts(result: RunResult) -> list[Script]:
     """The data and the scripts of the view; empty for a structure without edges."""
-    found = lay_out(result.structure, result.truth)
-    if not found.edges:
+    edges = len(result.compared_edges)
+    if not edges:
         return []
-    needed = (*OWN_SCRIPTS[:1], *[LIBRARY] * bool(found.places), *OWN_SCRIPTS[1:])
-    return [Script(as_json(graph_data(found, result)), "structure"), *(Script(script(name)) for name in needed)]
+    needed = (*OWN_SCRIPTS[:1], *[LIBRARY] * (edges <= MAX_GRAPH_EDGES), *OWN_SCRIPTS[1:])
+    return [Script(as_json(graph_data(result)), "structure"), *(Script(script(name)) for name in needed)]
 
 
 def as_json(value: Any) -> str:
@@ -150,44 +103,44 @@ def script(name: str) -> str:
     return files(__package__).joinpath("scripts", name).read_text("utf-8")
 
 
-def graph_data(found: LaidOutGraph, result: RunResult) -> dict[str, Any]:
-    """The data for the scripts: variables with their positions, edges with their properties, and styles."""
-    labelled, strengths = result.labelled, strengths_in(result)
-    kinds = {name: "labels" if name in labelled else "numbers" for name in found.variables} if labelled else {}
-    nodes: list[dict[str, Any]] = [{"name": name, "kind": kinds.get(name, "")} for name in found.variables]
-    for node, (x, y, width) in zip(nodes, found.places, strict=False):
+def graph_data(result: RunResult) -> dict[str, Any]:
+    """The data for the scripts: variables with their positions, edges with their properties, and styles.
+
+    y grows downwards, and lengths are in points. If there are too many edges to draw, variables have no positions, and
+    edges no routes.
+    """
+    edges, labelled = result.compared_edges, result.labelled
+    variables = edges.structure.variables
+    places, ways = _places(variables, edges.within, edges.lagged) if len(edges) <= MAX_GRAPH_EDGES else ((), {})
+    kinds = {name: "labels" if name in labelled else "numbers" for name in variables} if labelled else {}
+    nodes: list[dict[str, Any]] = [{"name": name, "kind": kinds.get(name, "")} for name in variables]
+    for node, (x, y, width) in zip(nodes, places, strict=False):
         node |= {"x": x, "y": y, "width": width}
     return {
         "nodes": nodes,
-        "edges": _edges(found, result, strengths),
-        "order": found.order,
-        "csv": edges_csv(result.structure),
-        "lags": found.lags,
-        "compared": found.compared,
+        "edges": _edges(result, ways),
+        "order": causal_order(variables, edges.within),
+        "csv": edges_csv(result.edges),
+        "lags": max((edge.lag for edge in edges.lagged), default=0),
+        "compared": edges.reference is not None,
         "styles": {name: {"colour": style.colour, "dash": list(style.dash or ())} for name, style in STYLES.items()},
     }
 
 
-def edges_csv(structure: Structure) -> str:
+def edges_csv(edges: ClassifiedEdges) -> str:
     """The edges as a CSV file without weights, in the form that `fedbnsl rescore --edges` reads."""
-    typed, dynamic = structure.kind != "dag", bool(structure.lags)
-    names, text = structure.variables, StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("source", "target", *["type"] * typed, *["lag"] * dynamic))
-    for i, j, type_ in typed_edges(structure):
-        writer.writerow((*map(escape_formula, (names[i], names[j])), *[type_] * typed, *[0] * dynamic))
-    for edge in classify_lagged(structure, None):
-        ends = escape_formula(edge.source), escape_formula(edge.target)
-        writer.writerow((*ends, *["directed"] * typed, edge.lag))
-    return text.getvalue()
+    header, rows = edges.rows()
+    kept = [k for k, name in enumerate(header) if name != "weight"]
+    return csv_text([header[k] for k in kept], ([row[k] for k in kept] for row in rows))
 
 
-def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) -> list[dict[str, Any]]:
-    """The edges with their known properties."""
-    at = {name: number for number, name in enumerate(found.variables)}
-    pen, weighted = pens(found.edges, strengths), any(edge.weight not in (None, 1.0) for edge in found.edges)
+def _edges(result: RunResult, ways: Mapping[Edge, tuple[Point, ...]]) -> list[dict[str, Any]]:
+    """The edges with their known properties; `ways` has the points between the ends of edges that are not straight."""
+    all_edges, strengths = tuple(result.compared_edges), strengths_in(result)
+    at = {name: number for number, name in enumerate(result.structure.variables)}
+    pen, weighted = pens(all_edges, strengths), any(edge.weight not in (None, 1.0) for edge in all_edges)
     edges = []
-    for edge in found.edges:
+    for edge in all_edges:
         strength, direction = strengths.strength_and_direction(edge) if strengths else (None, None)
         one: dict[str, Any] = {
             "source": at[edge.source],
@@ -203,7 +156,7 @@ def _edges(found: LaidOutGraph, result: RunResult, strengths: Strengths | None) 
             "required": is_required(edge, result.knowledge.required) or None,
             "thick": _short(pen(edge).width) or 1.0,
             "opacity": pen(edge).opacity,
-            "by": found.ways.get(edge) or None,
+            "by": ways.get(edge) or None,
         }
         edges.append({name: value for name, value in one.items() if value is not None})
     return edges

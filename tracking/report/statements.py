@@ -19,7 +19,7 @@ from fedbnsl.algorithms.effects.answer import (
     effect_of,
     model_estimator,
 )
-from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, classify, classify_lagged, weighted
+from fedbnsl.algorithms.graphs.edges import Edge, LaggedEdge, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, CIRCLE
 from fedbnsl.algorithms.parameters.networks import Network
 
@@ -58,26 +58,19 @@ class Statements:
     sentences: tuple[Statement, ...] = ()
     weaker: int = 0
     unstable: int = 0
-    edges: int = 0
-    """number of edges of the graph"""
     intervals: bool = False
     """whether a sentence has an interval"""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every edge of the graph has a sentence."""
-        return len(self.sentences) == self.edges
 
 
 def statements(result: RunResult) -> Statements:
     """The strongest edges of the graph of `result` in sentences."""
-    structure, strengths = result.structure, strengths_in(result)
-    edges = [*classify(structure, None), *(one for one in classify_lagged(structure, None) if not one.own)]
+    strengths = strengths_in(result)
+    edges = [one for one in result.edges if not isinstance(one, LaggedEdge) or not one.own]
     stable = [one for one in edges if strengths is None or not strengths.unstable(one)]
     found = sorted(_described(result, stable), key=lambda one: -abs(one.size or abs(one.edge.weight or 0.0)))
     shown = tuple(found[:MAX_STATEMENTS])
     intervals = any("95 % interval" in one.text for one in shown)
-    return Statements(shown, len(found) - len(shown), len(edges) - len(stable), len(edges), intervals)
+    return Statements(shown, len(found) - len(shown), len(edges) - len(stable), intervals)
 
 
 def _described(result: RunResult, edges: list[Edge]) -> Iterator[Statement]:

@@ -3,20 +3,17 @@
 Cells are numbers, text, None (shown as a dash) or a `Mark`; `templates/macros.html.j2` renders them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from fedbnsl.algorithms.graphs.compare import summary_graph
 from fedbnsl.algorithms.graphs.edge_figures import key_of, known_figures
 from fedbnsl.algorithms.graphs.edges import (
     Category,
+    ClassifiedEdges,
     Edge,
     LaggedEdge,
-    classify,
-    classify_lagged,
     padded_lagged_weights,
     weighted,
 )
@@ -26,7 +23,8 @@ from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.algorithms.parameters.networks import Network
 
 from ..comparison import Comparison
-from ..result import FoundTargets, RunResult, SiloEdge, radius_of, silo_edges
+from ..metrics import shown_in
+from ..result import FoundTargets, RunResult, SiloEdge, radius_of
 
 SCROLLING_ROWS = 24
 """number of rows above which a table scrolls; shorter tables are shown whole, because a reader may not notice the
@@ -49,34 +47,45 @@ class ReportTable:
 
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
-    scrolling: bool = False
+
+    @property
+    def scrolling(self) -> bool:
+        """Whether a page shows the table in a box that scrolls."""
+        return len(self.rows) > SCROLLING_ROWS
 
     @property
     def numeric(self) -> list[bool]:
         """For each column, whether it has cells that are not None, and all of them are numbers."""
         columns = ([row[k] for row in self.rows if row[k] is not None] for k in range(len(self.header)))
-        return [bool(cells) and all(map(_is_number, cells)) for cells in columns]
+        return [
+            bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+            for cells in columns
+        ]
 
     @property
-    def head(self) -> list[tuple[bool, str]]:
-        """The names in the header, each after whether its column is numeric."""
-        return list(zip(self.numeric, self.header, strict=True))
-
-    @property
-    def body(self) -> list[list[tuple[bool, object]]]:
-        """The rows, with each cell after whether its column is numeric."""
-        numeric = self.numeric
-        return [list(zip(numeric, row, strict=True)) for row in self.rows]
+    def records(self) -> list[dict[str, object]]:
+        """The rows as dictionaries, by the names of the columns."""
+        return [dict(zip(self.header, row, strict=True)) for row in self.rows]
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def display(value: object) -> str:
+    """`value` as text: four significant digits for floats, a dash for None."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _long(header: Sequence[str], rows: Iterable[Sequence[object]]) -> ReportTable:
-    """A table that scrolls if it has many rows."""
-    rows = list(rows)
-    return ReportTable(header, rows, scrolling=len(rows) > SCROLLING_ROWS)
+def format_bytes(count: float) -> str:
+    """A number of bytes with a unit."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
 
 
 # The edges of the structure, and their changes.
@@ -88,41 +97,9 @@ MARKS: dict[Category, str] = {
     "reversed": "↺ reversed",
     "half-directed": "◐ half-directed",
 }
-EdgeKind = Literal["all", "any lag", "within", "across", "own past"]
 
 
-@dataclass(frozen=True)
-class EdgeSection:
-    """The edges of one kind, the strongest first; the table is None if there are no such edges."""
-
-    kind: EdgeKind
-    table: ReportTable | None
-    directed_by_variances: bool = False
-    """whether their directions rest on equal error variances"""
-
-
-def edge_sections(result: RunResult) -> list[EdgeSection]:
-    """The tables of edges: one table for most structures; for dynamic structures, a table for each kind of edge."""
-    structure, truth = result.structure, result.truth
-    if not structure.lags:
-        strengths = result.confidence.strengths if result.confidence else None
-        return [EdgeSection("all", _edge_table(classify(structure, truth), structure, truth, strengths))]
-    sections = []
-    if truth is not None and not truth.lags:
-        at_any_lag = summary_graph(structure)
-        sections.append(EdgeSection("any lag", _edge_table(classify(at_any_lag, truth), at_any_lag, truth)))
-        truth = None
-    directed = structure.kind == "dag" and bool(structure.adjacency.any())
-    within = _edge_table(classify(structure, truth), structure, truth)
-    lagged = classify_lagged(structure, truth)
-    across = _edge_table([edge for edge in lagged if not edge.own], structure, truth)
-    sections += [EdgeSection("within", within, directed), EdgeSection("across", across)]
-    if any(edge.own for edge in lagged):
-        sections.append(EdgeSection("own past", _own_past(structure, truth)))
-    return sections
-
-
-def _edge_table(
+def edges_table(
     edges: Sequence[Edge], structure: Structure, truth: Structure | None, strengths: Strengths | None = None
 ) -> ReportTable | None:
     """A row for each edge, sorted by weight or, without weights, by strength; None without edges."""
@@ -139,7 +116,7 @@ def _edge_table(
         cells = {"edge": edge.text, "weight": edge.weight, "true weight": edge.true_weight, "": mark}
         cells |= {"strength": strength, "direction": direction}
         ranked.append((-abs(edge.weight or 0.0), -strength, [cells[name] for name in names]))
-    return _long(names, [row for *_, row in sorted(ranked, key=lambda one: one[:2])])
+    return ReportTable(names, [row for *_, row in sorted(ranked, key=lambda one: one[:2])])
 
 
 FIGURE_LABELS = {
@@ -155,15 +132,15 @@ FIGURE_LABELS = {
 def figure_table(result: RunResult) -> ReportTable | None:
     """The gains in fit and the p-values of each edge, the greatest gain first; None if nothing is known."""
     found, names = result.edge_figures, known_figures(result.edge_figures)
-    edges = [edge for edge in _all_edges(result.structure) if key_of(edge) in found]
+    edges = [edge for edge in result.edges if key_of(edge) in found]
     if not edges:
         return None
     by_gain = sorted(edges, key=lambda edge: -(found[key_of(edge)].log_likelihood or 0.0))
     rows = [(edge.text, *(getattr(found[key_of(edge)], name) for name in names)) for edge in by_gain]
-    return _long(("edge", *(FIGURE_LABELS[name] for name in names)), rows)
+    return ReportTable(("edge", *(FIGURE_LABELS[name] for name in names)), rows)
 
 
-def _own_past(structure: Structure, truth: Structure | None) -> ReportTable:
+def own_past_table(structure: Structure, truth: Structure | None) -> ReportTable:
     """The weights of each variable's own past, with a column per lag, and their true values."""
     lags = max(structure.lags, truth.lags if truth else 0)
     shown = {"": structure} | ({"true, ": truth.reordered(structure.variables)} if truth else {})
@@ -173,7 +150,7 @@ def _own_past(structure: Structure, truth: Structure | None) -> ReportTable:
         for lag in range(1, lags + 1)
     }
     rows = [(name, *(float(own[v]) or None for own in weights.values())) for v, name in enumerate(structure.variables)]
-    return _long(("variable", *weights), rows)
+    return ReportTable(("variable", *weights), rows)
 
 
 def changes_table(changes: Comparison) -> ReportTable | None:
@@ -188,7 +165,7 @@ def changes_table(changes: Comparison) -> ReportTable | None:
         for one in sorted(edges, key=lambda one: (one.fate == "kept", -(one.weight_change or 0.0)))
     ]
     return (
-        _long(("edge", "change", *["weight before", "weight now", "difference"] * changes.weighted), rows)
+        ReportTable(("edge", "change", *["weight before", "weight now", "difference"] * changes.weighted), rows)
         if rows
         else None
     )
@@ -199,45 +176,29 @@ def drift_table(changes: Comparison) -> ReportTable | None:
     if changes.drift is None:
         return None
     terms = sorted(changes.drift.by_variable.items(), key=lambda one: -one[1])
-    return _long(("variable", "drift, nats per row"), terms)
+    return ReportTable(("variable", "drift, nats per row"), terms)
 
 
 # The confidence of the edges, by resamples.
 
 
-def confidence_table(result: RunResult, averaged: Structure, strengths: Strengths) -> ReportTable | None:
+def confidence_table(result: RunResult) -> ReportTable | None:
     """A row for each edge that is learned, averaged or frequent in resamples, by strength; None without edges."""
-    learned = {_pair(edge): edge for edge in _all_edges(result.structure)}
-    average = {_pair(edge): edge for edge in _all_edges(averaged)}
-    truth = {_pair(edge) for edge in _all_edges(result.truth)} if result.truth else set()
-    edges = {_pair(edge): edge for edge in frequent_edges(strengths, MIN_STRENGTH)} | average | learned
+    if result.confidence is None or result.averaged_edges is None:
+        return None
+    strengths = result.confidence.strengths
+    learned, average = ({key_of(edge): edge for edge in edges} for edges in (result.edges, result.averaged_edges))
+    truth = {key_of(edge) for edge in ClassifiedEdges(result.truth)} if result.truth else set()
+    edges = {key_of(edge): edge for edge in frequent_edges(strengths, MIN_STRENGTH)} | average | learned
     rows = []
-    for pair, edge in sorted(edges.items(), key=lambda one: -strengths.strength_and_direction(one[1])[0]):
-        other = average[pair].text if pair in average else None
-        true = ["yes" if pair in truth else "no"] * bool(result.truth)
+    for key, edge in sorted(edges.items(), key=lambda one: -strengths.strength_and_direction(one[1])[0]):
+        other = average[key].text if key in average else None
+        true = ["yes" if key in truth else "no"] * bool(result.truth)
         rows.append(
-            (edge.text, *strengths.strength_and_direction(edge), "yes" if pair in learned else None, other, *true)
+            (edge.text, *strengths.strength_and_direction(edge), "yes" if key in learned else None, other, *true)
         )
-    header = (
-        "edge",
-        "strength",
-        "direction",
-        "learned",
-        "in the averaged network",
-        *["in the true graph"] * bool(result.truth),
-    )
-    return _long(header, rows) if rows else None
-
-
-def _all_edges(structure: Structure) -> tuple[Edge, ...]:
-    return (*classify(structure, None), *classify_lagged(structure, None))
-
-
-def _pair(edge: Edge) -> tuple[object, ...]:
-    """The two variables that an edge joins: in the order of time and with the lag for a lagged edge, else sorted."""
-    if isinstance(edge, LaggedEdge):
-        return edge.source, edge.target, edge.lag
-    return (*sorted((edge.source, edge.target)), 0)
+    columns = ("edge", "strength", "direction", "learned", "in the averaged network")
+    return ReportTable((*columns, *["in the true graph"] * bool(result.truth)), rows) if rows else None
 
 
 def frequent_edges(strengths: Strengths, least: float) -> Iterator[Edge]:
@@ -254,30 +215,17 @@ def frequent_edges(strengths: Strengths, least: float) -> Iterator[Edge]:
 # The silos.
 
 
-@dataclass(frozen=True)
-class SharedEdges:
-    """The number of silos that have each edge, in a table for each kind of edge."""
-
-    tables: list[ReportTable] = field(default_factory=list)
-    turned: bool = False
-    """whether silos disagree on the direction of an edge"""
-
-
-def shared_edges(result: RunResult) -> SharedEdges | None:
-    """The number of silos that have each edge in their own structure; None if silos have no structures of their own."""
-    if not result.local_structures:
-        return None
-    edges, silos = silo_edges(result.local_structures), len(result.local_structures)
-    lagged = [one for one in edges if isinstance(one.edge, LaggedEdge)]
-    kinds = {
-        "edge within one time step": [one for one in edges if not one.lag],
-        "edge across time": [one for one in lagged if one.edge.source != one.edge.target],
-        "effect of own past": [one for one in lagged if one.edge.source == one.edge.target],
-    }
-    if not result.structure.lags:
-        kinds = {"edge": list(edges)}
-    tables = [_shared(kind, silos, of_kind) for kind, of_kind in kinds.items() if of_kind]
-    return SharedEdges(tables, any(one.turned for one in edges))
+def shared_edges(result: RunResult) -> list[ReportTable]:
+    """The number of silos that have each edge in their own structure, in a table for each kind of edge."""
+    edges, silos = result.silo_edges, len(result.local_structures)
+    kinds = {"edge": edges}
+    if result.structure.lags:
+        kinds = {
+            "edge within one time step": [one for one in edges if not one.lag],
+            "edge across time": [one for one in edges if one.lag and one.edge.source != one.edge.target],
+            "effect of own past": [one for one in edges if one.lag and one.edge.source == one.edge.target],
+        }
+    return [_shared(kind, silos, of_kind) for kind, of_kind in kinds.items() if of_kind]
 
 
 def _shared(kind: str, silos: int, edges: Sequence[SiloEdge]) -> ReportTable:
@@ -294,7 +242,7 @@ def _shared(kind: str, silos: int, edges: Sequence[SiloEdge]) -> ReportTable:
         )
         for one in edges
     ]
-    return _long(
+    return ReportTable(
         (kind, f"silos of {silos}", *["opposite direction"] * turned, "mean weight", "minimum", "maximum"), rows
     )
 
@@ -308,24 +256,22 @@ def silo_table(result: RunResult) -> ReportTable:
     names += [name.replace("_", " ") for name in errors]
     rows = []
     for silo in result.schema.silos:
-        own = result.local_structures.get(silo)
-        edges: list[object] = [len(classify(own, None)) if own else None] * local
+        own = result.local_edges.get(silo)
+        edges: list[object] = [len(own.within) if own else None] * local
         if local and over_time:
-            edges += [len(classify_lagged(own, None)) if own else None, radius_of(own) if own else None]
+            edges += [len(own.lagged) if own else None, radius_of(own.structure) if own else None]
         refit = [result.refit.get(silo, {}).get(name) for name in errors]
         rows.append((silo, result.schema.rows[silo], *edges, *refit))
-    return _long(names, rows)
+    return ReportTable(names, rows)
 
 
 def silo_scores(result: RunResult) -> ReportTable | None:
     """The scores of each silo's own structure; None if there are no such scores."""
     if not result.silo_scores:
         return None
-    labels = {"shd": "SHD", "tpr": "TPR", "fdr": "FDR", "auroc": "AUROC"}
-    labels |= {f"lagged_{name}": f"{label}, lagged" for name, label in labels.items()}
-    known = [name for name in labels if any(name in one for one in result.silo_scores.values())]
-    rows = [(silo, *(one.get(name) for name in known)) for silo, one in sorted(result.silo_scores.items())]
-    return _long(("silo", *(labels[name] for name in known)), rows)
+    known = [one for one in shown_in("silos") if any(one.name in scores for scores in result.silo_scores.values())]
+    rows = [(silo, *(scores.get(one.name) for one in known)) for silo, scores in sorted(result.silo_scores.items())]
+    return ReportTable(("silo", *(one.heading for one in known)), rows)
 
 
 # Forecasts.
@@ -346,7 +292,7 @@ def forecast_table(result: RunResult, network: Network) -> ReportTable | None:
         ),
         *((name, *_beside(float(model), float(same))) for name, model, same in errors),
     ]
-    return _long(("variable", "model forecast", "persistence forecast", "ratio"), rows)
+    return ReportTable(("variable", "model forecast", "persistence forecast", "ratio"), rows)
 
 
 def _beside(model: object, same: object) -> tuple[object, object, object]:
@@ -363,4 +309,4 @@ def evidence_table(found: FoundTargets) -> ReportTable:
         for one in found.changes
     ]
     header = (found.by, "variable", "its causes", "likelihood ratio", "degrees of freedom", "p, corrected")
-    return ReportTable(header, rows, scrolling=len(rows) > SCROLLING_ROWS)
+    return ReportTable(header, rows)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbnsl.algorithms.graphs.compare import compare
-from fedbnsl.algorithms.graphs.edges import PAG_TYPES, classify, count, typed_edges, weighted
+from fedbnsl.algorithms.graphs.edges import PAG_TYPES, ClassifiedEdges, classify, count, weighted
 from fedbnsl.algorithms.graphs.pag import ARROW, TAIL
 from fedbnsl.algorithms.graphs.structure import Structure
 
@@ -62,8 +62,8 @@ def test_a_dag_is_compared_with_a_cpdag_through_its_class():
 
 def test_a_two_cycle_is_two_edges_of_a_dag():
     assert said(graph(["ab", "ba"]), graph(["ab"])) == {("ab", "right"), ("ba", "reversed")}
-    assert list(typed_edges(graph(["ab", "ba"]))) == [(0, 1, "directed"), (1, 0, "directed")]
-    assert list(typed_edges(graph(["ab-"], "cpdag"))) == [(0, 1, "undirected")]
+    assert ClassifiedEdges(graph(["ab", "ba"])).rows()[1] == [("a", "b", 1.0), ("b", "a", 1.0)]
+    assert ClassifiedEdges(graph(["ab-"], "cpdag")).rows()[1] == [("a", "b", 1.0, "undirected")]
 
 
 def pag(*edges, names="abcd"):

@@ -8,7 +8,7 @@ import pytest
 from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms.errors import BadInput
 from fedbnsl.algorithms.parameters.networks import Network
-from fedbnsl.tracking.outputs import flat_metrics, json_text
+from fedbnsl.tracking.report.files import flat_metrics, json_text
 
 NUMBERS = prepare("homogeneous", variables=5, silos=3, rows=120, seed=1)
 
@@ -47,16 +47,6 @@ def test_numbers_with_what_was_known_and_found_of_them(kept):
     assert again.result.diagnosed.findings
     assert again.result.truth is None
     assert again.folder is not None
-
-
-def test_findings_that_earlier_versions_have_written(tmp_path):
-    found = learn(NUMBERS, "notears-admm", rounds=3, seed=4, forbidden_arcs="x1->x2", required_arcs="x1->x3")
-    folder = found.save(tmp_path / "run")
-    changed = [path for path in folder.glob("*.json") if '"message": ' in path.read_text()]
-    assert changed
-    for path in changed:
-        path.write_text(path.read_text().replace('"message": ', '"said": '))
-    assert load(folder).result.diagnosed == found.result.diagnosed
 
 
 def test_labels_with_their_tables(kept):

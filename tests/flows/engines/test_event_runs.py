@@ -110,7 +110,7 @@ def test_the_intensities_add_up_and_are_in_the_report(masked, tmp_path):
 
 def test_the_picture_has_the_further_events_by_their_time(masked):
     process = masked.parameters.intensities
-    axes = draw_delays(process, masked.structure).axes[0]
+    axes = draw_delays(process, masked.edges).axes[0]
     curves = [line for line in axes.lines if len(line.get_xdata()) > 2]
     weights = sorted(masked.structure.weights[masked.structure.adjacency], reverse=True)
     assert len(curves) == len(weights)

@@ -328,8 +328,15 @@ def test_two_runs_are_compared_by_hand(finished, capsys, tmp_path):
     assert {name: told[name] for name in changes.metrics} == changes.metrics | {
         "parameter_drift": told["parameter_drift"]
     }
+    edges = [follow_module.metrics_in(Path("runs") / name)["edges"] for name in ("monday", "tuesday")]
+    assert told["scores"].get("edges", {"before": edges[0], "after": edges[1]}) == {
+        "before": edges[0],
+        "after": edges[1],
+    }
+    assert ("edges" in told["scores"]) == (edges[0] != edges[1])
     code, out, _ = run(capsys, "compare", "runs/monday", "runs/tuesday")
     assert code == 0
+    assert ("score" in out) == bool(told["scores"])
     assert "edges since monday: " in out
     assert "drift in nats per row:" in out
     code, _, err = run(capsys, "compare", "runs/monday", tmp_path)

@@ -11,7 +11,7 @@ from fedbnsl.data.folder.folder import read_folder, write_folder
 from fedbnsl.data.generators.dynamic import dynamic
 from fedbnsl.flows.learn import learn
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.tracking.outputs import OPTIONAL_OUTPUTS, OUTPUTS
+from fedbnsl.tracking.outputs import FILES
 from tests.flows.cli.test_commands import run
 from tests.flows.test_learn import inline, same
 
@@ -60,7 +60,8 @@ def test_a_run_leaves_all_its_files(series, capsys):
     assert code == 0, err
     assert "the silos' own structures: " in out
     folder = Path("r")
-    assert {path.name for path in folder.iterdir()} == {*OUTPUTS, *OPTIONAL_OUTPUTS, "model.json"} - {
+    assert {path.name for path in folder.iterdir()} == {*FILES} - {
+        *("model.bif", "averaged.csv", "changes.csv"),
         *("intensities.csv", "delays.png"),  # of event sequences
         "targets.csv",  # of experiments whose targets are not known
     }

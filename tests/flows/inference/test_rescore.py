@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fedbnsl import learn, load, prepare
 from fedbnsl.algorithms.errors import BadInput
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.data.federated import FederatedData, discrete
 from fedbnsl.data.folder.folder import read_structure, write_folder
 from fedbnsl.data.generators.linear import homogeneous
@@ -59,15 +60,15 @@ def test_both_graphs_get_what_a_run_gives(kind, studies, tmp_path):
 def test_the_file_of_the_report_gives_the_learned_graph_again(studies, tmp_path):
     for kind in ("numbers", "labels"):
         structure = load(studies / f"{kind}-run").result.structure
-        (tmp_path / "edges.csv").write_text(edges_csv(structure))
+        (tmp_path / "edges.csv").write_text(edges_csv(ClassifiedEdges(structure)))
         again = read_structure(tmp_path / "edges.csv", structure.variables)
         assert again.kind == structure.kind
         np.testing.assert_array_equal(again.adjacency, structure.adjacency)
         report = (studies / f"{kind}-run" / "report.html").read_text()
         assert "Save edges" in report
-        assert json.dumps(edges_csv(structure))[1:-1] in report
+        assert json.dumps(edges_csv(ClassifiedEdges(structure)))[1:-1] in report
     lagged = replace(structure, kind="dag", weights=np.triu(np.ones((5, 5)), 1), lagged=np.ones((2, 5, 5)))
-    (tmp_path / "lagged.csv").write_text(edges_csv(lagged))
+    (tmp_path / "lagged.csv").write_text(edges_csv(ClassifiedEdges(lagged)))
     np.testing.assert_array_equal(read_structure(tmp_path / "lagged.csv", lagged.variables).lagged, lagged.lagged)
 
 

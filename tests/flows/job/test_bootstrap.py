@@ -128,8 +128,8 @@ def test_labels_are_resampled_and_each_resample_searches_on_until_the_last_is_do
 
 def test_a_lost_silo_is_said(data, monkeypatch):
     from fedbnsl.algorithms.core.protocol import SiloLost
-    from fedbnsl.flows.terminal.summary import confidence_lines
     from fedbnsl.tasks.transport.federation import SiloFederation
+    from fedbnsl.tracking.report.sections import confidence_lines
 
     whole = SiloFederation.exchange
 

@@ -238,7 +238,7 @@ def test_on_the_command_line_it_can_be_switched_off(capsys, labels, tmp_path):
         assert leaving.value.code == 0
         assert (tmp_path / f"out{there}" / "model.bif").exists() is there
         said = capsys.readouterr().out
-        assert ("prior of 5 rows" if there else "no parameters: parameters were not requested") in " ".join(
+        assert ("prior of 5 rows" if there else "No parameters: parameters were not requested.") in " ".join(
             said.split()
         )
     with pytest.raises(SystemExit) as leaving:

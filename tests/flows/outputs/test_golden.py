@@ -11,7 +11,8 @@ from fedbnsl.flows.api.learned import headline, notebook_html
 from fedbnsl.flows.engines import artifacts
 from fedbnsl.flows.engines.artifacts import publish, result_lines
 from fedbnsl.flows.engines.hooks import markdown
-from fedbnsl.flows.terminal.summary import as_document, show_result, show_structure
+from fedbnsl.flows.terminal.summary import as_document, show_edges, show_result
+from fedbnsl.tracking.report.files import flat_metrics, json_text
 from fedbnsl.tracking.result import CompletedRun
 from tests.tracking import expected
 from tests.tracking.golden import ARROWS, FINDINGS, LEARNED, LINES, RESAMPLES, RUNS
@@ -33,17 +34,30 @@ def printed(capsys, name):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_the_terminal_prints_what_is_expected(capsys, name):
-    expected.check(f"{name}/terminal", printed(capsys, name))
+def test_terminal_log_and_notebook_show_what_is_expected(capsys):
+    found = {}
+    for name in ("weighted", "cpdag", "pag", "dynamic", "private", "broken"):
+        edges, scores, notes = (part.rstrip() for part in re.split(r"\n *\n", printed(capsys, name)))
+        page = re.sub(r'src="data:[^"]*"', "", notebook_html(RUNS[name])).replace("><", ">\n<")
+        log = "\n".join(result_lines(finished(name)))
+        found[name] = {"edges": edges, "scores": scores, "notes": notes, "log": log, "notebook": page}
+    expected.check("shown", found)
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_log_notebook_and_document_are_as_expected(name):
-    page = re.sub(r'src="data:[^"]*"', "", notebook_html(RUNS[name]))
-    document = json.dumps(json.loads(as_document(finished(name))), indent=1, ensure_ascii=False)
-    text = "\n".join(["== log", *result_lines(finished(name)), "== notebook", page, "== document", document])
-    expected.check(f"{name}/shown", text + "\n")
+def test_the_document_for_programs_has_paths_privacy_and_all_metrics(name):
+    run, document = RUNS[name], json.loads(as_document(finished(name)))
+    assert document.pop("metrics") == json.loads(json_text(flat_metrics(run)))
+    assert set(document.pop("files").values()) == {str(path) for path in finished(name).files.values()}
+    assert (document.pop("privacy") is None) == (run.privacy is None)
+    assert document == {
+        "name": run.name,
+        "algorithm": run.algorithm,
+        "dataset": run.dataset,
+        "outcome": run.outcome,
+        "folder": f"/runs/{name}",
+        "mlflow": LINK,
+    }
 
 
 def edges_in(text):
@@ -64,7 +78,7 @@ def test_edges_are_printed_from_cause_to_effect_with_their_weights(capsys):
 
 
 def test_the_strongest_edges_are_printed_first_whatever_their_sign(capsys):
-    show_structure(RUNS["weighted"].structure, most=4)
+    show_edges(RUNS["weighted"].edges, most=4)
     said = capsys.readouterr().out
     assert list(edges_in(said)) == [
         ("blood", "→", "dose"),
@@ -173,7 +187,7 @@ def test_the_table_of_scores_has_every_figure_beside_its_name(published, name):
     assert {row["score"]: row["value"] for row in made["table"]} == {
         key: value for key, value in metrics.items() if value is not None
     }
-    assert made["description"] == f"{RUNS[name].algorithm} on {RUNS[name].dataset}"
+    assert made["description"] == f"{RUNS[name].algorithm} on {RUNS[name].dataset}; all files: /runs/{name}"
 
 
 def test_the_picture_is_the_file(published, tmp_path):

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
-from fedbnsl.flows.terminal.summary import agreement_lines
+from fedbnsl.tracking.report.sections import agreement_lines
+from fedbnsl.tracking.result import silo_edges
 
 
 def structure_with(*edges):
@@ -26,6 +28,7 @@ def structure_with(*edges):
 )
 def test_most_silos_are_more_than_half(silos, expected):
     own = {f"s{k}": structure_with(*edges) for k, edges in enumerate(silos)}
-    (line,) = agreement_lines(SimpleNamespace(local_structures=own))
+    edges = silo_edges({silo: ClassifiedEdges(one) for silo, one in own.items()})
+    (line,) = agreement_lines(SimpleNamespace(local_structures=own, silo_edges=edges))
     assert line == f"the silos' own structures: {expected}"
-    assert agreement_lines(SimpleNamespace(local_structures={})) == []
+    assert agreement_lines(SimpleNamespace(local_structures={}, silo_edges=[])) == []

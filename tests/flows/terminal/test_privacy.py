@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,8 @@ from fedbnsl.data.generators.linear import homogeneous
 from fedbnsl.flows.engines.inline import job_inline, run_inline
 from fedbnsl.flows.job.score import privacy_metrics, privacy_spent
 from fedbnsl.flows.options.learn import LearnSettings
-from fedbnsl.flows.terminal.summary import privacy_line
 from fedbnsl.tracking.report.report import report_html
+from fedbnsl.tracking.report.sections import privacy_lines
 from fedbnsl.tracking.result import PrivacySpent
 
 DELTA = 1e-5
@@ -75,7 +76,7 @@ class TestTheLedgersAreTheSource:
 
 class TestWhatIsShown:
     def test_in_the_terminal(self):
-        said = privacy_line(SPENT)
+        (said,) = privacy_lines(SimpleNamespace(privacy=SPENT, secure=False))
         assert "ε = 2.25 of 3 spent" in said
         assert said.endswith("all runs on these rows: ε = 6.5")
 

@@ -27,7 +27,7 @@ from fedbnsl.tasks.silo.source import TableSource
 from fedbnsl.tasks.transport.described_schema import schema_from_descriptions
 from fedbnsl.tasks.transport.federation import Patience, Roster, SiloFederation
 from fedbnsl.tasks.transport.in_process import InProcessTransport
-from fedbnsl.tracking.report.report import small_cell_warnings
+from fedbnsl.tracking.report.sections import small_cell_warnings
 from fedbnsl.tracking.result import SUPPRESSED_CELLS
 from tests.tracking.golden import RUNS
 

@@ -7,6 +7,7 @@ import pytest
 from fedbnsl.tracking.mlflow.run import RoundEvent, RunStart, ending_of, open_run
 from fedbnsl.tracking.mlflow.saved_model import TrackedData
 from fedbnsl.tracking.outputs import write_outputs
+from fedbnsl.tracking.report.files import flat_metrics
 from tests.tracking import expected
 from tests.tracking.golden import LEARNED, RUNS
 
@@ -26,7 +27,7 @@ def runs(uri, tmp_path_factory):
         log.rounds([RoundEvent(row, run.structure) for row in run.rounds[:2]])
         log.rounds([RoundEvent(run.rounds[2], run.structure)])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(outputs, "as_png", lambda figure: b"\x89PNG")
+            patch.setattr("fedbnsl.tracking.report.drawings.as_png", lambda figure: b"\x89PNG")
             patch.setattr(outputs, "report_html", lambda result: "")
             write_outputs(run, folder)
         log.finish(ending_of(run), folder)
@@ -36,20 +37,27 @@ def runs(uri, tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_is_logged_as_expected(runs, name):
-    """Everything is compared except ids, times and versions of programs."""
-    client, run, kept = runs[name]
-    own = {key: value for key, value in run.data.tags.items() if not key.startswith("mlflow.") and key != "model"}
-    lines = [f"name {run.info.run_name}", f"status {run.info.status}"]
-    lines += [f"param {key} = {value}" for key, value in sorted(run.data.params.items())]
-    lines += [f"tag {key} = {value}" for key, value in sorted(own.items()) if not key.startswith("git")]
-    for key in sorted(run.data.metrics):
-        history = client.get_metric_history(run.info.run_id, key)
-        lines.append(f"metric {key} = {[(one.step, round(one.value, 9)) for one in history]}")
-    lines += [f"file {path.relative_to(kept)}" for path in sorted(kept.rglob("*.csv"))]
-    lines += [f"file {path.relative_to(kept)}" for path in sorted(kept.rglob("*.json"))]
-    expected.check(f"{name}/mlflow", "\n".join(lines) + "\n")
+def test_runs_are_logged_as_expected(runs):
+    """Everything is compared except ids, times and versions of programs; figures of a run are compared by name."""
+    found = {}
+    for name, (client, run, kept) in runs.items():
+        tags = {key: value for key, value in run.data.tags.items() if not key.startswith(("mlflow.", "git"))}
+        tags.pop("model", None)
+        figures = {key: value for key, value in flat_metrics(RUNS[name]).items() if isinstance(value, int | float)}
+        figures = {key: float(value) for key, value in figures.items()}
+        figures["megabytes"] = (figures["bytes_up"] + figures["bytes_down"]) / 1e6
+        of_rounds = {key for key in run.data.metrics if key.startswith("round/")}
+        assert {key: run.data.metrics[key] for key in run.data.metrics.keys() - of_rounds} == pytest.approx(figures)
+        history = {key: client.get_metric_history(run.info.run_id, key) for key in sorted(of_rounds)}
+        files = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.suffix in (".csv", ".json"))
+        found[name] = {
+            "run": f"{run.info.run_name}: {run.info.status}",
+            "params": "\n".join(f"{key} = {value}" for key, value in sorted(run.data.params.items())),
+            "tags": "\n".join(f"{key} = {value}" for key, value in sorted(tags.items())),
+            "rounds": "\n".join(f"{k} = {[(one.step, round(one.value, 9)) for one in history[k]]}" for k in history),
+            "files": "\n".join(map(str, files)),
+        }
+    expected.check("mlflow", found)
 
 
 def test_figures_of_rounds_and_of_the_run_do_not_mix(runs):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.flows.api.learned import structure_figure
 from fedbnsl.tracking.pictures.picture import draw_matrices, draw_rounds, draw_structure
@@ -97,14 +98,14 @@ def test_over_time_an_edge_leads_from_its_lag_to_the_last_column():
     assert {edge: colour for edge, (colour, _) in found.items()} == {
         edge: COLOURS[kind] for edge, kind in wanted.items()
     }
-    by_weight = as_drawn(draw_structure(run.structure), time=True)
+    by_weight = as_drawn(draw_structure(ClassifiedEdges(run.structure)), time=True)
     assert by_weight["soil@0", "air@0"][1] == by_weight["air@1", "air@0"][1] == pytest.approx(1.9)
     assert by_weight["water@1", "soil@0"][1] == pytest.approx(1.0 + 0.9 * 0.38 / 0.71, abs=1e-3)
 
 
 def test_matrices_have_causes_in_rows_and_blue_where_the_effect_rises():
     run = RUNS["dynamic"]
-    axes = draw_matrices(run.structure, run.truth).axes
+    axes = draw_matrices(ClassifiedEdges(run.structure, run.truth)).axes
     given = {
         "learned: W, within t": WITHIN,
         "learned: A, from t − 1": LAGGED[0],
@@ -126,7 +127,7 @@ def test_matrices_have_causes_in_rows_and_blue_where_the_effect_rises():
 
 def test_faults_are_marked_in_the_cells_of_the_learned_matrices():
     run = RUNS["dynamic"]
-    learned = draw_matrices(run.structure, run.truth).axes[:3]
+    learned = draw_matrices(ClassifiedEdges(run.structure, run.truth)).axes[:3]
     faults = [list(cells(one).values()) for one in learned]  # extra, missing, reversed, half-directed
     assert faults[0] == [set(), set(), {("air", "water")}, set()]
     assert faults[1] == [{("soil", "water"), ("water", "water")}, {("soil", "air")}, set(), set()]
@@ -150,7 +151,7 @@ def test_a_heat_map_has_the_dots_of_a_pag_where_its_circles_are():
     weights = RUNS["wide"].structure.weights * 0.0
     i, j, k = (names.index(name) for name in ("V03", "V50", "V20"))
     weights[i, j], weights[j, i], weights[k, i], weights[i, k] = 2.0, 3.0, 2.0, 1.0
-    (axes,) = draw_structure(Structure(names, weights, "pag")).axes
+    (axes,) = draw_structure(ClassifiedEdges(Structure(names, weights, "pag"))).axes
     marks, dots = cells(axes).values()
     assert marks == {("V03", "V50"), ("V50", "V03"), ("V20", "V03")}
     assert dots == {("V50", "V03")}
@@ -172,20 +173,17 @@ def test_a_picture_for_mlflow_is_no_transpose_and_has_the_sign_of_each_weight():
                 assert (blue > red, red > blue) == (weight > 0, weight < 0)
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_the_structure_is_drawn_as_expected(name):
-    expected.check(f"{name}/structure", described(structure_figure(RUNS[name], f"{name} run")))
-
-
-def test_matrices_and_rounds_are_drawn_as_expected():
-    run = RUNS["dynamic"]
-    expected.check("dynamic/matrices", described(draw_matrices(run.structure, run.truth, "two rows of matrices")))
-    expected.check("weighted/rounds", described(draw_rounds(RUNS["weighted"].rounds)))
+def test_pictures_are_drawn_as_expected():
+    drawn = ("weighted", "cpdag", "pag", "dynamic", "mixed", "wide")
+    found = {name: {"structure": described(structure_figure(RUNS[name], f"{name} run"))} for name in drawn}
+    found["dynamic"]["matrices"] = described(draw_matrices(RUNS["dynamic"].compared_edges, "two rows of matrices"))
+    found["weighted"]["rounds"] = described(draw_rounds(RUNS["weighted"].rounds))
+    expected.check("pictures", found)
 
 
 def test_a_colour_is_read_as_it_is_seen():
     """A test of these tests' reader: it notices a figure with swapped colours."""
-    (image,) = draw_matrices(RUNS["dynamic"].structure, None).axes[0].images
+    (image,) = draw_matrices(ClassifiedEdges(RUNS["dynamic"].structure)).axes[0].images
     before = colour_of(image, 1, 2)
     image.set_cmap(f"{image.get_cmap().name}_r")
     assert {before, colour_of(image, 1, 2)} == {"blue", "red"}

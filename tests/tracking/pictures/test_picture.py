@@ -3,17 +3,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedbnsl.algorithms.graphs.edges import classify
+from fedbnsl.algorithms.graphs.edges import ClassifiedEdges, classify
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.pictures.drawing import causal_order
 from fedbnsl.tracking.pictures.picture import MAX_DRAWN_VARIABLES, as_png, as_svg, draw_rounds, draw_structure, panels
-from fedbnsl.tracking.report.drawings import pictures
+from fedbnsl.tracking.report.drawings import averaged_svg
 from tests.tracking.golden import RUNS
 
 
 @pytest.mark.parametrize("d", [8, 60])
 def test_structures_are_drawn(random_case, d):
-    figure = draw_structure(*random_case(d, 3, d), title="with $ and <b>")
+    figure = draw_structure(ClassifiedEdges(*random_case(d, 3, d)), title="with $ and <b>")
     assert as_png(figure, 60).startswith(b"\x89PNG")
     width, height = figure.get_size_inches()
     assert 3 < width < 16
@@ -24,7 +24,7 @@ def drawn_marks(structure):
     """How many arrow heads and how many circles a picture of `structure` has."""
     from matplotlib.patches import Circle, Polygon
 
-    patches = draw_structure(structure).axes[0].patches
+    patches = draw_structure(ClassifiedEdges(structure)).axes[0].patches
     return tuple(sum(isinstance(patch, kind) for patch in patches) for kind in (Polygon, Circle))
 
 
@@ -41,7 +41,7 @@ def head_and_line(learned, truth=None):
     """The height of the tip of the only arrow, of both ends of its line, and of the variables."""
     from matplotlib.patches import PathPatch, Polygon
 
-    axes = draw_structure(learned, truth).axes[0]
+    axes = draw_structure(ClassifiedEdges(learned, truth)).axes[0]
     (head,) = [patch for patch in axes.patches if isinstance(patch, Polygon)]
     (line,) = [patch for patch in axes.patches if isinstance(patch, PathPatch)]
     line_ys = line.get_path().vertices[:, 1]
@@ -69,7 +69,7 @@ def test_many_variables_show_their_marks_in_both_cells(kind):
     weights = np.zeros((d, d))
     weights[0, 1] = weights[1, 0] = 3.0 if kind == "pag" else 1.0
     weights[2, 3], weights[3, 2] = (2.0, 1.0) if kind == "pag" else (1.0, 0.0)
-    axes = draw_structure(Structure(tuple(f"X{k}" for k in range(d)), weights, kind)).axes[0]
+    axes = draw_structure(ClassifiedEdges(Structure(tuple(f"X{k}" for k in range(d)), weights, kind))).axes[0]
     squares, dots, *_ = (len(one.get_offsets()) for one in axes.collections)
     assert (squares, dots) == (3, 2 if kind == "pag" else 0)
 
@@ -77,11 +77,11 @@ def test_many_variables_show_their_marks_in_both_cells(kind):
 @pytest.mark.parametrize("d", [1, 3, MAX_DRAWN_VARIABLES + 1])
 def test_a_structure_without_edges_is_drawn(d):
     structure = Structure(tuple(f"X{k}" for k in range(d)), np.zeros((d, d)))
-    assert as_png(draw_structure(structure), 40).startswith(b"\x89PNG")
+    assert as_png(draw_structure(ClassifiedEdges(structure)), 40).startswith(b"\x89PNG")
 
 
 def test_an_svg_refers_to_nothing_outside(random_case):
-    svg = as_svg(draw_structure(*random_case(8, 2, 0)), "one")
+    svg = as_svg(draw_structure(ClassifiedEdges(*random_case(8, 2, 0))), "one")
     assert svg.startswith("<svg")
     assert "http" not in svg
     assert ">X3</text>" in svg
@@ -148,7 +148,7 @@ def test_variables_that_hold_labels_are_told_apart():
     structure = Structure(("age", "sex", "dose"), np.triu(np.ones((3, 3)), 1))
 
     def fills(labels):
-        figure = draw_structure(structure, labels=labels)
+        figure = draw_structure(ClassifiedEdges(structure), labels=labels)
         boxes = [patch for patch in figure.axes[0].patches if isinstance(patch, FancyBboxPatch)]
         legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
         return [to_hex(box.get_facecolor()) for box in boxes], legend
@@ -172,7 +172,9 @@ def test_a_legend_fits_into_the_figure_of_a_narrow_graph():
     names = ("a", "b", "c", "d")
     learned = matrix(4, [(0, 1), (2, 1), (0, 3)])
     truth = matrix(4, [(0, 1), (1, 2), (2, 3)])
-    figure = draw_structure(Structure(names, learned), Structure(names, truth), required=(("a", "b"),), labels=("c",))
+    figure = draw_structure(
+        ClassifiedEdges(Structure(names, learned), Structure(names, truth)), required=(("a", "b"),), labels=("c",)
+    )
     figure.canvas.draw()
     legend = figure.axes[0].get_legend().get_window_extent()
     assert len(figure.axes[0].get_legend().get_texts()) == 7
@@ -191,5 +193,5 @@ def test_the_averaged_network_has_the_kinds_of_its_variables():
     """If only one of the two graphs had boxes for labels, they would seem to have different variables."""
     run = RUNS["cpdag"]
     mixed = replace(run.schema, kind="mixed", levels={"dose": ("low", "high")}, empty={}, aside={})
-    texts = [pictures(one)["averaged"] for one in (run, replace(run, schema=mixed))]
+    texts = [averaged_svg(one) for one in (run, replace(run, schema=mixed))]
     assert [">labels<" in text for text in texts] == [False, True]

@@ -1,6 +1,7 @@
 """A report read back: its sections by title, with their paragraphs and tables as text."""
 
 from dataclasses import dataclass, field
+from html import unescape
 from html.parser import HTMLParser
 
 
@@ -100,7 +101,7 @@ class Reader(HTMLParser):
 
 def one_line(html):
     """A text without line breaks and indents, which browsers do not show."""
-    return " ".join(html.split())
+    return unescape(" ".join(html.split()))
 
 
 def read(html):
@@ -110,6 +111,6 @@ def read(html):
     return {one.title: one for one in reader.sections}
 
 
-def as_text(sections):
-    """A report that was read as lines of text, without its pictures."""
-    return "\n".join(line for one in sections.values() for line in one.order) + "\n"
+def as_text(section):
+    """A section that was read as lines of text, without its pictures."""
+    return "\n".join(line for line in section.order if not line.startswith("\n## "))

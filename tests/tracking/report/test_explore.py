@@ -11,13 +11,13 @@ from fedbnsl.algorithms.core.knowledge import Knowledge
 from fedbnsl.algorithms.graphs.strengths import edge_strengths
 from fedbnsl.algorithms.graphs.structure import Structure
 from fedbnsl.tracking.report import explore as layout
-from fedbnsl.tracking.report.explore import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, lay_out, script
+from fedbnsl.tracking.report.explore import LIBRARY, OWN_SCRIPTS, explore_scripts, graph_data, script
 from fedbnsl.tracking.report.report import report_html
 from fedbnsl.tracking.result import NO_PARAMETERS, Confidence
 
 
 def data_of(result):
-    return graph_data(lay_out(result.structure, result.truth), result)
+    return graph_data(result)
 
 
 def with_structure(result, weights, kind="dag", truth=None):

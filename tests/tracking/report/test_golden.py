@@ -21,9 +21,11 @@ def pages():
     return Pages()
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_the_report_reads_as_expected(pages, name):
-    expected.check(f"{name}/report", as_text(pages[name]))
+def test_the_reports_read_as_expected(pages):
+    """A run on many variables differs from another one only in its picture and its edges, which have other tests."""
+    names = [name for name in RUNS if name != "wide"]
+    parts = {name: {one.title or "Head": as_text(one) for one in pages[name].values()} for name in names}
+    expected.check("report", parts)
 
 
 def text_of(edge):

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from fedbnsl.tracking.report.explore import OWN_SCRIPTS, graph_data, lay_out, script
+from fedbnsl.tracking.report.explore import OWN_SCRIPTS, graph_data, script
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node to run the page's scripts")
@@ -28,14 +28,14 @@ def test_every_script_is_one(name):
 
 
 def test_a_variable_is_told_with_its_parents_before_and_its_children_after(over_time):
-    data = graph_data(lay_out(over_time.structure, over_time.truth), over_time)
+    data = graph_data(over_time)
     first, second = answer(data, "[fedbnsl.nodeWords(0, data), fedbnsl.nodeWords(1, data)]")
     assert first.splitlines() == ["a", "1 parent: a[t-1] (+0.5)", "2 children: b (+2), c[t+2] (-0.25)"]
     assert second.splitlines()[1:] == ["2 parents: a (+2), b[t-1] (+0.5)", "0 children"]
 
 
 def test_an_edge_is_told_in_words(chain):
-    data = graph_data(lay_out(chain.structure, chain.truth), chain)
+    data = graph_data(chain)
     data["edges"][0] |= {"strength": 0.75, "direction": 1.0, "required": True}
     said = answer(data, "fedbnsl.edgeWords(data.edges[0], true)").splitlines()
     assert said[:4] == ["a → b", "correct", "weight +2", "true weight +2"]
@@ -47,7 +47,7 @@ def test_an_edge_is_told_in_words(chain):
 
 
 def test_what_the_slider_and_the_lags_leave_visible(over_time):
-    data = graph_data(lay_out(over_time.structure, over_time.truth), over_time)
+    data = graph_data(over_time)
     shown = "data.edges.filter((edge) => fedbnsl.visible(edge, {state})).map((edge) => edge.text)"
     assert answer(data, shown.format(state="{lag: 0, least: 0}")) == ["a → b", "b → c"]
     assert answer(data, shown.format(state="{lag: 2, least: 0}")) == ["a[t-2] → c"]
